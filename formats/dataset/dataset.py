@@ -15,6 +15,7 @@ from ..files.reading import open_regular, read_at
 from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .columns.list_column import take_lists
 from .manifest import TOKENIZER_NAME
+from .splitting import in_first_part
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -160,9 +161,7 @@ class Dataset:
             raise ConfigError(f"positions must be integers, not {at.dtype}")
         at = at.astype(np.int64, copy=False)
         if at.size and not 0 <= at.min() <= at.max() < len(self):
-            raise IndexError(
-                f"positions go from 0 to {len(self) - 1}, and {at.min()} to {at.max()} were asked for"
-            )
+            raise IndexError(f"positions go from 0 to {len(self) - 1}, found {at.min()} to {at.max()}")
         return at if self._rows is None else self._rows[at]
 
     def select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
@@ -185,12 +184,10 @@ class Dataset:
             if at.shape != (len(self),):
                 raise ConfigError(f"a mask must have one entry a sample, {len(self)}, not shape {at.shape}")
             at = np.flatnonzero(at)
-        elif at.size and (at.ndim != 1 or at.dtype.kind not in "iu"):
-            raise ConfigError(
-                f"positions must be integers in one dimension, not {at.dtype} of shape {at.shape}"
-            )
+        elif at.size and at.ndim != 1:
+            raise ConfigError(f"positions must have one dimension, not shape {at.shape}")
         selection = copy(self)
-        selection._rows = self._to_rows(at.astype(np.int64))
+        selection._rows = self._to_rows(at)
         return selection
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
@@ -204,17 +201,7 @@ class Dataset:
         """
         if not 0 <= fraction <= 1:
             raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")
-        salt = int(seed).to_bytes(16, "little", signed=True)
-        limit = int(fraction * (1 << 64))
-        first = np.fromiter(
-            (
-                int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest(), "little")
-                < limit
-                for key in self.keys(np.arange(len(self)))
-            ),
-            bool,
-            len(self),
-        )
+        first = in_first_part(self.keys(np.arange(len(self))), fraction, seed)
         return self.select(first), self.select(~first)
 
     def read(self, position: int) -> bytes:
@@ -276,14 +263,7 @@ class Dataset:
             ) from error
 
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
-        """Return the bytes of a sample that three index columns locate, their checksum verified.
-
-        Args:
-            position: Position of the sample.
-            row: Its row of the index.
-            place: Names of the columns of offset, length and checksum.
-            what: Name of the bytes, for errors.
-        """
+        """Return bytes of a sample, verified; ``place`` names the columns of offset, length and checksum."""
         shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *place))
         if not 0 <= shard < len(self.data_files):
             raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stoker._native import crc32c
 from stoker.arguments import check_progress
-from stoker.errors import CorruptRecordError, DatasetError, DecodeError, SourceError
+from stoker.errors import DatasetError
 
 from ..containers.image_record import FeatureNames
-from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index
-from ..dataset.index_writing import concat_indexes, write_index
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import (
     folder_for_writing,
     folder_lock,
@@ -27,27 +20,21 @@ from ..files.publishing import (
     sync_folder,
     write_durably,
 )
-from ..files.reading import check_named, file_digest
+from ..files.reading import check_named
 from ..remote.store import Store, is_url
-from ..sources.listing import Skip
-from ..sources.no_images import no_images_error
-from .class_names import ClassNames, Contradiction, LabelName
-from .shards import ExternalShard, find_shards
+from .indexer import Indexer
+from .shards import find_shards
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ..containers.base import Container, Record, Sidecar
-    from ..containers.image_record import ExternalSample
+    from ..dataset.manifest import Manifest
+    from .shards import ExternalShard
 
 __all__ = ["FeatureNames", "index"]
 
 _TEMPORARY = ".index-"
-_ROWS_IN_MEMORY = 1 << 18
-_RECORDS_PER_REPORT = 1000
-_MOST_CLASSES = 1_000_000
-_COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
 
 
 def index(
@@ -93,7 +80,7 @@ def index(
     check_progress(progress)
     check_named(into=into)
     found, shards = find_shards(paths, container)
-    indexer = _Indexer(found, names or FeatureNames(), classes, progress)
+    indexer = Indexer(found, names or FeatureNames(), classes, progress)
     locations = [shard.location(into) for shard in shards]
     if is_url(into):
         return _index_to_url(indexer, shards, locations, Store(into))
@@ -112,7 +99,7 @@ def index(
 
 
 def _index_to_url(
-    indexer: _Indexer, shards: list[ExternalShard], locations: list[str], store: Store
+    indexer: Indexer, shards: list[ExternalShard], locations: list[str], store: Store
 ) -> Manifest:
     if store.size(MANIFEST_NAME) is not None:
         raise DatasetError(
@@ -124,182 +111,6 @@ def _index_to_url(
             store.upload(file, file.name)
         store.write(MANIFEST_NAME, manifest.to_json().encode())
         return manifest
-
-
-class _Indexer:
-    """Reads shards one after the other, and keeps the rows of some of them in memory."""
-
-    def __init__(
-        self,
-        container: Container,
-        names: FeatureNames,
-        classes: Sequence[str] | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        self._container = container
-        self._names = names
-        self._classes = classes
-        self._report = progress
-        self._rows: list[tuple[Any, ...]] = []
-        self._parts: list[Path] = []
-        self._named = ClassNames(classes or ())
-        self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
-        self._labelled: bool | None = None
-        self._skipped: Counter[str] = Counter()
-
-    def run(self, sources: list[ExternalShard], locations: list[str], temporary: Path) -> Manifest:
-        """Index the shards into the folder ``temporary``; the manifest gives ``locations`` as their paths."""
-        total = sum(source.size for source in sources)
-        shards: list[Shard] = []
-        before = 0
-        names = _unique_names([source.source for source in sources])
-        for number, (name, source, location) in enumerate(zip(names, sources, locations, strict=True)):
-            report = partial(self._progress, before, total)
-            with source.local_file(temporary) as file:
-                records = self._read_shard(number, name, file, temporary, report)
-                shards.append(Shard(name, source.size, records, file_digest(file), location))
-            _refuse(self._named.add(number, self._seen), sources, names)
-            self._seen.clear()
-            before += source.size
-            report(source.size)
-        _refuse(self._named.names_of_several_labels(), sources, names)
-        self._flush(temporary)
-        if not self._parts:
-            left_out = (Skip("", reason) for reason in self._skipped.elements())
-            raise no_images_error("there is no image in these shards", sources[0].source, left_out)
-        concat_indexes(self._parts, temporary / INDEX_NAME)
-        for part in self._parts:
-            part.unlink()
-        return self._manifest(shards, temporary / INDEX_NAME)
-
-    def _progress(self, before: int, total: int, done: int) -> None:
-        if self._report is not None:
-            self._report(before + done, total)
-
-    def _read_shard(
-        self, number: int, name: str, file: Path, temporary: Path, report: Callable[[int], None]
-    ) -> int:
-        entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in self._container.sidecars}
-        count = done = 0
-        for record in self._container.scan(file):
-            count += 1
-            for sidecar, lines in entries.items():
-                lines.append(sidecar.entry(record.offset, record.length))
-            try:
-                self._add(number, name, record)
-            except DecodeError:
-                self._skipped["image whose header cannot be read"] += 1
-            except (CorruptRecordError, SourceError) as error:
-                raise type(error)(
-                    error.message, path=file, shard=name, record=record.position, hint=error.hint
-                ) from error
-            if len(self._rows) >= _ROWS_IN_MEMORY:
-                self._flush(temporary)
-            done += record.length
-            if count % _RECORDS_PER_REPORT == 0:
-                report(done)
-        for sidecar, lines in entries.items():
-            (temporary / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
-        return count
-
-    def _add(self, number: int, shard: str, record: Record) -> None:
-        sample = self._container.parse_image(record, self._names)
-        self._check_label(sample, record.position)
-        payload, header = sample.payload, sample.header
-        crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
-        self._rows.append(
-            (
-                number,
-                record.position,
-                record.offset + payload.offset,
-                payload.length,
-                crc,
-                sample.key or f"{shard}:{record.position}",
-                header.codec,
-                header.height,
-                header.width,
-                header.orientation,
-                *(() if sample.label is None else (sample.label,)),
-            )
-        )
-
-    def _check_label(self, sample: ExternalSample, record: int) -> None:
-        labelled = sample.label is not None
-        if self._labelled is None:
-            self._labelled = labelled
-        if labelled != self._labelled:
-            raise SourceError(f"the record has {'a' if labelled else 'no'} label, unlike those before it")
-        if sample.label is None:
-            if self._classes is not None:
-                raise SourceError(
-                    "the record has no label, and classes are named",
-                    hint="name the feature with the label (--label), or name no classes",
-                )
-            return
-        if self._classes is not None and not 0 <= sample.label < len(self._classes):
-            raise SourceError(
-                f"the record has label {sample.label}, and {len(self._classes)} classes are named",
-                hint="the first class is that of label 0: if labels count from 1, name a class for 0 as well",
-            )
-        if sample.text:
-            self._seen.setdefault(LabelName(sample.label, sample.text), record)
-
-    def _flush(self, temporary: Path) -> None:
-        if not self._rows:
-            return
-        columns = [*_COLUMNS, "label"] if self._labelled else _COLUMNS
-        values = zip(*self._rows, strict=True)
-        part = temporary / f"part-{len(self._parts)}"
-        write_index(part, {name: _typed(name, column) for name, column in zip(columns, values, strict=True)})
-        self._parts.append(part)
-        self._rows.clear()
-
-    def _manifest(self, shards: list[Shard], path: Path) -> Manifest:
-        index = Index.open(path)
-        return Manifest(
-            container=self._container.name,
-            sample_type="image",
-            columns=index.types,
-            shards=tuple(shards),
-            index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
-            classes=self._class_names(index),
-            options={"made_by": "index", **(vars(self._names) if self._container.has_feature_names else {})},
-            skipped=dict(self._skipped),
-        )
-
-    def _class_names(self, index: Index) -> tuple[str, ...]:
-        if self._classes is not None:
-            return tuple(self._classes)
-        labels = index.column("label") if self._labelled else np.empty(0, np.int64)
-        # Labels that cannot be positions in a list of classes keep their meaning without names.
-        if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
-            return ()
-        names = self._named.names
-        return tuple(names.get(label, str(label)) for label in range(int(labels.max()) + 1))
-
-
-def _refuse(contradictions: Iterator[Contradiction], sources: list[ExternalShard], names: list[str]) -> None:
-    """Raise SourceError for the first contradiction."""
-    for shard, record, message in contradictions:
-        raise SourceError(
-            f"the shards contradict each other: {message}",
-            path=sources[shard].file,
-            shard=names[shard],
-            record=record,
-            hint="index shards of different datasets apart and join them by name with stoker.mix; if the "
-            "labels are right and the names wrong, ignore the names: --text '' and --classes",
-        )
-
-
-def _typed(name: str, column: Sequence[Any]) -> Any:
-    return column if name == "key" else np.array(column, np.int64)
-
-
-def _unique_names(sources: list[str]) -> list[str]:
-    """Return file names, with a number before each that occurs twice."""
-    names = [source.rpartition("/")[2] for source in sources]
-    count = Counter(names)
-    return [name if count[name] == 1 else f"{number:05d}-{name}" for number, name in enumerate(names)]
 
 
 def _publish(temporary: Path, folder: Path, manifest: Manifest) -> None:

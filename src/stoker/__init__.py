@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from stoker.formats.verification.verify import verify
     from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.order.epoch_order import BlockShuffle
-    from stoker.pipeline.order.mixture import Mixture, mix
+    from stoker.pipeline.order.mix import mix
+    from stoker.pipeline.order.mixture import Mixture
     from stoker.pipeline.order.sampling import ClassBalanced, Repeated, Weighted
     from stoker.pipeline.text.loader import TextLoader
 
@@ -65,7 +66,7 @@ _HOME = {
     "Weighted": "stoker.pipeline.order.sampling",
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
-    "mix": "stoker.pipeline.order.mixture",
+    "mix": "stoker.pipeline.order.mix",
     "open": "stoker.formats.open",
     "verify": "stoker.formats.verification.verify",
 }

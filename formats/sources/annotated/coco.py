@@ -10,7 +10,6 @@ The file is read one annotation at a time. Its images, annotations and categorie
 
 from __future__ import annotations
 
-import math
 import os
 from array import array
 from contextlib import suppress
@@ -22,7 +21,6 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ...dataset.columns.run_lengths import checked_runs, decompress_runs
 from ...files.reading import open_regular, read_at
 from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
@@ -30,6 +28,7 @@ from ..listing import ListedObjects, Listing, Skip
 from ..lists.file_list import find_files, resolve
 from ..lists.json_stream import stream_object
 from .coco_categories import Categories, is_id
+from .coco_segmentation import is_size, read_polygons, read_runs
 from .object_issues import BadObjectError, Issues, checked_box, numbers
 from .object_table import MOST_KEYPOINTS, ObjectTable
 
@@ -144,7 +143,7 @@ class _Reader:
             self._bad_images.append(Skip(name, "image whose id another one has", detail))
             return
         sizes = (value.get("height"), value.get("width"))
-        self._sizes[number] = tuple(size if _is_size(size) else 0 for size in sizes)  # type: ignore[assignment]  # two
+        self._sizes[number] = tuple(size if is_size(size) else 0 for size in sizes)  # type: ignore[assignment]  # two
         self._image_of_name.append(number)
         self.names.append(name)
 
@@ -191,28 +190,13 @@ class _Reader:
 
     def _segmentation(self, value: Any, image: int, object_id: int) -> tuple[list[list[float]], Any]:
         if isinstance(value, dict):
-            return [], self._runs(value)
-        polygons = value if isinstance(value, list) else [value] if value else []
-        good = [part for part in polygons if numbers(part) and len(part) >= 6 and len(part) % 2 == 0]
-        if len(good) < len(polygons):
+            runs, self._run_sizes[len(self._table)] = read_runs(value)
+            return [], runs
+        polygons, bad = read_polygons(value)
+        if bad:
             what = self._annotation_name(object_id)
-            self._issues.note(
-                image, what, "polygon of less than three points", f"{len(polygons) - len(good)}"
-            )
-        return good, None
-
-    def _runs(self, value: dict[str, Any]) -> Any:
-        counts, size = value.get("counts"), value.get("size")
-        if not numbers(size) or len(size) != 2 or not all(map(_is_size, size)):
-            raise BadObjectError("run lengths without a size", str(size)[:60])
-        try:
-            runs = decompress_runs(counts) if isinstance(counts, str) else checked_runs(counts or [])
-        except ValueError as error:
-            raise BadObjectError("broken run lengths", str(error)) from error
-        if int(runs.sum(dtype=np.int64)) != size[0] * size[1]:
-            raise BadObjectError("broken run lengths", f"they do not fill {size[1]} x {size[0]} pixels")
-        self._run_sizes[len(self._table)] = (int(size[0]), int(size[1]))
-        return runs
+            self._issues.note(image, what, "polygon of less than three points", f"{bad}")
+        return polygons, None
 
     def _keypoints(self, value: Any, image: int, object_id: int) -> list[float]:
         if not value:
@@ -297,12 +281,6 @@ class _Reader:
                 hint="give instances or person_keypoints; a panoptic PNG of classes is a mask: --masks DIR",
             )
         return skips
-
-
-def _is_size(value: Any) -> bool:
-    return (
-        type(value) in (int, float) and math.isfinite(value) and 0 < value < 1 << 31 and value == int(value)
-    )
 
 
 def _is_crowd(value: Any) -> bool:

@@ -21,7 +21,7 @@ from stoker.formats.containers import tfrecord
 from stoker.formats.containers.datum import encode_datum
 from stoker.formats.containers.example import Feature, encode_example
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.external import external_index
+from stoker.formats.external import external_index, indexer
 from stoker.formats.files.publishing import folder_lock
 
 Jpeg = Callable[..., bytes]
@@ -179,14 +179,14 @@ def test_shards_with_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
 def test_more_rows_than_are_kept_in_memory(
     tmp_path: Path, make_jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(external_index, "_ROWS_IN_MEMORY", 3)
-    write, rows = external_index.write_index, []
+    monkeypatch.setattr(indexer, "_ROWS_IN_MEMORY", 3)
+    write, rows = indexer.write_index, []
 
     def counted(path: Path, columns: dict[str, Any]) -> None:
         rows.append(len(columns["key"]))
         write(path, columns)
 
-    monkeypatch.setattr(external_index, "write_index", counted)
+    monkeypatch.setattr(indexer, "write_index", counted)
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), i) for i in range(10)])
     external_index.index([path], tmp_path / "into")
     assert rows == [3, 3, 3, 1]

@@ -15,7 +15,8 @@ from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.dataset.columns.annotations import AnnotationInfo
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.order.mixture import Mixture, mix
+from stoker.pipeline.order.mix import mix
+from stoker.pipeline.order.mixture import Mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,68 @@
+"""``stoker.mix``: checks datasets and their weights, and makes a mixture of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.open import open as open_dataset
+
+from ..execution.arguments import whole_number
+from .class_merging import check_mixable, merge_classes
+from .mixture import Mixture
+from .quotas import apportion_draws
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+__all__ = ["mix"]
+
+
+def mix(
+    datasets_and_weights: Sequence[tuple[Dataset | str | os.PathLike[str], float]],
+    samples: int | None = None,
+) -> Mixture:
+    """Return several datasets as one, from which an epoch draws in proportion to their weights.
+
+    Each dataset has its exact share of the draws in an epoch, rounded, spread evenly over the epoch. Its
+    draws cycle through its samples and continue in the next epoch, so that no sample is drawn again before
+    all others have been. The loader's ``shuffle`` determines the order of each cycle, up to exchanges within
+    some 64 draws.
+
+    If the datasets have different classes, the mixture has all their names in the order in which they first
+    appear. So labels of the first dataset do not change; other labels of samples and objects are translated.
+
+    Args:
+        datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
+        samples: Draws in an epoch; by default the number of samples of all datasets together.
+
+    Raises:
+        ConfigError: A weight is no number from 0, or all are 0, or the datasets cannot be mixed: only some
+            have names of classes, their annotations, tokenizers or fields differ, or there are no samples to
+            draw.
+        DatasetError: A path has no dataset that can be read.
+    """
+    opened = [_open(pair) for pair in datasets_and_weights]
+    check_mixable(opened)
+    weights = [float(weight) for _, weight in datasets_and_weights]
+    n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
+    if n < 1:
+        raise ConfigError(f"a mixture needs at least 1 sample in an epoch, found {n}")
+    quotas = apportion_draws(weights, n)
+    for dataset, quota in zip(opened, quotas, strict=True):
+        if quota and not len(dataset):
+            raise ConfigError(
+                "a dataset of the mixture has a weight and no samples",
+                path=dataset.path,
+                hint="Leave the dataset out, or give it weight 0.",
+            )
+    return Mixture(tuple(opened), quotas, merge_classes(opened))
+
+
+def _open(pair: tuple[Dataset | str | os.PathLike[str], float]) -> Dataset:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ConfigError(f"a mixture needs pairs of a dataset and its weight, found {pair!r}")
+    dataset = pair[0]
+    return dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
