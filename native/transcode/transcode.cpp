@@ -44,7 +44,8 @@ Plan whole(int source_height, int source_width, int height, int width) {
             {0, 0, height, width}};
 }
 
-int rounded(double value) { return std::max(1, static_cast<int>(std::lround(value))); }
+// In 64 bits: a thin image that covers a large output has more pixels along its longer side than an int holds.
+std::int64_t rounded(double value) { return std::max<std::int64_t>(1, std::llround(value)); }
 
 Plan side_plan(int h, int w, int side, int reference) {
     if (reference <= side) return whole(h, w, h, w);
@@ -59,11 +60,11 @@ Plan crop_plan(int h, int w, int height, int width) {
     const double y_ratio = static_cast<double>(h) / height, x_ratio = static_cast<double>(w) / width;
     const bool cut_x = x_ratio > y_ratio;
     const int size = cut_x ? w : h, target = cut_x ? width : height;
-    const int resized = std::max(target, rounded(size / std::min(y_ratio, x_ratio)));
-    const int start = static_cast<int>(std::lround((resized - target) / 2.0));
-    const double pixel = static_cast<double>(size) / resized;
-    plan.region[cut_x ? 1 : 0] = start * pixel;
-    plan.region[cut_x ? 3 : 2] = std::min<double>(size, (start + target) * pixel);
+    const std::int64_t resized = std::max<std::int64_t>(target, rounded(size / std::min(y_ratio, x_ratio)));
+    const std::int64_t start = std::llround(static_cast<double>(resized - target) / 2);
+    const double pixel = size / static_cast<double>(resized);
+    plan.region[cut_x ? 1 : 0] = static_cast<double>(start) * pixel;
+    plan.region[cut_x ? 3 : 2] = std::min<double>(size, static_cast<double>(start + target) * pixel);
     return plan;
 }
 
@@ -72,7 +73,8 @@ Plan fill_plan(int h, int w, int height, int width) {
     const double y_ratio = static_cast<double>(h) / height, x_ratio = static_cast<double>(w) / width;
     const bool pad_y = x_ratio > y_ratio;
     const int size = pad_y ? h : w, target = pad_y ? height : width;
-    int resized = std::min(target, rounded(size / std::max(y_ratio, x_ratio)));
+    const std::int64_t scaled = rounded(size / std::max(y_ratio, x_ratio));
+    int resized = static_cast<int>(std::min<std::int64_t>(target, scaled));
     resized += (target - resized) & 1;  // so that the padding is equal at both ends
     (pad_y ? plan.dest.height : plan.dest.width) = resized;
     (pad_y ? plan.dest.top : plan.dest.left) = (target - resized) / 2;

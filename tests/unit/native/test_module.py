@@ -328,6 +328,16 @@ class TestTranscode:
         difference = np.frombuffer(raw, np.uint8).reshape(45, 45, 3) - np.asarray(whole, np.int64)
         assert np.abs(difference).max() <= 1
 
+    @pytest.mark.parametrize("tall", [False, True])
+    def test_crop_of_a_thin_image_to_a_long_output_is_its_centre(self, tall: bool) -> None:
+        """The covering size has more pixels along the longer side than 2^31."""
+        pixels = np.zeros((1, 40_001, 3), np.uint8)
+        pixels[0, 20_000] = 255
+        source, size = (pixels.transpose(1, 0, 2).copy(), (1, 65500)) if tall else (pixels, (65500, 1))
+        raw, h, w = _native.transcode_pixels(source, "crop", *size, "raw", 90, "444", LIMIT)
+        assert (h, w) == size
+        assert set(raw) == {255}
+
     def test_fill_is_centred_on_black(self) -> None:
         data = encode(Image.new("RGB", (100, 60), (255, 255, 255)))
         raw, _, _ = _native.transcode(data, "fill", 50, 50, "raw", 90, "444", LIMIT)
