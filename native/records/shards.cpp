@@ -17,23 +17,13 @@ namespace {
     throw std::system_error(errno, std::generic_category(), path);
 }
 
-int open_checked(const std::string& path, std::int64_t size) {
-    int fd = -1;
-    do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);  // a signal may interrupt a slow network file system
-    if (fd < 0) fail(path);
+// Checks that a file is a regular one of this size.
+void check_size(const Descriptor& descriptor, const std::string& path, std::int64_t size) {
     struct stat info{};
-    if (::fstat(fd, &info) != 0) {
-        const int error = errno;
-        ::close(fd);
-        throw std::system_error(error, std::generic_category(), path);
-    }
-    if (!S_ISREG(info.st_mode) || info.st_size != size) {
-        ::close(fd);
+    if (::fstat(descriptor.number(), &info) != 0) fail(path);
+    if (!S_ISREG(info.st_mode) || info.st_size != size)
         throw std::length_error(path + " has " + std::to_string(info.st_size) + " bytes and should have " +
                                 std::to_string(size));
-    }
-    return fd;
 }
 
 const std::shared_ptr<const DataFile>& file_of(const DataFiles& files, std::int64_t shard, std::int64_t offset,
@@ -51,28 +41,31 @@ const std::shared_ptr<const DataFile>& file_of(const DataFiles& files, std::int6
 
 }  // namespace
 
-DataFile::DataFile(const std::string& path, std::int64_t size, bool mapped)
-    : path_(path), size_(size), fd_(open_checked(path, size)) {
-    if (!mapped || size == 0) return;
-    void* map = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, fd_, 0);
-    const int error = errno;
-    ::close(fd_);  // a mapping needs no descriptor, and a dataset may have thousands of shards
-    fd_ = -1;
-    if (map == MAP_FAILED) throw std::system_error(error, std::generic_category(), path);
+DataFile::DataFile(const std::string& path, std::int64_t size, std::size_t file,
+                   std::shared_ptr<OpenFiles> open_files)
+    : path_(path), size_(size), file_(file), open_files_(std::move(open_files)) {
+    // Neither a mapping nor a check needs the descriptor later, and a dataset may have thousands of shards.
+    const Descriptor descriptor(path);
+    check_size(descriptor, path, size);
+    if (open_files_ != nullptr || size == 0) return;
+    void* map = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, descriptor.number(), 0);
+    if (map == MAP_FAILED) fail(path);
     map_ = static_cast<std::uint8_t*>(map);
 }
 
 DataFile::~DataFile() {
     if (map_ != nullptr) ::munmap(map_, static_cast<std::size_t>(size_));
-    if (fd_ >= 0) ::close(fd_);
 }
 
 Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std::uint8_t>& storage) const {
     const auto size = static_cast<std::size_t>(length);
     if (map_ != nullptr) return {map_ + offset, size};
     if (storage.size() < size) storage.resize(size);
+    if (size == 0) return {storage.data(), 0};
+    const auto descriptor = open_files_->open(file_, path_);
     for (std::size_t done = 0; done < size;) {
-        const ssize_t got = ::pread(fd_, storage.data() + done, size - done, offset + static_cast<off_t>(done));
+        const ssize_t got = ::pread(descriptor->number(), storage.data() + done, size - done,
+                                    offset + static_cast<off_t>(done));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) fail(path_);
         if (got == 0) throw std::out_of_range(path_ + " became shorter while it was read");
@@ -87,10 +80,17 @@ void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcep
     constexpr std::int64_t request = 128 << 10;
     static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t end = offset + length;
+    if (length == 0) return;
+    std::shared_ptr<const Descriptor> descriptor;
+    try {
+        if (map_ == nullptr) descriptor = open_files_->open(file_, path_);
+    } catch (const std::exception&) {
+        return;  // the read that follows reports it
+    }
     for (std::int64_t at = offset / page * page; at < end; at += request) {
         const std::int64_t bytes = std::min(request, end - at);
         if (map_ == nullptr)
-            ::posix_fadvise(fd_, at, bytes, POSIX_FADV_WILLNEED);
+            ::posix_fadvise(descriptor->number(), at, bytes, POSIX_FADV_WILLNEED);
         else
             ::madvise(map_ + at, static_cast<std::size_t>(bytes), MADV_WILLNEED);
     }
@@ -117,8 +117,9 @@ std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap) {
 
 Shards::Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped) {
     auto files = std::make_shared<DataFiles>();
+    const std::shared_ptr<OpenFiles> open_files = mapped ? nullptr : std::make_shared<OpenFiles>();
     for (std::size_t i = 0; i < paths.size(); ++i)
-        files->push_back(std::make_shared<const DataFile>(paths[i], sizes[i], mapped));
+        files->push_back(std::make_shared<const DataFile>(paths[i], sizes[i], i, open_files));
     files_ = std::move(files);
 }
 

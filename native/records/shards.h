@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "records/open_files.h"
+
 namespace stoker {
 
 // The bytes of one payload, in a mapping or in a buffer. They belong to the file or to the buffer.
@@ -16,17 +18,17 @@ struct Payload {
     std::size_t size = 0;
 };
 
-// One open file of a known size. The destructor unmaps and closes it.
+// One file of a known size, mapped or opened where it is read. The destructor unmaps it.
 class DataFile {
   public:
-    // Throws std::system_error, and std::length_error if the file has another size.
-    DataFile(const std::string& path, std::int64_t size, bool mapped);
+    // Maps the file without `open_files`; otherwise it is number `file` of these. Throws std::system_error, and
+    // std::length_error if the file has another size.
+    DataFile(const std::string& path, std::int64_t size, std::size_t file, std::shared_ptr<OpenFiles> open_files);
     ~DataFile();
     DataFile(const DataFile&) = delete;
     DataFile& operator=(const DataFile&) = delete;
 
     std::int64_t size() const { return size_; }
-    bool mapped() const { return map_ != nullptr; }
     bool contains(std::int64_t offset, std::int64_t length) const {
         return offset >= 0 && length >= 0 && offset <= size_ && length <= size_ - offset;
     }
@@ -39,7 +41,8 @@ class DataFile {
   private:
     std::string path_;
     std::int64_t size_;
-    int fd_ = -1;
+    std::size_t file_;
+    std::shared_ptr<OpenFiles> open_files_;
     std::uint8_t* map_ = nullptr;
 };
 
@@ -54,12 +57,12 @@ struct Range {
 // Returns the ranges in the order of the files, and joins ranges that lie less than `gap` bytes apart.
 std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap);
 
-// The open data files of a dataset.
+// The data files of a dataset.
 class Shards {
   public:
     Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped);
 
-    // Returns the open files. A batch holds them, so they stay open after close() until the batch is done.
+    // Returns the files. A batch holds them, so they can be read after close() until the batch is done.
     std::shared_ptr<const DataFiles> files() const;
     // Throws std::out_of_range if the files are closed, or the range does not lie within the shard.
     std::shared_ptr<const DataFile> file(std::int64_t shard, std::int64_t offset, std::int64_t length) const;

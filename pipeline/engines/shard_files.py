@@ -19,7 +19,7 @@ def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = Tr
     Args:
         files: Paths, in the manifest's order.
         sizes: Bytes of each, as the manifest says.
-        mapped: Whether files are mapped; otherwise each payload is read.
+        mapped: Whether files are mapped; otherwise each payload is read, from files opened when needed.
 
     Raises:
         StaleIndexError: A file has another size.

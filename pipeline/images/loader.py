@@ -124,7 +124,8 @@ class ImageLoader(Loader):
             pixels a little; see the guide to augmentation. Use True for evaluations that you publish.
         verify: Whether every payload is compared with its checksum.
         mapped: Whether shards are mapped into memory. False reads each payload instead, which suits network
-            file systems: a file that shrinks while it is mapped ends the process.
+            file systems: a file that shrinks while it is mapped ends the process. Shards are then opened when
+            they are needed, and at most 256 of them stay open.
         pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory, from which
             ``.to("cuda", non_blocking=True)`` copies in the background. With ``device="cuda:N"`` the loader
             copies through page-locked memory by itself, on a stream of its own.

@@ -229,9 +229,20 @@ class TestShards:
         shards = _native.Shards([str(path)] * 50, [200] * 50)
         assert descriptors(path) == 0
         unmapped = _native.Shards([str(path)] * 50, [200] * 50, mapped=False)
-        assert descriptors(path) == 50
+        for _ in range(2):
+            assert bytes(unmapped.view(7, 3, 2)) == b"\3\4"
+        assert descriptors(path) == 1
         del shards, unmapped
         assert descriptors(path) == 0
+
+    def test_thousands_of_unmapped_shards_are_read_with_few_descriptors(self, path: Path) -> None:
+        shards = _native.Shards([str(path)] * 2000, [200] * 2000, mapped=False)
+        assert descriptors(path) == 0
+        everywhere = np.arange(2000, dtype=np.int32)
+        shards.will_need(everywhere, np.zeros(2000, np.int64), np.full(2000, 9))
+        assert descriptors(path) == 256
+        assert all(bytes(shards.view(i, i % 200, 1)) == bytes([i % 200]) for i in range(2000))
+        assert descriptors(path) == 256
 
 
 class TestBufferPool:

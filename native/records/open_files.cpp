@@ -1,0 +1,51 @@
+#include "records/open_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t kMostRecent = 256;  // so that several loaders stay below the usual limit of a process
+
+}  // namespace
+
+Descriptor::Descriptor(const std::string& path) {
+    do number_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    while (number_ < 0 && errno == EINTR);  // a signal may interrupt a slow network file system
+    if (number_ < 0) throw std::system_error(errno, std::generic_category(), path);
+}
+
+Descriptor::~Descriptor() { ::close(number_); }
+
+std::shared_ptr<const Descriptor> OpenFiles::open(std::size_t file, const std::string& path) {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (auto found = find(file)) return found;
+    }
+    // Without the lock, because a network file system may take long to open or close a file.
+    auto opened = std::make_shared<const Descriptor>(path);
+    std::shared_ptr<const Descriptor> dropped;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (auto found = find(file)) return found;
+    recent_.emplace_front(file, opened);
+    places_[file] = recent_.begin();
+    if (recent_.size() > kMostRecent) {
+        dropped = std::move(recent_.back().second);
+        places_.erase(recent_.back().first);
+        recent_.pop_back();
+    }
+    return opened;
+}
+
+std::shared_ptr<const Descriptor> OpenFiles::find(std::size_t file) {
+    const auto place = places_.find(file);
+    if (place == places_.end()) return nullptr;
+    recent_.splice(recent_.begin(), recent_, place->second);
+    return place->second->second;
+}
+
+}  // namespace stoker

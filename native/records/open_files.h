@@ -1,0 +1,46 @@
+// The descriptors of data files that are read without being mapped.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace stoker {
+
+// An open file; the destructor closes it.
+class Descriptor {
+  public:
+    // Throws std::system_error.
+    explicit Descriptor(const std::string& path);
+    ~Descriptor();
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+
+    int number() const { return number_; }
+
+  private:
+    int number_;
+};
+
+// The files of a dataset that are open: those in use, and the ones used last up to a limit. A dataset may have
+// thousands of files, and a process usually may open 1,024.
+class OpenFiles {
+  public:
+    // Returns the descriptor of a file, which stays open while the caller holds it. Any thread may call this.
+    // Throws std::system_error.
+    std::shared_ptr<const Descriptor> open(std::size_t file, const std::string& path);
+
+  private:
+    using Recent = std::list<std::pair<std::size_t, std::shared_ptr<const Descriptor>>>;
+    std::shared_ptr<const Descriptor> find(std::size_t file);
+
+    std::mutex mutex_;
+    Recent recent_;  // used last first
+    std::unordered_map<std::size_t, Recent::iterator> places_;
+};
+
+}  // namespace stoker
