@@ -16,7 +16,7 @@ from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteErr
 from stoker.processes import PerProcess
 from stoker.urls import without_credentials
 
-from ..dataset.consistency import open_index
+from ..dataset.consistency import is_index_whole, open_index
 from ..dataset.dataset import Dataset
 from ..dataset.manifest import INDEX_NAME, TOKENIZER_NAME
 from ..files.byte_size import parse_byte_size
@@ -233,7 +233,8 @@ def open_cached(
     with cache_errors(folder):
         make_private_folder(folder)
         with _waiting_lock(folder, stop):
-            if not (folder / INDEX_NAME).exists():
+            if not is_index_whole(folder / INDEX_NAME, remote.manifest):
+                remove(folder / INDEX_NAME)  # a damaged one; readers that have it open keep it
                 state = folder / _INDEX_STATE
                 FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
             remove(folder / _INDEX_STATE)  # a killed process may have left it beside a whole index

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .manifest import Manifest, Shard
 
-__all__ = ["check_data_files", "local_folder", "open_index"]
+__all__ = ["check_data_files", "is_index_whole", "local_folder", "open_index"]
 
 _SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
 
@@ -75,6 +75,13 @@ def _check_size(file: Path, shard: Shard) -> None:
             shard=name,
             hint=hint,
         )
+
+
+def is_index_whole(file: Path, manifest: Manifest) -> bool:
+    """Return whether the file of an index has the size and, if it is small, the digest in the manifest."""
+    if file.is_symlink() or not file.is_file() or file.stat().st_size != manifest.index.bytes:
+        return False
+    return manifest.index.bytes > _SMALL_INDEX or file_digest(file) == manifest.index.digest
 
 
 def open_index(folder: Path, manifest: Manifest) -> Index:

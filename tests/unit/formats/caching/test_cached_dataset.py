@@ -1,4 +1,4 @@
-"""Datasets with a local cache: whose folder it is, and what another program has put into it."""
+"""Datasets with a local cache: where it lies, whose it is, and what another program has put into it."""
 
 from __future__ import annotations
 
@@ -80,3 +80,30 @@ def test_the_folder_of_another_user_is_refused(
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(WriteError, match="belongs to another user"):
         read(source, tmp_path / "cache")
+
+
+def damaged(index: bytes) -> bytes:
+    return index[:-2000] + bytes([index[-2000] ^ 1]) + index[-1999:]
+
+
+@pytest.mark.parametrize("damage", [damaged, lambda index: index[:-1], lambda _: b""])
+def test_a_damaged_index_in_a_cache_is_fetched_again(
+    source: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    cache = tmp_path / "cache"
+    whole = read(source, cache)
+    index = folder_in(cache, source) / "index.arrow"
+    index.write_bytes(damage(index.read_bytes()))
+    assert read(source, cache) == whole
+    assert index.read_bytes() == (source / "index.arrow").read_bytes()
+
+
+def test_a_link_in_place_of_the_index_is_replaced_and_its_target_kept(source: Path, tmp_path: Path) -> None:
+    cache, victim = tmp_path / "cache", tmp_path / "victim"
+    whole = read(source, cache)
+    index = folder_in(cache, source) / "index.arrow"
+    index.rename(victim)
+    index.symlink_to(victim)
+    assert read(source, cache) == whole
+    assert not index.is_symlink()
+    assert victim.read_bytes() == index.read_bytes()
