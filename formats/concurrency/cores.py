@@ -11,17 +11,34 @@ from stoker.errors import ConfigError
 __all__ = ["available_cores", "check_threads"]
 
 _MOST = 4096
+_GROUPS = "/sys/fs/cgroup"
+_QUOTA_FILES = (
+    (f"{_GROUPS}/cpu.max",),  # version 2 of control groups
+    *(  # version 1
+        (f"{_GROUPS}/{name}/cpu.cfs_quota_us", f"{_GROUPS}/{name}/cpu.cfs_period_us")
+        for name in ("cpu", "cpu,cpuacct")
+    ),
+)
 
 
 def available_cores() -> int:
     """Return the number of cores in the process's affinity mask, limited by its control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = (quota // period for quota, period in map(_quota, _QUOTA_FILES) if quota > 0 and period > 0)
+    return max(1, min([cores, *quotas]))
+
+
+def _quota(files: tuple[str, ...]) -> tuple[int, int]:
+    """Return the microseconds of CPU time that a group has in a period, and the period; 0, 0 for no limit."""
+    words: list[str] = []
     try:
-        with open("/sys/fs/cgroup/cpu.max") as file:  # noqa: PTH123 - a kernel file, read as one line
-            quota, period = file.read().split()
-    except (OSError, ValueError):
-        return cores
-    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+        for name in files:
+            with open(name) as file:  # noqa: PTH123 - a kernel file, read as one line
+                words += file.read().split()
+        quota, period = (int(word) for word in words)
+    except (OSError, ValueError):  # the quota of version 2 may be "max"
+        return 0, 0
+    return quota, period
 
 
 def check_threads(given: SupportsIndex | None, default: int | None = None) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,29 +13,44 @@ from stoker.errors import ConfigError
 from stoker.formats.concurrency import cores
 from stoker.formats.concurrency.cores import available_cores, check_threads
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
+@pytest.fixture
+def control_group(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The files of the control group by name, on a machine of six cores."""
+    files: dict[str, str] = {}
 
-@pytest.mark.parametrize(
-    ("limit", "expected"),
-    [("max 100000", 6), ("250000 100000", 2), ("50000 100000", 1), ("9900000 100000", 6)],
-)
-def test_cores_within_the_quota(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str, expected: int
-) -> None:
-    (tmp_path / "cpu.max").write_text(limit)
+    def open_file(path: str) -> io.StringIO:
+        if (name := path.removeprefix("/sys/fs/cgroup/")) in files:
+            return io.StringIO(files[name])
+        raise FileNotFoundError(path)
+
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.setattr(cores, "open", lambda _: (tmp_path / "cpu.max").open(), raising=False)
+    monkeypatch.setattr(cores, "open", open_file, raising=False)
+    return files
+
+
+LIMITS = [("max", "100000", 6), ("250000", "100000", 2), ("50000", "100000", 1), ("9900000", "100000", 6)]
+
+
+@pytest.mark.parametrize(("quota", "period", "expected"), LIMITS)
+def test_cores_within_the_quota(
+    control_group: dict[str, str], quota: str, period: str, expected: int
+) -> None:
+    control_group["cpu.max"] = f"{quota} {period}\n"
     assert available_cores() == check_threads(None) == expected
 
 
-def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str) -> None:
-        raise FileNotFoundError
+@pytest.mark.parametrize("folder", ["cpu", "cpu,cpuacct"])
+@pytest.mark.parametrize(("quota", "period", "expected"), LIMITS)
+def test_cores_within_the_quota_of_a_control_group_of_version_1(
+    control_group: dict[str, str], folder: str, quota: str, period: str, expected: int
+) -> None:
+    control_group[f"{folder}/cpu.cfs_quota_us"] = "-1\n" if quota == "max" else f"{quota}\n"
+    control_group[f"{folder}/cpu.cfs_period_us"] = f"{period}\n"
+    assert available_cores() == check_threads(None) == expected
 
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.setattr(cores, "open", missing, raising=False)
+
+def test_cores_without_a_control_group(control_group: dict[str, str]) -> None:
     assert available_cores() == 6
 
 
