@@ -40,7 +40,8 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
             longest ago are evicted. None for any number.
 
     Raises:
-        ConfigError: ``cache_size`` without ``cache``, or the cache's file system cannot free parts of a file.
+        ConfigError: ``cache_size`` without ``cache``, a cache that is empty or at a URL, or one whose file
+            system cannot free parts of a file.
         DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
         StaleIndexError: The index does not belong to the manifest.
         StorageError: The URL cannot be read, or its index arrives damaged.

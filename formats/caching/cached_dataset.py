@@ -24,7 +24,7 @@ from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
 from .block_files import BlockFiles
 from .private_files import make_private_folder
-from .remote_dataset import FileReader, open_remote
+from .remote_dataset import FileReader, check_local, open_remote
 from .stage import FileFetcher, no_progress
 
 if TYPE_CHECKING:
@@ -221,11 +221,13 @@ def open_cached(
         size: Approximate bytes of data files in the cache, such as ``200GB``; None for any number.
 
     Raises:
-        ConfigError: A size is given, and the file system cannot free parts of a file.
+        ConfigError: ``cache`` is empty or a URL, or a size is given and the file system cannot free parts of
+            a file.
         DatasetError: There is no dataset at the URL.
         StorageError: It cannot be read, or its index arrives damaged.
         WriteError: The disk is full or refuses a write, or the folder in the cache is not this user's.
     """
+    check_local(cache=cache)
     limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()
     remote = open_remote(url, stop)

@@ -1,4 +1,4 @@
-"""A remote dataset: its manifest and its files."""
+"""A remote dataset: its manifest and its files, and a check of the folder that they are copied to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from stoker.errors import DatasetError
+from stoker.errors import ConfigError, DatasetError
 
 from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import find_container
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
+from ..files.reading import check_named
 from ..remote.store import Store, is_url
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..dataset.manifest import Shard
 
-__all__ = ["FileReader", "RemoteDataset", "RemoteFile", "open_remote"]
+__all__ = ["FileReader", "RemoteDataset", "RemoteFile", "check_local", "open_remote"]
 
 _CONCURRENT = 16
 _OPTIONAL = ("skipped.jsonl", "tokenizer.json")
@@ -100,6 +101,25 @@ class RemoteDataset:
         with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
             found = bounded_map(pool, tasks, 4 * _CONCURRENT)
             return {name: content for name, content in found if content is not None}
+
+
+def check_local(**folders: str | os.PathLike[str]) -> None:
+    """Check that folders for copies of remote files are named by paths.
+
+    Args:
+        folders: Paths by the names that the error gives them.
+
+    Raises:
+        ConfigError: A path is empty, or is a URL. As a path, ``s3://bucket`` is a folder ``s3:``.
+    """
+    check_named(**folders)
+    for name, path in folders.items():
+        if is_url(path):
+            raise ConfigError(
+                f"{name} is a URL, and files are copied to a disk",
+                path=path,
+                hint="name a folder on a local disk",
+            )
 
 
 def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None) -> RemoteDataset:

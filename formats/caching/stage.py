@@ -21,7 +21,7 @@ from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, move_durably, os_errors, remove, sync, sync_folder, write_durably
 from ..files.reading import check_named, file_digest
 from .block_files import BlockFiles
-from .remote_dataset import FileReader, open_remote
+from .remote_dataset import FileReader, check_local, open_remote
 
 if TYPE_CHECKING:
     import os
@@ -83,14 +83,16 @@ def stage(
         progress: Called a few times a second with the bytes that are done and the bytes in all.
 
     Raises:
-        ConfigError: The dataset is larger than ``limit``, or an option has a value that it cannot have.
+        ConfigError: The dataset is larger than ``limit``, ``dst`` is a URL, or an option has a value that it
+            cannot have.
         DatasetError: There is no dataset at ``src``, or another one in ``dst``.
         LockedError: Another process is writing into ``dst``.
         StorageError: A file cannot be read, or stays damaged; the error names its URL.
         WriteError: The disk is full or refuses a write.
     """
     check_progress(progress)
-    check_named(source=src, target=dst)
+    check_named(source=src)
+    check_local(target=dst)
     if connections < 1:
         raise ConfigError(f"connections must be at least 1, not {connections}")
     started = time.monotonic()

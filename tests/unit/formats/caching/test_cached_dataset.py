@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stoker
-from stoker.errors import WriteError
+from stoker.errors import ConfigError, WriteError
+from stoker.formats.caching.stage import stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,3 +108,19 @@ def test_a_link_in_place_of_the_index_is_replaced_and_its_target_kept(source: Pa
     assert read(source, cache) == whole
     assert not index.is_symlink()
     assert victim.read_bytes() == index.read_bytes()
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/cache", "file:///tmp/cache", ""])
+def test_a_cache_or_a_staged_copy_at_a_url_is_refused(
+    source: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    for attempt, name in (
+        (lambda: stoker.open(source, cache=place), "cache"),
+        (lambda: stoker.ImageLoader(source, cache=place, batch_size=1), "cache"),
+        (lambda: stage(source, place), "target"),
+    ):
+        with pytest.raises(ConfigError, match=f"{name} is a URL" if place else f"{name} is empty"):
+            attempt()
+    assert sorted(tmp_path.iterdir()) == before
