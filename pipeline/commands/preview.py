@@ -26,7 +26,7 @@ def preview(
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Number of samples, spread over the dataset.")] = 6,
     draws: Annotated[int, typer.Option(min=1, help="Number of epochs to draw for each sample.")] = 4,
-    seed: Annotated[int, typer.Option(help="Seed of the transforms, as a loader's.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the transforms, as a loader's seed or draw_seed.")] = 0,
     rows: Annotated[
         str | None,
         typer.Option(help="Positions of the samples, instead of --samples, with commas between: 0,7,42."),

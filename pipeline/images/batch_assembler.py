@@ -127,7 +127,7 @@ class BatchAssembler:
         config = self._config
         for number in range(len(config.batch_transform_plan.transforms)):
             name, params = config.batch_transform_plan.draw(
-                number, draw_keys, config.plan.size, config.seed, self._epoch
+                number, draw_keys, config.plan.size, config.draw_seed, self._epoch
             )
             with self._timed(name):
                 contents = contents.mixed(params, mix, config)

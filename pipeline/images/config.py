@@ -58,7 +58,8 @@ class ImageLoaderConfig:
         columns: Names of a batch's columns, in their order.
         on_error: What happens to a bad sample.
         bad_sample_budget: How many bad samples an epoch may have where they are no errors.
-        seed: Seed of the order and of random parameters.
+        seed: Seed of the order.
+        draw_seed: Seed of random parameters.
         batch_type: Makes a batch of the values of its columns, in their order.
         batch_transform_plan: What happens to a batch after the engine.
         annotations: Which columns annotations make, and how.
@@ -72,6 +73,7 @@ class ImageLoaderConfig:
     on_error: OnError
     bad_sample_budget: BadSampleBudget
     seed: int
+    draw_seed: int
     batch_type: Callable[..., Any]
     batch_transform_plan: BatchTransformPlan
     annotations: AnnotationConfig
@@ -85,6 +87,8 @@ class ImageLoaderConfig:
             "order": repr(self.order),
             "transforms": self.plan.to_json(),
         }
+        if self.draw_seed != self.seed:
+            identity["draw_seed"] = self.draw_seed
         if batch := self.batch_transform_plan.to_json():
             identity["batch"] = batch
         if (objects := self.annotations.objects).columns:
@@ -160,7 +164,7 @@ class ImageLoaderConfig:
         objects: Objects | None,
     ) -> ImageParams:
         height, width = samples.height[rows], samples.width[rows]
-        return self.plan.draw(height, width, keys[rows], self.seed, epoch, objects=objects)
+        return self.plan.draw(height, width, keys[rows], self.draw_seed, epoch, objects=objects)
 
     @contextmanager
     def _naming(self, position: int) -> Iterator[None]:
@@ -191,6 +195,7 @@ def make_config(
     sampler: Sampler | None,
     samples_per_epoch: int | None,
     seed: int,
+    draw_seed: int | None,
     last_batch: LastBatch,
     columns: Sequence[str],
     dtype: DType | None,
@@ -221,6 +226,7 @@ def make_config(
         on_error,
         make_bad_sample_budget(max_bad, on_error),
         seed,
+        seed if draw_seed is None else draw_seed,
         batch_type(names),
         batch_transform_plan,
         make_annotation_config(opened, names, objects, plan, batch_transform_plan),

@@ -70,6 +70,8 @@ class ImageLoader(Loader):
         steps_per_epoch: Steps of an epoch. Epochs are then cut from an infinite stream of draws, and each
             goes on where the last one ended. None makes an epoch of all draws, once.
         seed: Integer that decides the order and every random parameter.
+        draw_seed: Integer that decides the random parameters in place of ``seed``. Loaders that differ in it
+            alone show other crops of the same samples in the same order.
         rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
             variables. Give both ``rank`` and ``world_size``, or neither.
         world_size: Number of ranks.
@@ -150,6 +152,7 @@ class ImageLoader(Loader):
         sampler: Sampler | None = None,
         steps_per_epoch: int | None = None,
         seed: int = 0,
+        draw_seed: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         last_batch: LastBatch = "partial",
@@ -193,6 +196,7 @@ class ImageLoader(Loader):
             sampler=sampler,
             samples_per_epoch=steps_per_epoch and steps_per_epoch * batch_size * self._ranks.world_size,
             seed=whole_number("seed", seed),
+            draw_seed=optional_number("draw_seed", draw_seed),
             last_batch=last_batch,
             columns=columns,
             dtype=dtype,
