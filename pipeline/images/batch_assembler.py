@@ -177,7 +177,7 @@ class BatchAssembler:
         if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == "row":
-            values = planned.samples.row[chosen]
+            values = planned.positions[chosen]
         else:
             values = batched_values(self._config.dataset, name, planned.positions[chosen])
         return self._adapter.column(values)

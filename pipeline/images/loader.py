@@ -92,7 +92,8 @@ class ImageLoader(Loader):
             - "image": (N, 3, H, W), or as ``layout`` says, of the dtype ``dtype``.
             - "label": (N,) int64; (N, classes) float32 if samples have several labels or a transform mixes
               samples.
-            - "row": (N,) int64, row of each sample in the index. "key": list of N names in the source.
+            - "row": (N,) int64, number of each sample in :attr:`dataset`, as its ``keys()`` and ``labels``
+              count; ``dataset.rows[row]`` is its row in the index. "key": list of N names in the source.
             - "mask": (N,) bool, see ``last_batch``.
             - Any column of numbers of the index, (N,), or of strings, list of N str, by its name.
             - Of annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)

@@ -124,6 +124,11 @@ class Mixture:
         """Whether no sample was selected twice."""
         return all(dataset.is_distinct for dataset in self.datasets)
 
+    @property
+    def labels(self) -> Int64:
+        """(N,) int64: the class of every sample, copied from all datasets at each call."""
+        return self.column("label")
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """(N,) values of a numeric index column, copied from all datasets at each call."""
         return self.values(name, np.arange(len(self)))

@@ -93,6 +93,10 @@ class SampleSource(Protocol):
     def is_distinct(self) -> bool:
         """Whether no two positions have the same row."""
 
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the class of every sample."""
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """(N,) values of a numeric index column, in the column's dtype."""
 

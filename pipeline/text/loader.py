@@ -104,9 +104,9 @@ class TextLoader(Loader):
               and "position_ids", (N, L); and the other arrays of :mod:`stoker.bucketing`. With several
               fields each name has the prefix ``<field>_``.
             - "mask": (N,) bool, see ``last_batch``.
-            - Of rows that are not packed: "row", (N,) int64, row of each sample in the index; "key", list of
-              N names in the source; any column of numbers of the index, (N,), or of strings, list of N str;
-              and "dataset" of a mixture.
+            - Of rows that are not packed: "row", (N,) int64, number of each sample in :attr:`dataset`, as its
+              ``keys()`` counts; "key", list of N names in the source; any column of numbers of the index,
+              (N,), or of strings, list of N str; and "dataset" of a mixture.
 
             None hands out "input_ids" and "attention_mask", or of packed rows "input_ids", "segment_ids" and
             "position_ids".

@@ -11,6 +11,8 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..execution.batch import FinishedBatch
 from ..order.sample_source import batched_values
 from .columns import run_batchify
@@ -18,7 +20,6 @@ from .columns import run_batchify
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
     import numpy.typing as npt
 
     from stoker.bucketing import Batch
@@ -126,7 +127,7 @@ class TextBatchProducer:
         elif name == "mask":
             value = oldest.mask
         elif name == "row":
-            value = self._config.rows[oldest.slices.positions]
+            value = oldest.slices.positions.astype(np.int64, copy=False)
         else:
             value = batched_values(self._config.dataset, name, oldest.slices.positions)
         # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.

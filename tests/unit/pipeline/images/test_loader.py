@@ -171,10 +171,11 @@ def test_a_rank_without_samples_gets_an_empty_batch(
         assert keys == []
 
 
-def test_a_selection_keeps_its_rows(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+def test_a_selection_is_loaded_in_its_order(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
     chosen = open_dataset(thumbnails).select([50, 3, 3, 17])
     batch = next(iter(load(dataset=chosen, columns=("row", "key", "label"))))
-    assert batch.row.tolist() == batch.label.tolist() == [50, 3, 3, 17]
+    assert batch.row.tolist() == [0, 1, 2, 3]
+    assert batch.label.tolist() == [50, 3, 3, 17]
     assert batch.key == ["k50", "k3", "k3", "k17"]
 
 

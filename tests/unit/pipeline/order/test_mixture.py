@@ -52,8 +52,12 @@ def load() -> Iterator[Callable[..., stoker.ImageLoader]]:
 
 
 def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:
-    """Number of the dataset, and row, of every sample."""
-    return [pair for batch in loader for pair in zip(batch.dataset.tolist(), batch.row.tolist(), strict=True)]
+    """Number of the dataset, and row in the indexes, of every sample."""
+    found: list[tuple[int, int]] = []
+    for batch in loader:
+        rows = loader.dataset.rows[batch.row]
+        found += zip(batch.dataset.tolist(), rows.tolist(), strict=True)
+    return found
 
 
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])

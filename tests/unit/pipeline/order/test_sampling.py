@@ -40,13 +40,14 @@ def load(thumbnails: Path) -> Iterator[Callable[..., stoker.ImageLoader]]:
 
 
 def rows(loader: stoker.ImageLoader) -> list[int]:
-    return [int(row) for batch in loader for row in batch.row]
+    """Rows of the index of all samples of an epoch."""
+    return [int(row) for batch in loader for row in loader.dataset.rows[batch.row]]
 
 
 def images_by_row(loader: stoker.ImageLoader) -> dict[int, list[bytes]]:
     found: dict[int, list[bytes]] = {}
     for batch in loader:
-        for row, image in zip(batch.row.tolist(), batch.image, strict=True):
+        for row, image in zip(loader.dataset.rows[batch.row].tolist(), batch.image, strict=True):
             found.setdefault(row, []).append(image.tobytes())
     return found
 

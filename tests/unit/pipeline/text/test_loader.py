@@ -209,7 +209,8 @@ def test_a_selection_is_loaded(shards: Path) -> None:
     loader = make(shards)
     part = stoker.TextLoader(dataset.select(chosen), batch_size=4, fields=("q",), columns=("row", "lengths"))
     batches = list(part)
-    assert sorted(np.concatenate([batch.row for batch in batches]).tolist()) == chosen.tolist()
+    rows = part.dataset.rows[np.concatenate([batch.row for batch in batches])]
+    assert sorted(rows.tolist()) == chosen.tolist()
     assert min(batch.lengths.min() for batch in batches) > 20
     with pytest.raises(CheckpointError, match="dataset was"):
         part.load_state_dict(loader.state_dict())
@@ -277,3 +278,12 @@ def test_a_closed_loader_is_refused_and_stats_count_batches(
     assert str(loader.dataset.data_files[0]) not in maps.read_text()
     with pytest.raises(LoaderClosedError):
         iter(loader)
+
+
+def test_rows_number_the_samples_as_the_loaders_dataset_does(shards: Path) -> None:
+    selected = stoker.open(shards).select("q_length > 20")
+    for dataset in (selected, stoker.mix([(selected, 1), (stoker.open(shards).select([9, 3]), 1)])):
+        for batch in make(dataset, columns=("row", "key", "q_length")):
+            assert batch.row.dtype == np.int64
+            assert dataset.keys(batch.row) == batch.key
+            assert dataset.column("q_length")[batch.row].tolist() == batch.q_length.tolist()
