@@ -12,6 +12,7 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from stoker.errors import ConfigError
 
 from ..execution.loader import Loader
+from .caller import calling_frame, package
 from .loader_view import LoaderView, PeekState
 
 if TYPE_CHECKING:
@@ -55,7 +56,12 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
 
     @property
     def num_batches(self) -> int:
-        """Steps of a whole epoch."""
+        """Steps of a whole epoch.
+
+        Raises:
+            ConfigError: ``fit`` or ``evaluate`` was given arguments that Keras ignores beside a DataAdapter.
+        """
+        _check_arguments_of_fit()
         return len(self)
 
     @property
@@ -77,6 +83,33 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
     def _view(self) -> LoaderView:
         # Not kept, as a loader that refers to itself would not be freed when it is dropped.
         return LoaderView(self, self._peek_state)
+
+
+_TAKE_THE_PLACE = {
+    "y": "The second column of the loader is the target: columns=('image', 'label').",
+    "sample_weight": "The third column of the loader is the weight of each sample; any column of numbers of the "
+    "index can be it.",
+    "class_weight": "sampler=stoker.ClassBalanced() draws classes equally often. The third column of the loader "
+    "is the weight of each sample; any column of numbers of the index can be it. In a loop of your own, "
+    "model.train_on_batch(images, labels, class_weight=...) weighs classes.",
+}
+"""Arguments of ``fit`` and ``evaluate`` that Keras ignores beside a DataAdapter, and what to use instead."""
+
+
+def _check_arguments_of_fit() -> None:
+    """Check the arguments of Keras' EpochIterator, which asks for ``num_batches`` when it is made.
+
+    Keras does not pass them on, so they are read where they lie.
+    """
+    frame = calling_frame()
+    if frame is None or package(frame) != "keras" or frame.f_code.co_name != "__init__":
+        return
+    given = [name for name in _TAKE_THE_PLACE if frame.f_locals.get(name) is not None]
+    if given:
+        raise ConfigError(
+            f"Keras would ignore {' and '.join(given)} beside a loader",
+            hint=" ".join(_TAKE_THE_PLACE[name] for name in given),
+        )
 
 
 def backend() -> str:

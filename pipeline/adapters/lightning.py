@@ -6,9 +6,9 @@ another number of samples after a resume, the two numbers do not fit, and the re
 
 from __future__ import annotations
 
-import inspect
-
 from stoker.errors import CheckpointError
+
+from .caller import calling_frame, package
 
 __all__ = ["check_resume", "is_caller"]
 
@@ -17,10 +17,8 @@ _PACKAGES = ("lightning", "pytorch_lightning")
 
 def is_caller() -> bool:
     """Whether Lightning has called the method of a loader that calls this function."""
-    frame = inspect.currentframe()
-    while frame and frame.f_globals.get("__name__", "").partition(".")[0] == "stoker":
-        frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES
+    frame = calling_frame()
+    return frame is not None and package(frame) in _PACKAGES
 
 
 def check_resume(saved: int, found: int, unit: str) -> None:

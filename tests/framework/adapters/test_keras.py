@@ -104,6 +104,36 @@ def test_a_checkpoint_goes_on_inside_an_epoch(thumbnails: Path, tmp_path: Path) 
         assert np.array_equal(found, expected)
 
 
+@needs_tensorflow_backend
+@pytest.mark.parametrize("name", ["class_weight", "sample_weight", "y"])
+def test_arguments_that_keras_would_ignore_are_refused(thumbnails: Path, name: str) -> None:
+    """Keras trained without the weights and said nothing."""
+    weights = {0: 100.0} if name == "class_weight" else np.ones(61)
+    model = network()
+    with load(thumbnails) as loader:
+        with pytest.raises(ConfigError, match=f"Keras would ignore {name} beside a loader") as error:
+            model.fit(loader, verbose=0, **{name: weights})
+        assert "column" in str(error.value)
+        if name != "class_weight":
+            with pytest.raises(ConfigError, match=f"Keras would ignore {name} beside a loader"):
+                model.evaluate(loader, verbose=0, **{name: weights})
+            with pytest.raises(ConfigError, match="Keras would ignore y beside a loader"):
+                model.fit(loader, verbose=0, validation_data=(loader, weights))
+        model.fit(loader, verbose=0, batch_size=16, validation_data=loader)
+
+
+@needs_tensorflow_backend
+def test_a_third_column_of_the_index_weighs_samples(pack_images: Any, thumbnails: Path) -> None:
+    dataset = stoker.open(thumbnails)
+    weight = (np.arange(16) == 3).astype(np.float32)
+    weighed = pack_images([dataset.read(i) for i in range(16)], weight=weight)
+    model, transforms = network(), [Resize((8, 8)), Normalize()]
+    with load(weighed, columns=("image", "label", "weight"), transforms=transforms) as loader:
+        loss = model.evaluate(loader, verbose=0)
+    with load(stoker.open(weighed).select([3]), transforms=transforms) as loader:
+        assert loss == pytest.approx(model.evaluate(loader, verbose=0), abs=1e-6)
+
+
 def test_more_columns_than_keras_takes_are_refused(thumbnails: Path) -> None:
     columns = ("image", "label", "row", "key")
     with pytest.raises(ConfigError, match="image, label, row, key"):

@@ -1,0 +1,24 @@
+"""The code that calls a loader, for checks of what frameworks do with it and do not tell it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["calling_frame", "package"]
+
+
+def calling_frame() -> FrameType | None:
+    """The innermost frame that runs no code of Stoker; None if there is none."""
+    frame = inspect.currentframe()
+    while frame and package(frame) == "stoker":
+        frame = frame.f_back
+    return frame
+
+
+def package(frame: FrameType) -> str:
+    """Name of the top-level package whose code a frame runs."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
