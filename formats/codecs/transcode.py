@@ -28,6 +28,7 @@ class TranscodeRules(NamedTuple):
         quality: Of JPEG, 1 to 100.
         subsampling: Of JPEG: 444, 422 or 420.
         max_pixels: Most pixels of the image.
+        restarts: Whether a JPEG gets restart markers.
     """
 
     mode: str
@@ -36,6 +37,7 @@ class TranscodeRules(NamedTuple):
     quality: int
     subsampling: str
     max_pixels: int
+    restarts: bool
 
 
 def target_codec(codec: Codec, encoding: str) -> Codec:

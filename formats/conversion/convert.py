@@ -59,6 +59,7 @@ def convert(
     allow_missing_classes: bool = False,
     follow_links: bool = True,
     max_pixels: int = MAX_PIXELS,
+    restarts: bool | None = None,
     overwrite: bool = False,
     engine: Engine = "local",
     source_format: SourceFormatName | None = None,
@@ -112,6 +113,10 @@ def convert(
             or cannot be read, or no image that a list names for it can be read.
         follow_links: Whether to follow links in the source, to files and folders anywhere.
         max_pixels: Images of more pixels are skipped.
+        restarts: Whether stored JPEGs get restart markers, which let a loader decode a crop without the rest
+            of the image. Pixels stay the same: where JPEGs are not encoded anew, their coefficients are
+            copied. By default only images that are resized to JPEG get them. A JPEG that cannot be copied
+            stays as it is, and is counted in ``Summary.skipped``.
         overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
             connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. All its machines
@@ -154,6 +159,7 @@ def convert(
         test=parse_share("test", test),
         class_depth=class_depth,
         max_pixels=max_pixels,
+        restarts=restarts,
         strict=strict,
         source_format=found_format.name,
     )

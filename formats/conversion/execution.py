@@ -37,7 +37,8 @@ class Summary:
 
     Attributes:
         written: Samples in the shards.
-        skipped: Number of files or lines that were left out, by reason; ``skipped.jsonl`` names them.
+        skipped: Number of files or lines that were left out, by reason; ``skipped.jsonl`` names them. The
+            restart markers that a JPEG could not get count here, too.
         bytes: Bytes of all data files.
         seconds: Duration of this run, without listing the source.
         images_per_second: Samples that this run converted a second; of text, too.

@@ -121,6 +121,7 @@ class ConvertOptions(ShardOptions):
         subsampling: JPEG chroma subsampling: 444, 422 or 420. None means :data:`SUBSAMPLING`, likewise.
         class_depth: Number of leading folders that name the class; None for all.
         max_pixels: Images of more pixels are skipped.
+        restarts: Whether stored JPEGs get restart markers. None means where images are resized to JPEG.
         source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
     """
 
@@ -132,6 +133,7 @@ class ConvertOptions(ShardOptions):
     subsampling: str | None = None
     class_depth: int | None = None
     max_pixels: int = MAX_PIXELS
+    restarts: bool | None = None
     source_format: SourceFormatName = "folder"
 
     def __post_init__(self) -> None:
@@ -142,6 +144,7 @@ class ConvertOptions(ShardOptions):
         if self.quality is not None:
             self._set_integer("quality", 1, 100)
         self._check_jpegs_are_encoded()
+        self._set_restarts()
         self._set_integer("max_pixels", 1, MAX_PIXELS)
         if self.class_depth is not None:
             self._set_integer("class_depth", 1, 4096)
@@ -159,15 +162,39 @@ class ConvertOptions(ShardOptions):
                     hint=f"add --encoding jpeg (encoding='jpeg'), or leave out {name}",
                 )
 
+    def _set_restarts(self) -> None:
+        """Decide ``restarts`` where it is None; raise ConfigError if it is True and no JPEG is stored."""
+        stores_jpeg = self.encoding in ("keep", "jpeg")
+        if self.restarts and not stores_jpeg:
+            raise ConfigError(
+                f"restarts is for JPEGs, and with encoding {self.encoding!r} none is stored",
+                hint="leave out --restarts (restarts=True), or store JPEGs: --encoding keep or jpeg",
+            )
+        if self.restarts is None:
+            object.__setattr__(self, "restarts", stores_jpeg and self.mode != "none")
+
+    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
+        """See :meth:`ShardOptions.to_manifest`; ``restarts`` is left out where it is False.
+
+        So conversions without it have the options of those by versions that did not know it.
+        """
+        options = super().to_manifest()
+        return options if self.restarts else {name: options[name] for name in options if name != "restarts"}
+
     @property
     def compresses_again(self) -> bool:
         """Whether JPEGs that need no resizing are encoded anew, because a quality is asked for."""
         return self.encoding == "jpeg" and (self.quality is not None or self.subsampling is not None)
 
     @property
+    def keeps_images(self) -> bool:
+        """Whether every image keeps its encoding and its pixels."""
+        return self.mode == "none" and self.encoding == "keep"
+
+    @property
     def keeps_bytes(self) -> bool:
         """Whether every image is stored as it is."""
-        return self.mode == "none" and self.encoding == "keep"
+        return self.keeps_images and not self.restarts
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """See :meth:`ShardOptions.record_bytes`.
@@ -175,7 +202,7 @@ class ConvertOptions(ShardOptions):
         It is exact where bytes are kept or raw pixels have one size, else an estimate from averages of
         photographs, because planning opens no file.
         """
-        if not self.keeps_bytes:
+        if not self.keeps_images:
             pixels = sizes / BYTES_PER_PIXEL["keep"]
             if self.mode != "none":
                 pixels = np.full(len(sizes), float(self.height * self.width))

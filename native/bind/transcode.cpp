@@ -7,6 +7,7 @@
 
 #include "bind/bind.h"
 #include "decode/size_check.h"
+#include "transcode/restart_marks.h"
 #include "transcode/transcode.h"
 
 namespace stoker {
@@ -33,20 +34,31 @@ Result without_gil(Work work) {
 }
 
 Result transcode(nb::handle data, const std::string& mode, int height, int width, const std::string& encoding,
-                 int quality, const std::string& subsampling, std::int64_t max_pixels) {
+                 int quality, const std::string& subsampling, std::int64_t max_pixels, bool restarts) {
     const Buffer buffer(data);
     const TranscodeOptions options =
-        parse_options(mode, height, width, encoding, quality, subsampling, max_pixels);
+        parse_options(mode, height, width, encoding, quality, subsampling, max_pixels, restarts);
     return without_gil([&] { return transcode_payload({buffer.data(), buffer.size()}, options); });
 }
 
 Result transcode_array(const RgbArray& pixels, const std::string& mode, int height, int width,
                        const std::string& encoding, int quality, const std::string& subsampling,
-                       std::int64_t max_pixels) {
+                       std::int64_t max_pixels, bool restarts) {
     const TranscodeOptions options =
-        parse_options(mode, height, width, encoding, quality, subsampling, max_pixels);
+        parse_options(mode, height, width, encoding, quality, subsampling, max_pixels, restarts);
     const RgbView source = rgb_view_of(pixels);
     return without_gil([&] { return transcode_pixels(source, options); });
+}
+
+std::tuple<nb::object, std::string, std::string> mark_restarts_in(nb::handle data) {
+    const Buffer buffer(data);
+    RestartMarked marked;
+    {
+        const nb::gil_scoped_release release;
+        marked = mark_restarts({buffer.data(), buffer.size()});
+    }
+    if (marked.payload.empty()) return {nb::none(), marked.reason, marked.detail};
+    return {nb::bytes(marked.payload.data(), marked.payload.size()), "", ""};
 }
 
 using Output = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>>;
@@ -74,9 +86,10 @@ Output resize_array(const RgbArray& pixels, std::pair<int, int> size, std::optio
 
 void bind_transcode(nb::module_& m) {
     m.def("transcode", transcode, "data"_a, "mode"_a, "height"_a, "width"_a, "encoding"_a, "quality"_a,
-          "subsampling"_a, "max_pixels"_a);
+          "subsampling"_a, "max_pixels"_a, "restarts"_a = false);
     m.def("transcode_pixels", transcode_array, "pixels"_a, "mode"_a, "height"_a, "width"_a, "encoding"_a,
-          "quality"_a, "subsampling"_a, "max_pixels"_a);
+          "quality"_a, "subsampling"_a, "max_pixels"_a, "restarts"_a = false);
+    m.def("mark_restarts", mark_restarts_in, "data"_a);
     m.def("resize", resize_array, "pixels"_a, "size"_a, "box"_a = nb::none());
 }
 

@@ -167,15 +167,15 @@ std::vector<std::uint8_t> rendered(const RgbView& pixels, const Plan& plan) {
 Transcoded encoded(std::vector<std::uint8_t>&& rgb, const Plan& plan, const TranscodeOptions& options) {
     Transcoded result{std::move(rgb), plan.height, plan.width};
     if (options.jpeg)
-        result.payload = encode_jpeg(result.payload.data(), plan.height, plan.width, options.quality,
-                                     options.subsampling);
+        result.payload = encode_jpeg(result.payload.data(), plan.height, plan.width, options.encoding);
     return result;
 }
 
 }  // namespace
 
 TranscodeOptions parse_options(const std::string& mode, int height, int width, const std::string& encoding,
-                               int quality, const std::string& subsampling, std::int64_t max_pixels) {
+                               int quality, const std::string& subsampling, std::int64_t max_pixels,
+                               bool restarts) {
     TranscodeOptions options;
     options.mode = parse<Mode>("mode", mode,
                                {{"none", Mode::none},
@@ -185,7 +185,7 @@ TranscodeOptions parse_options(const std::string& mode, int height, int width, c
                                 {"crop", Mode::crop},
                                 {"fill", Mode::fill}});
     options.jpeg = parse<bool>("encoding", encoding, {{"jpeg", true}, {"raw", false}});
-    options.subsampling = parse<Subsampling>(
+    options.encoding.subsampling = parse<Subsampling>(
         "subsampling", subsampling,
         {{"444", Subsampling::s444}, {"422", Subsampling::s422}, {"420", Subsampling::s420}});
     if (options.mode != Mode::none &&
@@ -194,7 +194,8 @@ TranscodeOptions parse_options(const std::string& mode, int height, int width, c
     if (quality < 1 || quality > 100) throw std::invalid_argument("quality must be between 1 and 100");
     options.height = height;
     options.width = width;
-    options.quality = quality;
+    options.encoding.quality = quality;
+    options.encoding.restarts = restarts;
     options.max_pixels = max_pixels;
     return options;
 }

@@ -28,8 +28,7 @@ struct TranscodeOptions {
     int height = 0;
     int width = 0;
     bool jpeg = true;  // otherwise raw RGB
-    int quality = 90;
-    Subsampling subsampling = Subsampling::s420;
+    JpegOptions encoding;
     std::int64_t max_pixels = 0;
 };
 
@@ -41,7 +40,8 @@ struct Transcoded {
 
 // Returns the options of these words and numbers. Throws std::invalid_argument for a wrong one.
 TranscodeOptions parse_options(const std::string& mode, int height, int width, const std::string& encoding,
-                               int quality, const std::string& subsampling, std::int64_t max_pixels);
+                               int quality, const std::string& subsampling, std::int64_t max_pixels,
+                               bool restarts);
 
 // Transcodes a payload, or pixels. Throws std::invalid_argument with the reason.
 Transcoded transcode_payload(const Payload& payload, const TranscodeOptions& options);

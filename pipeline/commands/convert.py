@@ -66,6 +66,15 @@ def convert(
         str | None,
         typer.Option(help="Chroma subsampling of these JPEGs: 444, 422 or 420; by default 420."),
     ] = None,
+    restarts: Annotated[
+        bool | None,
+        typer.Option(
+            "--restarts/--no-restarts",
+            help="Give JPEGs restart markers, so that a loader decodes crops of them faster. Pixels stay the "
+            "same. By default only resized JPEGs get them.",
+            show_default=False,
+        ),
+    ] = None,
     shard_size: ShardSize = None,
     shard_records: ShardRecords = None,
     shards: Shards = None,
@@ -127,6 +136,7 @@ def convert(
 
     Examples:
       stoker convert photos/train shards/train --seed 0
+      stoker convert photos/train shards/train --seed 0 --restarts
       stoker convert photos/val shards/val --classes shards/train
       stoker convert photos shards/split --val 10% --test 5%
       stoker convert photos shards/small --format lmdb --resize shorter=256
@@ -155,6 +165,7 @@ def convert(
             resize=resize,
             quality=quality,
             subsampling=subsampling,
+            restarts=restarts,
             val=val,
             test=test,
             class_depth=class_depth,

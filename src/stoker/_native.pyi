@@ -383,6 +383,7 @@ def transcode(
     quality: int,
     subsampling: str,
     max_pixels: int,
+    restarts: bool = False,
 ) -> tuple[bytes, int, int]:
     """Decode an image, apply its EXIF orientation, resize it and encode it. It releases the GIL.
 
@@ -409,6 +410,7 @@ def transcode(
         quality: Quality of the JPEG, 1 to 100.
         subsampling: Chroma subsampling of the JPEG: 444, 422 or 420.
         max_pixels: An image with more pixels is refused.
+        restarts: Whether the JPEG gets restart markers, as by ``mark_restarts``.
 
     Returns:
         The payload, its height and its width.
@@ -426,8 +428,24 @@ def transcode_pixels(
     quality: int,
     subsampling: str,
     max_pixels: int,
+    restarts: bool = False,
 ) -> tuple[bytes, int, int]:
     """Resize and encode RGB pixels, (H, W, 3), C-contiguous. Other arguments are those of ``transcode``."""
+
+def mark_restarts(data: Any) -> tuple[bytes | None, str, str]:
+    """Copy the coefficients of a JPEG, without loss, into a sequential one with restart markers.
+
+    Each row of MCUs has four intervals of the same length, or the most below four that divide it. The Huffman
+    tables are made for the image. EXIF, colour profile and all other segments of applications and comments
+    stay. Data after the image are left out. It releases the GIL.
+
+    Args:
+        data: A JPEG, as any buffer.
+
+    Returns:
+        The copy, and two empty strings. None, the kind of the image, and libjpeg's message, where the image
+        is damaged or cannot be copied.
+    """
 
 def resize(
     pixels: npt.NDArray[np.uint8], size: tuple[int, int], box: tuple[float, float, float, float] | None = None

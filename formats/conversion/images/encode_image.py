@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoker import _native
+
+from ...codecs.codec import Codec
 from ...codecs.decode import decode_rgb
 from ...codecs.registry import CODECS
 from ...codecs.transcode import TranscodeRules, target_codec, transcode
@@ -14,7 +17,6 @@ from ..options import QUALITY, SUBSAMPLING
 from .object_features import object_features
 
 if TYPE_CHECKING:
-    from ...codecs.codec import Codec
     from ...codecs.header import Header
     from ...dataset.columns.annotations import Annotations
     from ..options import ConvertOptions
@@ -32,6 +34,7 @@ class EncodedImage(NamedTuple):
         width: Width in pixels, likewise.
         orientation: EXIF orientation that readers must still apply, 1 to 8.
         source: Height and width of the image in the source, after its EXIF orientation.
+        unmarked: Why a JPEG has no restart markers although they were asked for, and a detail; or None.
     """
 
     payload: bytes
@@ -40,6 +43,7 @@ class EncodedImage(NamedTuple):
     width: int
     orientation: int
     source: tuple[int, int]
+    unmarked: tuple[str, str] | None = None
 
 
 class Sample(NamedTuple):
@@ -68,15 +72,24 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     target = target_codec(header.codec, options.encoding)
     try:
         is_as_asked = options.mode == "none" and target == header.codec and not options.compresses_again
-        if options.keeps_bytes or is_as_asked:
+        if options.keeps_images or is_as_asked:
             if CODECS[header.codec].damage is None:  # decoding alone shows whether it is whole
                 decode_rgb(data, header.codec, header.height, header.width)
-            size = (header.height, header.width)
-            return EncodedImage(data, header.codec, *size, header.orientation, size)
+            return _kept(data, header, restarts=bool(options.restarts))
         return _transcode(data, header, target, options)
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
         raise SkippedError("broken image", str(error)) from error
+
+
+def _kept(data: bytes, header: Header, *, restarts: bool) -> EncodedImage:
+    """Return an image as it is, or, where it is a JPEG and ``restarts``, the same with restart markers."""
+    size = (header.height, header.width)
+    marked, reason, detail = None, "", ""
+    if restarts and header.codec == Codec.JPEG:
+        marked, reason, detail = _native.mark_restarts(data)
+    unmarked = (reason, detail) if reason else None
+    return EncodedImage(marked or data, header.codec, *size, header.orientation, size, unmarked)
 
 
 def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptions) -> EncodedImage:
@@ -87,6 +100,7 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
         quality=QUALITY if options.quality is None else options.quality,
         subsampling=options.subsampling or SUBSAMPLING,
         max_pixels=options.max_pixels,
+        restarts=bool(options.restarts),
     )
     payload, height, width = transcode(data, header.codec, target, rules)
     return EncodedImage(payload, target, height, width, 1, (header.height, header.width))

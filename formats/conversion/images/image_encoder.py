@@ -115,7 +115,7 @@ class ImageEncoder:
             payload=image.payload,
             suffix=suffix,
             attributes=(image.codec, image.height, image.width, image.orientation),
-            skipped=skipped,
+            skipped=skipped if image.unmarked is None else (*skipped, _unmarked(source.key, *image.unmarked)),
             details=_Details(objects, mask_location) if known else None,
         )
 
@@ -210,6 +210,10 @@ class ImageEncoder:
     def _columns(self) -> dict[str, ListColumn]:
         assert self.listing.objects is not None, "called only where the source has objects"
         return {name: ListColumn.from_arrow(array) for name, array in self.listing.objects.columns.items()}
+
+
+def _unmarked(key: str, reason: str, detail: str) -> Skip:
+    return Skip(key, f"restart markers ({reason})", detail)
 
 
 def _skip(key: str, listed: ListedObjects, objects: Annotations, dropped: Dropped) -> Skip:

@@ -1,0 +1,42 @@
+// The memory that libjpeg writes a JPEG to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <jpeglib.h>
+
+namespace stoker {
+
+// A destination of libjpeg that doubles its memory when it is full. jpeg_mem_dest() does so, too, but leaves a
+// pointer to freed memory when it runs out of memory.
+class JpegOutput {
+  public:
+    JpegOutput();
+    ~JpegOutput() { std::free(bytes_); }
+    JpegOutput(const JpegOutput&) = delete;
+    JpegOutput& operator=(const JpegOutput&) = delete;
+
+    jpeg_destination_mgr* manager() { return &destination_; }
+    std::vector<std::uint8_t> bytes() const;
+
+  private:
+    // The first member of libjpeg's structure that leads back to this object.
+    struct Destination : jpeg_destination_mgr {
+        JpegOutput* owner;
+    };
+    static boolean grow(j_compress_ptr encoder);
+
+    Destination destination_{};
+    JOCTET* bytes_ = nullptr;
+    std::size_t capacity_ = 0;
+};
+
+// The number of MCUs between two restart markers, for an image with so many MCUs in a row: each row has 4
+// intervals of the same length, or the most below 4 that divide it.
+unsigned restart_interval(unsigned mcus_per_row);
+
+}  // namespace stoker

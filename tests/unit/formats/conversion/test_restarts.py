@@ -1,0 +1,224 @@
+"""Conversions with restart markers: the same images, and which images cannot have them."""
+
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jpeg_coefficients import coefficients, restart_interval, segments
+from PIL import Image, ImageCms
+
+import stoker
+from stoker import _native
+from stoker.errors import ConfigError
+from stoker.formats.codecs.decode import decode_rgb
+from stoker.formats.dataset.manifest import Manifest
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def picture(height: int, width: int, mode: str = "RGB") -> Image.Image:
+    """Return an image with smooth parts and noise."""
+    rng = np.random.default_rng(height * 1000 + width)
+    y, x = np.indices((height, width))
+    waves = 127 + 100 * np.sin(x[..., None] / (3, 5, 9)) * np.cos(y[..., None] / (4, 7, 5))
+    noisy = waves + rng.normal(0, 12, (height, width, 3)) * (x[..., None] > width / 2)
+    return Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).convert(mode)
+
+
+def encode(image: Image.Image, **options: Any) -> bytes:
+    """Encode an image as JPEG."""
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", **options)
+    return stream.getvalue()
+
+
+def pixels(data: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(data)) as image:
+        return np.asarray(image)
+
+
+def marked(data: bytes) -> bytes:
+    payload, reason, detail = _native.mark_restarts(data)
+    assert (reason, detail) == ("", "")
+    assert payload is not None
+    return payload
+
+
+def convert_one(data: bytes, folder: Path, name: str = "a.jpg", **options: Any) -> tuple[Any, bytes]:
+    """Convert a source of one image; return the summary and the stored payload."""
+    (folder / "source" / "one").mkdir(parents=True, exist_ok=True)
+    (folder / "source" / "one" / name).write_bytes(data)
+    summary = stoker.convert(folder / "source", folder / "out", **options)
+    return summary, stoker.open(folder / "out").read(0)
+
+
+class TestTheCopy:
+    @pytest.mark.parametrize("quality", [30, 97])
+    @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
+    def test_coefficients_and_pixels_are_the_same(self, subsampling: str, quality: int) -> None:
+        for height, width in [(1, 1), (8, 64), (17, 33), (50, 70)]:
+            data = encode(picture(height, width), quality=quality, subsampling=subsampling)
+            copy = marked(data)
+            for before, after in zip(coefficients(data), coefficients(copy), strict=True):
+                assert np.array_equal(before, after)
+            assert np.array_equal(pixels(data), pixels(copy))
+            assert marked(copy) == copy
+
+    @pytest.mark.parametrize("mode", ["L", "CMYK"])
+    def test_grey_and_cmyk(self, mode: str) -> None:
+        data = encode(picture(30, 50, mode))
+        copy = marked(data)
+        assert restart_interval(copy) > 0
+        for before, after in zip(coefficients(data), coefficients(copy), strict=True):
+            assert np.array_equal(before, after)
+        assert np.array_equal(pixels(data), pixels(copy))
+
+    def test_a_progressive_image_becomes_the_sequential_one(self) -> None:
+        image = picture(50, 70)
+        copy = marked(encode(image, progressive=True))
+        assert copy == marked(encode(image))
+        assert 0xC0 in dict(segments(copy))
+
+    def test_photographs_become_smaller(self, photographs: list[Path]) -> None:
+        files = [file.read_bytes() for file in photographs[::20]]
+        ratio = sum(len(marked(data)) for data in files) / sum(map(len, files))
+        assert 0.95 < ratio < 0.99
+
+    @pytest.mark.parametrize(
+        ("mcus", "interval"), [(1, 1), (2, 1), (3, 1), (4, 1), (6, 2), (9, 3), (12, 3), (14, 7), (13, 13)]
+    )
+    def test_a_row_has_at_most_four_intervals_of_the_same_length(self, mcus: int, interval: int) -> None:
+        assert restart_interval(marked(encode(picture(8, 8 * mcus), subsampling="4:4:4"))) == interval
+        assert restart_interval(marked(encode(picture(8, 16 * mcus - 3), subsampling="4:2:0"))) == interval
+        assert restart_interval(marked(encode(picture(8, 8 * mcus, "L")))) == interval
+
+    def test_segments_of_applications_and_comments_stay_in_their_order(self) -> None:
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+        data = encode(picture(9, 30), exif=exif, icc_profile=profile, comment="a comment", dpi=(72, 96))
+        adobe = b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x01"
+        data = data[:2] + adobe + data[2:]
+
+        def kept(data: bytes) -> list[tuple[int, bytes]]:
+            return [one for one in segments(data) if 0xE0 <= one[0] <= 0xEF or one[0] == 0xFE]
+
+        assert [marker for marker, _ in kept(data)] == [0xEE, 0xE0, 0xE1, 0xE2, 0xFE]
+        assert kept(marked(data)) == kept(data)
+
+    def test_data_after_the_image_are_left_out(self) -> None:
+        data = encode(picture(9, 30))
+        assert marked(data + data) == marked(data)
+
+
+def with_precision(data: bytes) -> bytes:
+    at = data.index(b"\xff\xc0") + 4
+    return data[:at] + b"\x0c" + data[at + 1 :]
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) * 2 // 3] + b"\xff\xd9"
+
+
+def without_last_scan(data: bytes) -> bytes:
+    return data[: data.rindex(b"\xff\xc4")] + b"\xff\xd9"
+
+
+def with_late_exif(data: bytes) -> bytes:
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    at = data.index(b"\xff\xda")
+    return data[:at] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[at:]
+
+
+class TestImagesThatCannotBeCopied:
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            (lambda data: data.replace(b"\xff\xc0", b"\xff\xc9"), "arithmetic coding"),
+            (with_precision, "more than 8 bits"),
+            (cut, "damaged, or of a kind that libjpeg-turbo cannot copy"),
+            (with_late_exif, "EXIF after the frame header"),
+        ],
+    )
+    def test_they_stay_as_they_are_and_are_counted(self, change: Any, reason: str, tmp_path: Path) -> None:
+        data = change(encode(picture(40, 60)))
+        summary, payload = convert_one(data, tmp_path, restarts=True)
+        assert payload == data
+        assert (summary.written, summary.skipped) == (1, {f"restart markers ({reason})": 1})
+
+    def test_a_progressive_image_without_its_last_scan(self) -> None:
+        data = without_last_scan(encode(picture(40, 60), progressive=True))
+        assert _native.mark_restarts(data)[1] == "incomplete progressive image"
+
+    def test_strict_accepts_them(self, tmp_path: Path) -> None:
+        data = cut(encode(picture(40, 60)))
+        assert convert_one(data, tmp_path, restarts=True, strict=True)[1] == data
+
+    def test_a_png_stays_as_it_is(self, tmp_path: Path) -> None:
+        stream = io.BytesIO()
+        picture(9, 9).save(stream, "PNG")
+        summary, payload = convert_one(stream.getvalue(), tmp_path, name="a.png", restarts=True)
+        assert payload == stream.getvalue()
+        assert summary.skipped == {}
+
+
+class TestTheOption:
+    def test_bytes_are_kept_without_it(self, tmp_path: Path) -> None:
+        data = encode(picture(40, 60))
+        assert convert_one(data, tmp_path)[1] == data
+        assert "restarts" not in Manifest.load(tmp_path / "out").options
+
+    def test_it_marks_images_that_are_not_encoded_anew(self, tmp_path: Path) -> None:
+        data = encode(picture(40, 60))
+        assert convert_one(data, tmp_path, restarts=True)[1] == marked(data)
+        assert Manifest.load(tmp_path / "out").options["restarts"] is True
+
+    @pytest.mark.parametrize(
+        ("options", "interval"),
+        [
+            ({}, 1),
+            ({"encoding": "jpeg"}, 1),
+            ({"restarts": False}, 0),
+            ({"resize": None, "encoding": "jpeg", "quality": 50}, 0),
+            ({"resize": None, "encoding": "jpeg", "quality": 50, "restarts": True}, 1),
+        ],
+    )
+    def test_resized_jpegs_have_them_by_default(
+        self, options: dict[str, Any], interval: int, tmp_path: Path
+    ) -> None:
+        data = encode(picture(70, 64))
+        _, payload = convert_one(data, tmp_path, **{"resize": "shorter=64", **options})
+        assert restart_interval(payload) == interval
+
+    def test_they_change_no_pixel_of_resized_images(self, tmp_path: Path) -> None:
+        data = encode(picture(70, 90))
+        stored = [
+            convert_one(data, tmp_path / str(restarts), resize="shorter=48", restarts=restarts)[1]
+            for restarts in (False, True)
+        ]
+        one, two = (decode_rgb(payload, 1, 0, 0) for payload in stored)
+        assert np.array_equal(one, two)
+        assert restart_interval(stored[1])
+
+    @pytest.mark.parametrize("encoding", ["raw", "png"])
+    def test_it_is_refused_where_no_jpeg_is_stored(self, encoding: str, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=f"restarts is for JPEGs, and with encoding '{encoding}' none"):
+            convert_one(encode(picture(9, 9)), tmp_path, encoding=encoding, restarts=True)
+
+    def test_the_same_command_is_recognised_and_another_is_refused(self, tmp_path: Path) -> None:
+        data = encode(picture(40, 60))
+        convert_one(data, tmp_path, restarts=True)
+        source = tmp_path / "source"
+        assert stoker.convert(source, tmp_path / "out", restarts=True).already
+        with pytest.raises(stoker.errors.DatasetError):
+            stoker.convert(source, tmp_path / "out")
+
+    def test_the_same_bytes_with_any_number_of_threads(self, photos: Path, tmp_path: Path) -> None:
+        for threads in (1, 3):
+            stoker.convert(photos, tmp_path / str(threads), restarts=True, shards=2, num_threads=threads)
+        one, three = (stoker.open(tmp_path / str(threads)) for threads in (1, 3))
+        for a, b in itertools.zip_longest(one.data_files, three.data_files):
+            assert a.read_bytes() == b.read_bytes()
