@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jpeg_coefficients import coefficients, restart_interval, segments
+from helpers.data.jpeg_coefficients import coefficients, restart_interval, segments
 from PIL import Image, ImageCms
 
 import stoker
