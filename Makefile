@@ -6,7 +6,7 @@ NATIVE := $(shell find native -name '*.cpp' -o -name '*.h')
 FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test stress lint types sanitize bench clean
+.PHONY: help setup demo test stress fuzz lint types sanitize bench clean
 
 help:           ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -25,6 +25,9 @@ test: lint types ## Run lint, types and all tests
 
 stress: setup   ## Run tests with random timing and many repetitions, for minutes
 	@$(PY) -m pytest -q tests/stress
+
+fuzz: setup     ## Damage files of every kind that is read, for FUZZ_SECONDS, 600 by default
+	@$(PY) tests/fuzz/fuzz.py --seconds $(or $(FUZZ_SECONDS),600)
 
 lint: setup     ## Check style and common mistakes
 	@$(PY) -m ruff check .

@@ -136,8 +136,21 @@ class Dataset:
         return np.asarray(self.index.column(name)[self._to_rows(positions)])
 
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
-        """Return the lists of M samples in an index column of lists, such as several labels a sample."""
-        return self.index.lists(name).take(self._to_rows(positions))
+        """Return the lists of M samples in an index column of lists, such as several labels a sample.
+
+        Raises:
+            StaleIndexError: A list lies beyond the column, because the index is damaged.
+        """
+        rows = self._to_rows(positions)
+        try:
+            return self.index.lists(name).take(rows)
+        except ValueError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: ValueError) -> StaleIndexError:
+        return StaleIndexError(
+            f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
+        )
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Return the index rows of samples, which locate their payloads.
@@ -231,9 +244,7 @@ class Dataset:
             taken = take_lists({name: self.index.lists(name) for name in names}, rows)
             return from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
         except ValueError as error:
-            raise StaleIndexError(
-                f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
-            ) from error
+            raise self._damaged(error) from error
 
     def mask(self, position: int) -> bytes:
         """Return the mask of one sample, a PNG of one channel with classes; its checksum is verified.

@@ -98,9 +98,9 @@ class Index:
         # UnicodeError: the name of a column is damaged, or the path is not UTF-8.
         except (pa.ArrowException, OSError, UnicodeError, struct.error) as error:
             raise StaleIndexError(f"the index cannot be read: {error}", path=path, hint=_HINT) from error
-        # A validity bitmap may contradict the count of nulls; no column of a sound index has one.
-        if any(column.null_count or column.buffers()[0] is not None for column in batch.columns):
-            raise StaleIndexError("the index has null values", path=path, hint=_HINT)
+        for column in batch.columns:
+            if message := _damage(column):
+                raise StaleIndexError(message, path=path, hint=_HINT)
         return cls(batch, path)
 
     def __len__(self) -> int:
@@ -213,6 +213,20 @@ class Index:
             raise DatasetError(f"the index column {name!r} holds {column.type}, not strings", path=self.path)
         _, starts, text = column.buffers()
         return np.frombuffer(starts, np.int64)[: len(self) + 1], memoryview(text or b"")
+
+
+def _damage(column: pa.Array) -> str | None:
+    """Return what is wrong with the buffers of a column, which PyArrow does not check; None if nothing is."""
+    parts = [column]
+    if pa.types.is_large_list(column.type) or pa.types.is_large_string(column.type):
+        starts = column.buffers()[1]
+        if starts is not None and starts.size % 8:
+            return "the index has starts that are no integers of 64 bits"
+        parts += [column.values] if pa.types.is_large_list(column.type) else []
+    # A validity bitmap may contradict the count of nulls; no column of a sound index has one.
+    if any(part.null_count or part.buffers()[0] is not None for part in parts):
+        return "the index has null values"
+    return None
 
 
 def _check_schema(schema: pa.Schema, path: Path) -> None:

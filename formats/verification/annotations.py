@@ -10,11 +10,11 @@ from stoker.errors import DatasetError
 
 from ..codecs.registry import open_mask
 from ..dataset.columns.annotation_columns import from_columns, is_object_column
-from ..dataset.columns.list_column import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..dataset.columns.list_column import ListColumn
     from ..dataset.index import Index
     from ..dataset.manifest import Manifest
 
@@ -26,7 +26,7 @@ def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[t
     names = [name for name, arrow_type in index.types.items() if is_object_column(name, arrow_type)]
     if not names:
         return
-    columns = {name: ListColumn.from_arrow(index.arrow(name)) for name in names}
+    columns = {name: index.lists(name) for name in names}
     for i, row in enumerate(rows):
         if message := _problem(index, columns, row, manifest):
             yield i, message
@@ -37,7 +37,7 @@ def _problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: M
         taken = {name: column.take([row]) for name, column in columns.items()}
         objects = from_columns(taken, 1, len(manifest.annotations.keypoints))
         height, width = (int(index.column(name)[row]) for name in ("height", "width"))
-    except (ValueError, KeyError, DatasetError) as error:
+    except (ValueError, DatasetError) as error:
         return f"the objects in the index contradict each other: {error}"
     if manifest.classes and ((objects.labels < 0) | (objects.labels >= len(manifest.classes))).any():
         return f"an object has a label outside the {len(manifest.classes)} classes"

@@ -118,6 +118,7 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     """
     if "object_boxes" not in columns:
         return _none()
+    _check_complete(columns)
     labels = columns["object_labels"]
     boxes = _of_each(columns, "object_boxes", labels, 4).reshape(-1, 4)
     owner = np.repeat(np.arange(samples), labels.counts)
@@ -136,6 +137,15 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     extra = columns.keys() - OBJECT_COLUMNS.keys()
     made["extra"] = {name.removeprefix(_PREFIX): _of_each(columns, name, labels) for name in sorted(extra)}
     return Annotations(**made)
+
+
+def _check_complete(columns: Mapping[str, ListColumn]) -> None:
+    """Raise ValueError if one of the columns that belong together is there without another."""
+    for names in (("boxes", "labels"), *_PARTS.values()):
+        if _PREFIX + names[0] in columns:
+            for name in names:
+                if _PREFIX + name not in columns:
+                    raise ValueError(f"there is {_PREFIX}{names[0]} without {_PREFIX}{name}")
 
 
 def _none() -> Annotations:

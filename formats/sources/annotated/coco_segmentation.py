@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +17,7 @@ __all__ = ["is_size", "read_polygons", "read_runs"]
 
 def is_size(value: Any) -> bool:
     """Whether a value is a whole number of pixels above 0, such as a height."""
-    return (
-        type(value) in (int, float) and math.isfinite(value) and 0 < value < 1 << 31 and value == int(value)
-    )
+    return type(value) in (int, float) and 0 < value < 1 << 31 and value == int(value)
 
 
 def read_polygons(value: Any) -> tuple[list[list[float]], int]:

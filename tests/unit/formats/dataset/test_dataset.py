@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import stoker
@@ -34,6 +35,32 @@ def test_all_that_was_written_is_read(
     assert [file.stat().st_size for file in dataset.data_files] == dataset.data_sizes
     assert all(file.is_absolute() for file in dataset.data_files)
     assert "6 samples" in repr(dataset)
+
+
+def test_lists_out_of_order_in_an_index_are_refused(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    tags = pa.LargeListArray.from_arrays(pa.array([0, 3, 1, 3], pa.int64()), pa.array([7, 8, 9]))
+    dataset = stoker.open(pack_images([make_jpeg(i) for i in range(3)], tags=tags))
+    assert dataset.lists("tags", [0]).values.tolist() == [7, 8, 9]
+    with pytest.raises(StaleIndexError, match="damaged") as caught:
+        dataset.lists("tags", [0, 1])
+    assert "stoker verify" in str(caught.value)
+
+
+def test_polygons_without_their_owners_are_refused(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    columns = {
+        "object_boxes": [[1, 2, 3, 4]],
+        "object_labels": [[0]],
+        "object_polygons": [[1, 2, 3, 4, 5, 6]],
+    }
+    columns |= {"object_polygon_sizes": [[3]]}
+    folder = pack_images([make_jpeg(0)], **columns)
+    with pytest.raises(StaleIndexError, match="object_polygons without object_polygon_owner"):
+        stoker.open(folder).annotations([0])
+    assert "object_polygon_owner" in str(stoker.verify(folder).problems)
 
 
 def test_a_dataset_may_be_moved(make_dataset: Make, tmp_path: Path) -> None:

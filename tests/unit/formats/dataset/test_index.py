@@ -176,6 +176,8 @@ def _rewrite(path: Path, change: str) -> None:
         batch = batch.add_column(0, "label", batch.column(0))
     elif change == "nulls":
         batch = batch.append_column("more", pa.array([None] * len(batch), pa.int64()))
+    elif change == "nulls in lists":
+        batch = batch.append_column("more", pa.array([[1, None]] * len(batch), pa.large_list(pa.int64())))
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         for _ in range(2 if change == "batches" else 1):
             writer.write_batch(batch)
@@ -189,6 +191,7 @@ def _rewrite(path: Path, change: str) -> None:
         ("column", "no column 'crc'"),
         ("twice", "same name"),
         ("nulls", "null values"),
+        ("nulls in lists", "null values"),
         ("batches", "2 record batches"),
     ],
 )
@@ -211,6 +214,16 @@ def test_a_key_out_of_bounds_is_refused(tmp_path: Path) -> None:
     for row in (1, 2):
         with pytest.raises(StaleIndexError, match=f"key of row {row} is out of bounds"):
             index.keys([row])
+
+
+def test_starts_of_another_width_are_refused(tmp_path: Path) -> None:
+    write_index(tmp_path / "i", columns(25, tags=[[i] for i in range(25)]))
+    data = (tmp_path / "i").read_bytes()
+    length = (26 * 8).to_bytes(8, "little")  # of the starts of names and of tags
+    assert data.count(length) >= 2
+    (tmp_path / "i").write_bytes(data.replace(length, (26 * 8 + 1).to_bytes(8, "little")))
+    with pytest.raises(StaleIndexError, match="starts that are no integers of 64 bits"):
+        Index.open(tmp_path / "i")
 
 
 def test_a_missing_index_is_named(tmp_path: Path) -> None:

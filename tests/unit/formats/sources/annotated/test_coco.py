@@ -231,6 +231,13 @@ def test_run_lengths_must_fill_an_image_of_unknown_size(folder: Path) -> None:
     assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
 
 
+def test_a_size_of_four_hundred_digits_is_none(folder: Path) -> None:
+    content = document()
+    expected = convert(folder, content).annotations(range(4)).id.tolist()
+    content["images"][0]["height"] = 10**400
+    assert convert(folder, content, "huge").annotations(range(4)).id.tolist() == expected
+
+
 def test_unusual_spellings_of_crowd_and_area(folder: Path) -> None:
     content = document()
     one = content["annotations"][1]

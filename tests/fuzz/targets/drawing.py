@@ -1,4 +1,4 @@
-"""The part of the fuzzer that hands masks and objects, damaged or made up, to the C++ that draws them."""
+"""Masks and objects, damaged or made up, for the C++ that draws them."""
 
 from __future__ import annotations
 
@@ -7,32 +7,28 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from images import matrices
+from mutations import mutate
 
 from stoker import _native
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy.typing as npt
+    from pathlib import Path
 
     Rng = np.random.Generator
-
-__all__ = ["attack_annotations"]
 
 _N = 2
 _ODD = (np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 0.0, -0.0)
 
 
-def attack_annotations(
-    mutate: Callable[[bytes, Rng], bytes], matrices: Callable[[int, Rng], npt.NDArray[np.float64]], rng: Rng
-) -> None:
-    """Call every entry point once; all that may come of it is ValueError, or IndexError for lists.
+def make(scratch: Path) -> Callable[[Rng], bool]:
+    """Attack with made-up numbers; one input is accepted if its class masks are drawn or left to Python."""
+    return attack
 
-    Args:
-        mutate: Damages bytes.
-        matrices: Makes N maps of any kind.
-        rng: Where numbers come from.
-    """
+
+def attack(rng: Rng) -> bool:
+    """Call every entry point once; all that may come of it is ValueError, or IndexError for lists."""
     height, width = (rng.integers(1, 90, _N).astype(np.int32) for _ in range(2))
     size = tuple(int(side) for side in rng.integers(1, 70, 2))
     corners = np.sort(rng.random((_N, 2, 2)), axis=1) * np.stack((height, width), axis=1)[:, None]
@@ -40,23 +36,24 @@ def attack_annotations(
     shown = rng.random(_N) < 0.9
     images: dict[str, Any] = {"matrix": matrices(_N, rng), "region": region, "shown": shown}
     sizes = {"height": height, "width": width}
-    _class_masks(mutate, images, sizes, size, rng)
     _segments(images, sizes, size, rng)
     _objects(region, shown, size, rng)
     _lists(rng)
+    return _class_masks(images, sizes, size, rng)
 
 
-def _class_masks(mutate: Any, images: Any, sizes: Any, size: tuple[int, ...], rng: Rng) -> None:
+def _class_masks(images: Any, sizes: Any, size: tuple[int, ...], rng: Rng) -> bool:
     files = [
-        _png(int(h), int(w), mutate, rng)
+        _png(int(h), int(w), rng)
         for h, w in zip(sizes["height"].tolist(), sizes["width"].tolist(), strict=True)
     ]
     out = np.empty((_N, *size), np.uint8)
     with contextlib.suppress(ValueError):
-        _native.class_masks(out, files, **images, **sizes, fill=int(rng.integers(0, 256)))
+        return len(_native.class_masks(out, files, **images, **sizes, fill=int(rng.integers(0, 256)))) < _N
+    return False
 
 
-def _png(height: int, width: int, mutate: Any, rng: Rng) -> bytes:
+def _png(height: int, width: int, rng: Rng) -> bytes:
     """A mask whose compressed rows are damaged; its chunks more rarely, for their checksums tell."""
     rows = rng.integers(0, int(rng.integers(1, 257)), (height, width + 1), np.uint8)
     rows[:, 0] = rng.integers(0, 5 + (rng.random() < 0.1), height)
