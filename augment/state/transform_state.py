@@ -202,7 +202,7 @@ class TransformState:
         """Append steps, at most one of which is applied to a sample; see :meth:`ColorMap.add_steps`."""
         self.color.add_steps(*steps)
 
-    def settle(self) -> None:
+    def fix_size(self) -> None:
         """Refuse crops and resizes from here on: a step refers to the output's size."""
         self.size_is_final = True
 

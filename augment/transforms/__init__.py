@@ -1,7 +1,7 @@
 """Transforms of images, named and parametrised as in torchvision.transforms.v2 (compared with 0.29).
 
-To add a transform: write its class in the file of its subject, and name it here and in
-:mod:`stoker.augment`, which lets recipes name it, too.
+A new transform is a class in the file of its subject, named here. :mod:`stoker.augment` exports the same
+names, and recipes find a transform by its name. :class:`Transform` says what the class provides.
 """
 
 from __future__ import annotations

@@ -20,17 +20,43 @@ __all__ = ["Transform"]
 
 @dataclass(frozen=True)
 class Transform(Description):
-    """Base of all transforms of images.
+    """Base of all transforms of images: a frozen dataclass whose fields are the arguments.
 
-    :meth:`params` decides what it does to a batch, from random numbers that it is given; an engine executes
-    what was decided.
+    :meth:`params` decides what the transform does to a batch of N images, and an engine executes it. The
+    method reads no pixels, and its random numbers are given. This is a whole transform::
+
+        @dataclass(frozen=True)
+        class RandomSolarize(Transform):
+            threshold: int
+            p: float = 0.5
+
+            draws: ClassVar[int] = 1
+
+            def __post_init__(self) -> None:
+                self.check("threshold", is_whole(self.threshold), "a whole number")
+                self.check_probability()
+
+            def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+                levels = np.full(len(u), self.threshold, np.int16)
+                state.add_steps(Solarize(u[:, 0] < self.p, levels))
+
+    :class:`..description.Description` has the checks of arguments. The state has a verb for each thing that
+    can happen to images, where arrays over axes are (2, N), the vertical axis first:
+
+    - ``size`` is the height and width so far. ``crop(origin, size)``, ``resize(size, interpolation)``,
+      ``pad(mode, before, after)``, ``mirror(where, axis)`` and ``distort(matrix)`` change the geometry;
+      boxes, keypoints and masks follow by themselves. ``use_fill(color)`` chooses the colour of padding.
+    - ``color.affine(matrix)``, ``color.linear(matrix, grey_share)`` and ``color.offset(constant)`` change
+      colours by a map of RGB in 0..255, with a (3, 4) matrix for all images or one for each.
+    - ``add_steps(step)`` adds a pixel operation of :mod:`stoker.augment.steps`, for what no map expresses.
+    - ``erase(origin, size)`` overwrites a box at the end.
+    - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.
 
     Attributes:
-        draws: Number of random numbers that it needs for each sample. Where that depends on the arguments,
-            the instance has it.
+        draws: Number of random numbers that it needs for each sample. If that depends on the arguments,
+            ``__post_init__`` sets it: ``self.set("draws", ...)``.
         late: Whether it belongs to the end of the list (RandomErasing, Normalize, ToDtype).
-        warps: Whether its geometry is other than along the axes, for which all images must have one
-            size where it stands.
+        warps: Whether it calls ``distort``. All images must then have one size before it.
     """
 
     draws: ClassVar[int] = 0
@@ -47,5 +73,5 @@ class Transform(Description):
         raise NotImplementedError
 
     def output_size(self, size: Size | None) -> Size | None:
-        """Size of the image after this transform where it is the same for all samples, else None."""
+        """Return the size after this transform if it is the same for all samples, else None."""
         return size

@@ -10,12 +10,12 @@ from stoker import _native
 
 from .codec import Codec
 from .header import MAX_PIXELS
-from .registry import CODECS
+from .registry import CODECS, decode_natively
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["decode_for_reference", "decode_rgb", "engine_decodes"]
+__all__ = ["decode_for_reference", "decode_rgb", "engine_decodes", "is_native"]
 
 
 def decode_rgb(
@@ -34,15 +34,20 @@ def decode_rgb(
         ImageTooLargeError: The image has more than ``max_pixels``.
         Exception: Pillow's decoders raise almost anything on damaged images.
     """
-    return CODECS[Codec(codec)].decode(data, height, width, max_pixels)
+    decode = decode_natively if is_native(codec) else CODECS[Codec(codec)].decode
+    return decode(data, height, width, max_pixels)
 
 
 def decode_for_reference(
     data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS
 ) -> npt.NDArray[np.uint8]:
-    """Decode a payload for the reference engine, see :func:`decode_rgb`."""
-    row = CODECS[Codec(codec)]
-    return (row.reference_decode or row.decode)(data, height, width, max_pixels)
+    """Decode a payload in Python, for the reference engine; see :func:`decode_rgb`."""
+    return CODECS[Codec(codec)].decode(data, height, width, max_pixels)
+
+
+def is_native(codec: int) -> bool:
+    """Return whether C++ decodes encoded images of this codec; raw pixels need no decoding."""
+    return codec in _native.DECODED_CODECS and not CODECS[Codec(codec)].is_raw
 
 
 def engine_decodes(engine: str, codecs: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:

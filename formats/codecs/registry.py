@@ -1,7 +1,8 @@
-"""The image codecs that there are: one row says all that differs between one codec and another.
+"""The table of image codecs: a row holds all that differs between one codec and another.
 
-The compiled module says itself which codecs the native engine decodes, ``_native.DECODED_CODECS``; every
-other decoder is named here.
+The C++ module has a table of its own (``native/decode/codecs.h``), and decodes the codecs in
+``_native.DECODED_CODECS``. :mod:`stoker.formats.codecs.decode` chooses between both, so no row here says
+whether C++ decodes its codec.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = [
     "PILLOW_CODECS",
     "SIGNATURE_BYTES",
     "ImageCodec",
+    "decode_natively",
     "is_image_start",
     "open_image",
     "open_mask",
@@ -52,11 +54,10 @@ class ImageCodec:
     """One codec.
 
     Attributes:
-        decode: Returns the (H, W, 3) uint8 RGB pixels of a payload, its EXIF orientation applied; called with
-            the payload, the height and width of the index, and the most pixels. Raises ImageTooLargeError for
+        decode: Decodes a payload in Python, for the reference engine, and for all others where C++ does not
+            decode the codec. Returns (H, W, 3) uint8 RGB with the EXIF orientation applied; called with the
+            payload, the height and width of the index, and the most pixels. Raises ImageTooLargeError for
             more pixels, and almost any exception for a damaged payload.
-        reference_decode: The same for the reference engine, which compares with other libraries; ``decode``
-            where it is None.
         engines: Names of the engines, besides the native one, that decode payloads themselves. All others
             get pixels from ``decode``.
         pillow_formats: Pillow's names of the formats that this codec stands for.
@@ -76,7 +77,6 @@ class ImageCodec:
     """
 
     decode: Decode
-    reference_decode: Decode | None = None
     engines: frozenset[str] = frozenset()
     pillow_formats: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
@@ -147,17 +147,17 @@ def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> 
         raise ImageTooLargeError(str(error)) from error
 
 
-def _decode_natively(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
-    """Decode an image of a codec that has a header and that the compiled module decodes."""
+def decode_natively(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+    """Decode an image of a codec that has a header, in C++; see :attr:`ImageCodec.decode`."""
     _check_size(height, width, max_pixels)
     payload, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", max_pixels)
     return raw_to_rgb(payload, height, width)
 
 
-def _decode_jpeg_for_reference(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+def _decode_jpeg(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Decode with Pillow, and refuse a JPEG that lacks pixels: Pillow makes them grey and says nothing."""
     pixels = _decode_with_pillow(data, height, width, max_pixels)
-    _decode_natively(data, height, width, max_pixels)
+    decode_natively(data, height, width, max_pixels)
     return pixels
 
 
@@ -185,8 +185,7 @@ def _png_grey_bits(data: bytes) -> int:
 
 CODECS: dict[Codec, ImageCodec] = {
     Codec.JPEG: ImageCodec(
-        decode=_decode_natively,
-        reference_decode=_decode_jpeg_for_reference,
+        decode=_decode_jpeg,
         engines=frozenset({"dali"}),
         pillow_formats=("JPEG", "MPO"),
         suffixes=(".jpg", ".jpeg"),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from stoker import _native
 
 from .codec import Codec
+from .decode import decode_rgb, is_native
 from .registry import CODECS
 
 __all__ = ["BYTES_PER_PIXEL", "TranscodeRules", "target_codec", "transcode"]
@@ -64,9 +65,9 @@ def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -
     if row.written_as is None:
         raise ValueError(f"images are not written as {target.name}")
     how = (*rules[:3], row.written_as, *rules[3:])
-    if codec in _native.DECODED_CODECS and not CODECS[codec].is_raw:
+    if is_native(codec):
         payload, height, width = _native.transcode(data, *how)
     else:
-        pixels = CODECS[codec].decode(data, 0, 0, rules.max_pixels)
+        pixels = decode_rgb(data, codec, 0, 0, rules.max_pixels)
         payload, height, width = _native.transcode_pixels(pixels, *how)
     return row.compress(payload, height, width) if row.compress else payload, height, width

@@ -54,8 +54,8 @@ class RecordClasses:
     def __init__(self, manifest: Manifest) -> None:
         self._container = find_container(manifest.container)
         names = {field: manifest.options.get(field) for field in vars(FeatureNames())}
-        has_classes = bool(names["label"] and names["text"]) or not self._container.has_feature_names
-        self._is_enabled = manifest.options.get("made_by") == "index" and has_classes
+        may_name_classes = bool(names["label"] and names["text"]) or not self._container.has_feature_names
+        self._is_enabled = manifest.options.get("made_by") == "index" and may_name_classes
         self._names = FeatureNames(**{field: str(name) for field, name in names.items()})
         self._classes = manifest.classes
         self._seen: dict[int, dict[LabelName, int]] = {}

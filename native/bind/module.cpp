@@ -46,7 +46,7 @@ NB_MODULE(_native, m) {
     m.def("crc32c", crc32c_of, "data"_a, "value"_a = 0);
     m.def("cpu_level", [] { return name(cpu_level()); });
     nb::list decoded;
-    for (const CodecEntry& entry : codecs()) decoded.append(static_cast<int>(entry.codec));
+    for (const CodecEntry& entry : decoded_codecs()) decoded.append(static_cast<int>(entry.codec));
     m.attr("DECODED_CODECS") = nb::tuple(decoded);
     m.def("probe", probe_of, "data"_a);
     bind_columns(m);

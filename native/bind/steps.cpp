@@ -10,9 +10,9 @@ namespace {
 
 const StepKind& find_kind(const std::string& name) {
     std::string known;
-    for (const StepKind* kind : step_kinds()) {
-        if (name == kind->name) return *kind;
-        known += (known.empty() ? "" : ", ") + std::string(kind->name);
+    for (const StepKind& kind : step_kinds()) {
+        if (name == kind.name) return kind;
+        known += (known.empty() ? "" : ", ") + std::string(kind.name);
     }
     throw nb::value_error(("there is no step '" + name + "'; the kinds are " + known).c_str());
 }
@@ -45,7 +45,7 @@ void BoundSteps::require_open() const {
 
 void bind_steps(nb::module_& m) {
     nb::dict tables;
-    for (const StepKind* kind : step_kinds()) tables[kind->name] = table_of(m, kind->columns);
+    for (const StepKind& kind : step_kinds()) tables[kind.name] = table_of(m, kind.columns);
     m.attr("STEP_COLUMNS") = tables;
     nb::class_<BoundSteps>(m, "Steps")
         .def(nb::init<std::size_t>(), "count"_a)

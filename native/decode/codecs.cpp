@@ -2,45 +2,59 @@
 
 #include <algorithm>
 
-#include "decode/jpeg_decoder.h"
-#include "decode/raw_decoder.h"
-
 namespace stoker {
 namespace {
 
-template <class Kind>
-std::unique_ptr<Decoder> make() {
-    return std::make_unique<Kind>();
+// Function-local, so that they exist before the first codec is registered.
+std::vector<CodecEntry>& headers() {
+    static std::vector<CodecEntry> entries;
+    return entries;
 }
 
-constexpr CodecEntry kCodecs[] = {
-    {.codec = Codec::jpeg, .name = "JPEG", .make_decoder = make<JpegDecoder>, .check = JpegDecoder::check},
-    {.codec = Codec::raw, .name = "raw pixels", .make_decoder = make<RawDecoder>, .check = RawDecoder::check},
-};
+std::vector<CodecEntry>& decoded() {
+    static std::vector<CodecEntry> entries;
+    return entries;
+}
 
 }  // namespace
 
-std::span<const CodecEntry> codecs() { return kCodecs; }
+RegisteredCodec::RegisteredCodec(const CodecEntry& entry) {
+    if (entry.read_header != nullptr) headers().push_back(entry);
+    if (entry.make_decoder != nullptr) decoded().push_back(entry);
+}
+
+const std::vector<CodecEntry>& decoded_codecs() { return decoded(); }
 
 const CodecEntry* find_codec(Codec codec) {
-    const auto* entry = std::find_if(std::begin(kCodecs), std::end(kCodecs),
-                                     [&](const CodecEntry& known) { return known.codec == codec; });
-    return entry == std::end(kCodecs) ? nullptr : entry;
+    const auto entry =
+        std::find_if(decoded().begin(), decoded().end(), [&](const CodecEntry& known) { return known.codec == codec; });
+    return entry == decoded().end() ? nullptr : &*entry;
 }
 
 std::string codec_names() {
     std::string names;
-    for (const CodecEntry& entry : kCodecs) names += (names.empty() ? "" : ", ") + std::string(entry.name);
+    for (const CodecEntry& entry : decoded()) names += (names.empty() ? "" : ", ") + std::string(entry.name);
     return names;
 }
 
+Header probe(const std::uint8_t* data, std::size_t size) {
+    const HeaderBytes bytes{data, size};
+    for (const CodecEntry& entry : headers()) {
+        if (!bytes.starts_with(entry.signature.data(), entry.signature.size())) continue;
+        Header header = entry.read_header(bytes);
+        header.codec = entry.codec;
+        return header;
+    }
+    return {};
+}
+
 Decoders::Decoders() {
-    for (const CodecEntry& entry : kCodecs) decoders_.push_back(entry.make_decoder());
+    for (const CodecEntry& entry : decoded()) decoders_.push_back(entry.make_decoder());
 }
 
 Decoder* Decoders::find(Codec codec) const {
     const CodecEntry* entry = find_codec(codec);
-    return entry == nullptr ? nullptr : decoders_[static_cast<std::size_t>(entry - kCodecs)].get();
+    return entry == nullptr ? nullptr : decoders_[static_cast<std::size_t>(entry - decoded().data())].get();
 }
 
 }  // namespace stoker

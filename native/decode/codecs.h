@@ -1,31 +1,49 @@
-// The table of the codecs that C++ decodes.
+// The table of the codecs that C++ knows. The file of a codec adds its entry by a RegisteredCodec.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decode/decoder.h"
 #include "decode/header.h"
+#include "decode/header_bytes.h"
 
 namespace stoker {
 
-// One codec: its name, the maker of its decoder, and the check of a payload without decoding it.
+// One codec. Raw pixels have no signature and no header. A codec that only Python decodes has no decoder and no
+// check.
 struct CodecEntry {
     Codec codec;
-    const char* name;  // for messages
-    std::unique_ptr<Decoder> (*make_decoder)();
-    CheckResult (*check)(const EncodedImage& image);
+    std::string_view name = {};       // for messages
+    std::string_view signature = {};  // the first bytes of each payload
+    // Reads a header that begins with the signature; throws std::invalid_argument for a damaged one. probe() sets
+    // the codec.
+    Header (*read_header)(HeaderBytes data) = nullptr;
+    std::unique_ptr<Decoder> (*make_decoder)() = nullptr;
+    // Checks a payload without decoding it.
+    CheckResult (*check)(const EncodedImage& image) = nullptr;
 };
 
-std::span<const CodecEntry> codecs();
+template <class Kind>
+std::unique_ptr<Decoder> make_decoder() {
+    return std::make_unique<Kind>();
+}
+
+// Adds an entry to the table when the module is loaded.
+class RegisteredCodec {
+  public:
+    explicit RegisteredCodec(const CodecEntry& entry);
+};
+
+// Returns the codecs that C++ decodes.
+const std::vector<CodecEntry>& decoded_codecs();
 
 // Returns the entry of a codec, or null if C++ does not decode it.
 const CodecEntry* find_codec(Codec codec);
 
-// Returns the names of all codecs in the table, separated by commas, for error messages.
+// Returns the names of the codecs that C++ decodes, separated by commas, for error messages.
 std::string codec_names();
 
 // The decoders of one thread, one for each codec.
@@ -36,7 +54,7 @@ class Decoders {
     Decoder* find(Codec codec) const;
 
   private:
-    std::vector<std::unique_ptr<Decoder>> decoders_;  // in the order of codecs()
+    std::vector<std::unique_ptr<Decoder>> decoders_;  // in the order of decoded_codecs()
 };
 
 }  // namespace stoker

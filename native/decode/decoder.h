@@ -1,6 +1,11 @@
 // The contract between a codec and the renderer: an image is opened, then read row by row as RGB.
 //
-// To add a codec, write a class in a file of its own and add a row to the table in decode/codecs.cpp.
+// To add a codec, write one .cpp file with a class, a check of payloads, a reader of headers, and a
+// `const RegisteredCodec registered({...})` in its anonymous namespace (decode/codecs.h). CMake finds the file.
+// Its number is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
+// (DECODED_CODECS): it then sends this decoder all payloads of the codec, so the decoder must read all variants.
+// The renderer applies the EXIF orientation, so a decoder returns the stored pixels. Reduced decoding
+// (can_reduce) may differ from full decoding, since `exact=True` turns it off.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +44,7 @@ class Decoder {
     virtual int height() const = 0;
     virtual int width() const = 0;
     // Whether the caller must apply the EXIF orientation of the sample to the rows.
-    virtual bool stores_orientation() const = 0;
+    virtual bool needs_orientation() const = 0;
     // Whether start() can decode at 1/8, 2/8 and 4/8 of the size.
     virtual bool can_reduce() const = 0;
 

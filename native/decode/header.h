@@ -6,8 +6,8 @@
 
 namespace stoker {
 
-// The numbers of stoker.formats.codecs.codec.Codec.
-enum class Codec : std::uint8_t { raw = 0, jpeg = 1, png = 2, other = 255 };
+// The numbers of stoker.formats.codecs.codec.Codec. Those without a name here are in the files of their codecs.
+enum class Codec : std::uint8_t { raw = 0, jpeg = 1, other = 255 };
 
 struct Header {
     Codec codec = Codec::other;
@@ -17,8 +17,8 @@ struct Header {
     int channels = 0;
 };
 
-// Reads the header of a JPEG or PNG; the codec of anything else is `other`. Throws std::invalid_argument for a
-// damaged header.
+// Reads the header of an image whose codec is in the table (decode/codecs.h); the codec of anything else is
+// `other`. Throws std::invalid_argument for a damaged header.
 Header probe(const std::uint8_t* data, std::size_t size);
 
 }  // namespace stoker

@@ -25,7 +25,7 @@ class JpegDecoder final : public Decoder {
     bool open(const EncodedImage& image) override;
     int height() const override { return static_cast<int>(decoder_.image_height); }
     int width() const override { return static_cast<int>(decoder_.image_width); }
-    bool stores_orientation() const override { return true; }
+    bool needs_orientation() const override { return true; }
     bool can_reduce() const override { return true; }
     bool start(const Window& window, int eighths) override;
     int read(const std::uint8_t* rows[kMaxRows]) override;

@@ -4,7 +4,17 @@
 #include <cstring>
 #include <utility>
 
+#include "decode/codecs.h"
+
 namespace stoker {
+namespace {
+
+const RegisteredCodec registered({.codec = Codec::raw,
+                                  .name = "raw pixels",
+                                  .make_decoder = make_decoder<RawDecoder>,
+                                  .check = RawDecoder::check});
+
+}  // namespace
 
 CheckResult RawDecoder::check(const EncodedImage& image) {
     CheckResult size = check_size(image.height, image.width, image.height, image.width, image.max_pixels);

@@ -19,7 +19,7 @@ class RawDecoder final : public Decoder {
     bool open(const EncodedImage& image) override;
     int height() const override { return height_; }
     int width() const override { return width_; }
-    bool stores_orientation() const override { return false; }
+    bool needs_orientation() const override { return false; }
     bool can_reduce() const override { return false; }
     bool start(const Window& window, int eighths) override;
     int read(const std::uint8_t* rows[kMaxRows]) override;

@@ -36,7 +36,7 @@ Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
     const Outcome opened = open(work, i, image, decoder);
     if (opened.status != Status::ok) return opened;
     const auto orientation =
-        decoder->stores_orientation() ? Orientation::exif(work.samples.orientation[i]) : Orientation{};
+        decoder->needs_orientation() ? Orientation::exif(work.samples.orientation[i]) : Orientation{};
     int height = decoder->height(), width = decoder->width();
     if (orientation.transposed) std::swap(height, width);
     const Outcome size = outcome_of(check_size(height, width, work.samples.height[i], work.samples.width[i],

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/steps/step_kernels.h"
+#include "steps/step_kinds.h"
 #include "steps/step_runner.h"
 
 namespace stoker {
@@ -94,10 +95,8 @@ class WeightedSum final : public Step {
     std::vector<Steps> chains_;
 };
 
+const RegisteredStep distort{step_kind<Distort>("distort")};
+const RegisteredStep weighted_sum{step_kind<WeightedSum>("weighted_sum")};
+
 }  // namespace
-
-extern const StepKind distort_step, weighted_sum_step;
-constinit const StepKind distort_step = step_kind<Distort>("distort");
-constinit const StepKind weighted_sum_step = step_kind<WeightedSum>("weighted_sum");
-
 }  // namespace stoker

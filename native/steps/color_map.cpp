@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "steps/step_kinds.h"
 #include "steps/step_runner.h"
 
 namespace stoker {
@@ -72,6 +73,8 @@ class Affine final : public Step {
     Columns columns_;
 };
 
+const RegisteredStep affine{step_kind<Affine>("affine")};
+
 }  // namespace
 
 void add_mean(float* color, const float* mean, const double* rgb) {
@@ -81,8 +84,5 @@ void add_mean(float* color, const float* mean, const double* rgb) {
         color[4 * row + 3] = static_cast<float>(static_cast<double>(color[4 * row + 3]) + sum);
     }
 }
-
-extern const StepKind affine_step;
-constinit const StepKind affine_step = step_kind<Affine>("affine");
 
 }  // namespace stoker

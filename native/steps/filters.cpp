@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/steps/step_kernels.h"
+#include "steps/step_kinds.h"
 #include "steps/step_runner.h"
 
 namespace stoker {
@@ -118,10 +119,8 @@ class Blur final : public Step {
     const float* sigma_;
 };
 
+const RegisteredStep sharpen{step_kind<Sharpen>("sharpen")};
+const RegisteredStep blur{step_kind<Blur>("blur")};
+
 }  // namespace
-
-extern const StepKind sharpen_step, blur_step;
-constinit const StepKind sharpen_step = step_kind<Sharpen>("sharpen");
-constinit const StepKind blur_step = step_kind<Blur>("blur");
-
 }  // namespace stoker

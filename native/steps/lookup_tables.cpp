@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/steps/step_kernels.h"
+#include "steps/step_kinds.h"
 #include "steps/step_runner.h"
 
 namespace stoker {
@@ -174,13 +175,11 @@ class Equalize final : public Step {
     }
 };
 
+const RegisteredStep table{step_kind<Table>("table")};
+const RegisteredStep posterize{step_kind<Posterize>("posterize")};
+const RegisteredStep solarize{step_kind<Solarize>("solarize")};
+const RegisteredStep autocontrast{step_kind<Autocontrast>("autocontrast")};
+const RegisteredStep equalize{step_kind<Equalize>("equalize")};
+
 }  // namespace
-
-extern const StepKind table_step, posterize_step, solarize_step, autocontrast_step, equalize_step;
-constinit const StepKind table_step = step_kind<Table>("table");
-constinit const StepKind posterize_step = step_kind<Posterize>("posterize");
-constinit const StepKind solarize_step = step_kind<Solarize>("solarize");
-constinit const StepKind autocontrast_step = step_kind<Autocontrast>("autocontrast");
-constinit const StepKind equalize_step = step_kind<Equalize>("equalize");
-
 }  // namespace stoker

@@ -1,7 +1,9 @@
 // The contract of a step: one operation on the pixels of finished images; see stoker.augment.steps.
 //
-// To add a step, write a file with a struct of columns, their table, a class and its StepKind, and add the kind
-// to the list in steps/step_kinds.cpp.
+// To add a step, write a file with a struct of columns, their table and a class, and after them
+// `const RegisteredStep blur{step_kind<Blur>("blur")};` (steps/step_kinds.h). The name is the `operation` of the
+// Python class, and the columns are its fields: Python checks their names, dtypes and shapes against the table. A
+// step works on planes of 8-bit values, which StepRunner::image() returns; copy() keeps them as they were.
 #pragma once
 
 #include <cstddef>

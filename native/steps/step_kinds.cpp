@@ -1,16 +1,18 @@
 #include "steps/step_kinds.h"
 
 namespace stoker {
+namespace {
 
-extern const StepKind affine_step, table_step, posterize_step, solarize_step, autocontrast_step, equalize_step,
-    sharpen_step, blur_step, distort_step, weighted_sum_step;
-
-std::span<const StepKind* const> step_kinds() {
-    static constexpr const StepKind* kinds[] = {
-        &affine_step,       &table_step,    &posterize_step, &solarize_step, &autocontrast_step,
-        &equalize_step,     &sharpen_step,  &blur_step,      &distort_step,    &weighted_sum_step,
-    };
-    return kinds;
+// Function-local, so that it exists before the first step is registered.
+std::vector<StepKind>& kinds() {
+    static std::vector<StepKind> all;
+    return all;
 }
+
+}  // namespace
+
+RegisteredStep::RegisteredStep(const StepKind& kind) { kinds().push_back(kind); }
+
+const std::vector<StepKind>& step_kinds() { return kinds(); }
 
 }  // namespace stoker

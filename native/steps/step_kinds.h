@@ -1,12 +1,19 @@
-// The list of all kinds of steps, from which the binding makes them by name.
+// The list of all kinds of steps, from which the binding makes them by name. The file of a step adds its kind by a
+// RegisteredStep.
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "steps/step.h"
 
 namespace stoker {
 
-std::span<const StepKind* const> step_kinds();
+// Adds a kind to the list when the module is loaded.
+class RegisteredStep {
+  public:
+    explicit RegisteredStep(const StepKind& kind);
+};
+
+const std::vector<StepKind>& step_kinds();
 
 }  // namespace stoker

@@ -115,13 +115,13 @@ def add_steps(
     from nvidia.dali import types
 
     for position, signature in enumerate(signatures):
-        own = _within(f"{position}.", source)
+        own = _prefixed(f"{position}.", source)
         if own("where", types.BOOL, 0):  # a conditional of DALI, which splits the batch
             image = _OPERATORS[signature.step].add(signature, image, own, size, device)
     return image
 
 
-def _within(prefix: str, source: Source) -> Source:
+def _prefixed(prefix: str, source: Source) -> Source:
     return lambda name, dtype, ndim: source(prefix + name, dtype, ndim)
 
 
@@ -205,7 +205,7 @@ def _weighted_sum(signature: StepSignature, image: Any, source: Source, size: Si
 
     total = image * source("weight", types.FLOAT, 0)
     for number, chain in enumerate(signature.chains):
-        own = _within(f"{number}.", source)
+        own = _prefixed(f"{number}.", source)
         total += add_steps(chain, image, own, size, device) * own("weight", types.FLOAT, 0)
     return rounded(total)
 

@@ -72,15 +72,15 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda settled: settled.crop(np.zeros((2, 1)), np.full((2, 1), 9)),
-        lambda settled: settled.resize(np.full((2, 1), 9)),
-        lambda settled: settled.pad("edge", 1, 1),
-        lambda settled: settled.show_around_center(np.full((2, N), 9)),
+        lambda fixed: fixed.crop(np.zeros((2, 1)), np.full((2, 1), 9)),
+        lambda fixed: fixed.resize(np.full((2, 1), 9)),
+        lambda fixed: fixed.pad("edge", 1, 1),
+        lambda fixed: fixed.show_around_center(np.full((2, N), 9)),
     ],
 )
-def test_no_size_changes_once_it_is_settled(change):
+def test_no_size_changes_once_it_is_fixed(change):
     whole, taken = state(warped=True), state(warped=True).take(ROWS)
-    taken.settle()
+    taken.fix_size()
     whole.put(ROWS, taken)
     with pytest.raises(ConfigError, match="AugMix"):
         change(whole)
