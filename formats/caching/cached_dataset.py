@@ -188,13 +188,14 @@ class CachedDataset(Dataset):
         )
 
     def ranges(self, rows: Int64) -> Ranges:
-        """Ranges of the payloads and masks of rows, without those that a false index puts outside files.
+        """Ranges of payloads, masks and arrays of rows, without those that a false index puts outside files.
 
         Args:
             rows: (N,) int64, of the index.
         """
         parts = []
-        for prefix in ("", *(["mask_"] if "mask_offset" in self.index.types else [])):
+        prefixes = ["mask_"] if "mask_offset" in self.index.types else []
+        for prefix in ("", *prefixes, *(f"{name}_" for name in self.arrays)):
             names = ("shard", f"{prefix}offset", f"{prefix}length", f"{prefix}crc")
             parts.append([self.index.column(name)[rows].astype(np.int64) for name in names])
         shard, offset, length, crc = (np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -6,7 +6,7 @@ A container is one module with one :class:`Container`, and one row in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from .image_record import ExternalSample, FeatureNames, ImageRecord
+    from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 
 __all__ = ["Container", "ReadStart", "Record", "Sidecar", "Writer", "Writing", "WrittenShard"]
 
@@ -126,11 +126,14 @@ class Writing:
         wrap_image: Returns the bytes of a record before the encoded image and after it; the image stands
             between them in one piece. A mask stands uncut in the bytes after it: conversion looks for its
             offset there.
+        wrap_arrays: Returns bytes that follow those of ``wrap_image``, with the bytes of each array in one
+            piece, and the offset of each array in them. None if records hold no arrays.
     """
 
     suffix: str
     writer: Callable[[Path], Writer]
     wrap_image: Callable[[ImageRecord], tuple[bytes, bytes]]
+    wrap_arrays: Callable[[Sequence[StoredArray]], tuple[bytes, list[int]]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,12 @@ from .image_record import ExternalSample
 from .wire import LENGTH, VARINT, Span, delimited, fields, signed, varint
 
 if TYPE_CHECKING:
-    from .base import Record
-    from .image_record import FeatureNames, ImageRecord
+    from collections.abc import Sequence
 
-__all__ = ["Datum", "encode_datum", "parse_datum", "parse_image", "wrap_image"]
+    from .base import Record
+    from .image_record import FeatureNames, ImageRecord, StoredArray
+
+__all__ = ["Datum", "encode_datum", "parse_datum", "parse_image", "wrap_arrays", "wrap_image"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Datum:
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
 
 
-_MASK = 1000  # not a field of Datum, so that Caffe and DALI ignore it
+_MASK, _ARRAY = 1000, 1001  # not fields of Datum, so that Caffe and DALI ignore them
+_ARRAY_NAME, _ARRAY_DTYPE, _ARRAY_SIDE, _ARRAY_DATA = range(1, 5)
 
 
 def encode_datum(
@@ -115,6 +118,23 @@ def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
         label=image.labels[0] if image.labels else None,
         mask=image.mask,
     )
+
+
+def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
+    """Return further fields of a Datum, with the offset of each array in them.
+
+    An array is a message in field 1001, which other readers of a Datum ignore: its name (field 1), its dtype
+    (2), the sides of its shape (3), and its bytes (4).
+    """
+    parts, offsets, end = [], [], 0
+    for array in arrays:
+        head = delimited(_ARRAY_NAME, array.name.encode()) + delimited(_ARRAY_DTYPE, array.dtype.encode())
+        head += b"".join(_number(_ARRAY_SIDE, side) for side in array.shape)
+        head = delimited(_ARRAY, head + delimited(_ARRAY_DATA, b"", len(array.data)), len(array.data))
+        offsets.append(end + len(head))
+        parts += [head, array.data]
+        end += len(head) + len(array.data)
+    return b"".join(parts), offsets
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:

@@ -13,11 +13,13 @@ from .image_record import ExternalSample
 from .wire import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .base import Record
     from .example import Feature
-    from .image_record import FeatureNames, ImageRecord
+    from .image_record import FeatureNames, ImageRecord, StoredArray
 
-__all__ = ["parse_image", "wrap_image"]
+__all__ = ["parse_image", "wrap_arrays", "wrap_image"]
 
 _Features = dict[str, list[Span] | list[int] | list[float]]
 
@@ -58,6 +60,26 @@ def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
         features |= {"image/segmentation/class/encoded": image.mask}
         features |= {"image/segmentation/class/format": b"png"}
     return encode_example(features, "image/encoded", image.payload_bytes)
+
+
+def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
+    """Return further features of an Example, with the offset of each array in them.
+
+    An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. Each array is a
+    message ``Features`` of its own: a protocol buffer may state a field in parts, which every parser merges.
+    """
+    parts, offsets, end = [], [], 0
+    for array in arrays:
+        described: dict[str, Feature] = {
+            f"{array.name}/dtype": array.dtype.encode(),
+            f"{array.name}/shape": list(array.shape),
+        }
+        before = encode_example(described)[0]
+        around, after = encode_example({}, array.name, len(array.data))
+        offsets.append(end + len(before) + len(around))
+        parts += [before, around, array.data, after]
+        end += len(before) + len(around) + len(array.data) + len(after)
+    return b"".join(parts), offsets
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..codecs.header import Header
     from .example import Feature
     from .wire import Span
 
-__all__ = ["ExternalSample", "FeatureNames", "ImageRecord"]
+__all__ = ["ExternalSample", "FeatureNames", "ImageRecord", "StoredArray"]
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,26 @@ class ImageRecord:
     width: int
     orientation: int = 1
     labels: tuple[int, ...] | None = None
-    classes: tuple[str, ...] = ()
+    classes: Sequence[str] = ()
     objects: Callable[[], Mapping[str, Feature]] | None = None
     mask: bytes | None = None
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of the user's beside the image of a record.
+
+    Attributes:
+        name: Name of its column.
+        dtype: NumPy's name of its element type.
+        shape: Its shape.
+        data: Its elements in C order, little-endian.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
 
 
 @dataclass(frozen=True)

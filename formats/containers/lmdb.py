@@ -21,7 +21,7 @@ from stoker.errors import CorruptRecordError
 
 from ..files.reading import file_digest, open_regular, read_at
 from .base import Container, Record, Writing, WrittenShard
-from .datum import parse_image, wrap_image
+from .datum import parse_image, wrap_arrays, wrap_image
 from .lmdb_pages import BadPageError, walk
 
 if TYPE_CHECKING:
@@ -182,5 +182,5 @@ LMDB = Container(
     data_url=_data_url,
     scan=scan,
     parse_image=parse_image,
-    writing=Writing(suffix=".lmdb", writer=Writer, wrap_image=wrap_image),
+    writing=Writing(suffix=".lmdb", writer=Writer, wrap_image=wrap_image, wrap_arrays=wrap_arrays),
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..sources.listing import Skip
 
-__all__ = ["EncodedRecord", "Encoder"]
+__all__ = ["EncodedRecord", "Encoder", "IndexColumns"]
 
 
 class EncodedRecord(NamedTuple):
@@ -39,16 +39,12 @@ class EncodedRecord(NamedTuple):
     details: Any = None
 
 
-class Encoder(Protocol):
-    """Reads samples of a source and encodes them; used by several threads at once."""
+class IndexColumns(Protocol):
+    """The index columns of samples of one type, and the further files of their datasets."""
 
     @property
     def sample_type(self) -> str:
         """The type of the samples, as manifests name it: image or text."""
-
-    @property
-    def chunk_samples(self) -> int:
-        """Largest number of samples in one task of the pool."""
 
     @property
     def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
@@ -58,8 +54,9 @@ class Encoder(Protocol):
     def files(self) -> Mapping[str, bytes]:
         """Contents of further files of every dataset, by name."""
 
-    def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
-        """Encode the samples at ``rows`` of the listing; a Skip stands for a sample that is left out."""
+    @property
+    def arrays(self) -> Mapping[str, str]:
+        """NumPy's names of the dtypes of array columns, by name of the column."""
 
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
@@ -71,6 +68,17 @@ class Encoder(Protocol):
             details: M :attr:`EncodedRecord.details`.
             ends: (M,) int64, offsets in the data file at which the payloads end.
         """
+
+
+class Encoder(IndexColumns, Protocol):
+    """Reads samples of a source and encodes them; used by several threads at once."""
+
+    @property
+    def chunk_samples(self) -> int:
+        """Largest number of samples in one task of the pool."""
+
+    def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
+        """Encode the samples at ``rows`` of the listing; a Skip stands for a sample that is left out."""
 
     def strict_error(self, skip: Skip) -> StokerError:
         """The error of a strict conversion for a sample that would be left out."""

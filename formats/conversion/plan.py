@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..sources.listing import Listing
-    from .encoder import Encoder
+    from .encoder import Encoder, IndexColumns
     from .options import ShardOptions
 
     Rows = npt.NDArray[np.int64]
 
-__all__ = ["ConversionPlan", "PlannedShard", "plan_conversion"]
+__all__ = ["ConversionPlan", "DatasetPlan", "PlannedShard", "plan_conversion"]
 
 
 @dataclass(frozen=True)
@@ -52,22 +52,34 @@ class PlannedShard:
 
 
 @dataclass(frozen=True)
-class ConversionPlan:
-    """The plan of a conversion, which is all that making any of its shards needs.
+class DatasetPlan:
+    """All that publishing finished shards as datasets needs.
 
     Attributes:
         options: The options.
-        listing: The samples.
-        encoder: Makes records of the samples.
+        listing: The samples, their classes, and what was left out of them.
+        encoder: Makes the index columns of the samples.
         shards: The shards, by split and by position in it.
-        fingerprint: SHA-256 in hexadecimal of options, listing and version; equal plans make equal bytes.
+        fingerprint: Name of the plan, by which an unfinished conversion is recognised.
     """
 
     options: ShardOptions
     listing: Listing
-    encoder: Encoder
+    encoder: IndexColumns
     shards: tuple[PlannedShard, ...]
     fingerprint: str
+
+
+@dataclass(frozen=True)
+class ConversionPlan(DatasetPlan):
+    """The plan of a conversion, which is all that making any of its shards needs.
+
+    Attributes:
+        encoder: Makes records of the samples.
+        fingerprint: SHA-256 in hexadecimal of options, listing and version; equal plans make equal bytes.
+    """
+
+    encoder: Encoder
 
 
 def plan_conversion(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from .plan import ConversionPlan
-    from .shards import ShardContext, ShardResult
+    from .shard_file import ShardResult
+    from .shards import ShardContext
 
 __all__ = ["Progress", "ProgressCounter", "Run", "Runner", "ShardMaker", "no_progress"]
 

@@ -13,18 +13,20 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleE
 
 from ..files.reading import open_regular, read_at
 from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
+from .columns.array_columns import place_of, shape_column
 from .columns.list_column import take_lists
 from .manifest import TOKENIZER_NAME
 from .splitting import in_first_part
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
     import pyarrow.compute as pc
 
     from .columns.annotations import Annotations
+    from .columns.array_columns import ArrayColumn
     from .columns.list_column import ListColumn
     from .index import Index
     from .manifest import Manifest
@@ -111,6 +113,11 @@ class Dataset:
         lengths of objects), segmentation (a mask of classes).
         """
         return tasks_of(self.manifest.columns)
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayColumn]:
+        """Dtype and shape of the array columns, by name; a side is None where arrays differ in it."""
+        return self.manifest.arrays
 
     @property
     def fingerprint(self) -> str:
@@ -256,6 +263,31 @@ class Dataset:
         """
         row = int(self._to_rows([position])[0])
         return self._read(position, row, tuple(MASK_COLUMNS), "mask")
+
+    def array(self, name: str, position: int) -> npt.NDArray[Any]:
+        """Return one sample's array in the array column ``name``, read-only; its checksum is verified.
+
+        Its dtype is that of ``arrays[name]``, and its shape has as many sides as ``arrays[name].shape``.
+
+        Raises:
+            DatasetError: There is no such array column.
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        if name not in self.arrays:
+            known = ", ".join(self.arrays) or "none"
+            raise DatasetError(
+                f"the dataset has no array column {name!r}", path=self.path, hint=f"it has {known}"
+            )
+        row = int(self._to_rows([position])[0])
+        data = self._read(position, row, place_of(name), f"array {name!r}")
+        try:
+            shape = self.index.lists(shape_column(name)).take([row]).values
+            if shape.min(initial=0) < 0:
+                raise ValueError(f"{shape.tolist()}")
+            return np.frombuffer(data, np.dtype(self.arrays[name].dtype).newbyteorder("<")).reshape(shape)
+        except ValueError as error:
+            raise self.error(position, f"the array {name!r} is not of its shape: {error}") from error
 
     def tokenizer_file(self) -> bytes:
         """Return the content of ``tokenizer.json``, of a dataset of text.

@@ -19,6 +19,7 @@ from ..containers.registry import CONTAINERS, find_container
 from ..files.reading import open_regular, read_at
 from ..remote.store import is_url
 from .columns.annotations import AnnotationInfo
+from .columns.array_columns import ArrayColumn, check_arrays
 from .json_documents import from_document, to_document
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Manifest:
         options: The options that the dataset was made with.
         skipped: Number of files, records or objects of the source that were left out, by reason.
         annotations: The meaning of the annotations; absent from the file if it has its default values.
+        arrays: Dtype and shape of every array column; absent from the file if there is none.
         version: Version of this format.
     """
 
@@ -121,6 +123,7 @@ class Manifest:
     options: Mapping[str, Option] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
     annotations: AnnotationInfo = field(default_factory=AnnotationInfo, metadata={"optional": True})
+    arrays: Mapping[str, ArrayColumn] = field(default_factory=dict, metadata={"optional": True})
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -140,6 +143,7 @@ class Manifest:
             raise DatasetError(f"the index has {self.index.rows} rows, and the shards have {records} records")
         if (total := self.index.bytes + sum(shard.bytes for shard in self.shards)) > _MOST_BYTES:
             raise DatasetError(f"index and shards have {total} bytes, more than any dataset")
+        check_arrays(self.arrays, self.columns)
         for reason, count in self.skipped.items():
             _check_count(f"skipped[{reason!r}]", count)
 
@@ -151,6 +155,7 @@ class Manifest:
         """
         identity = [self.version, self.container, self.sample_type, asdict(self.index), list(self.classes)]
         identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
+        identity += [{name: asdict(self.arrays[name]) for name in sorted(self.arrays)}] if self.arrays else []
         identity += [[shard.name, shard.bytes, shard.records, shard.digest] for shard in self.shards]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
@@ -177,6 +182,8 @@ class Manifest:
         document = to_document(self)
         if self.annotations == AnnotationInfo():
             del document["annotations"]
+        if not self.arrays:
+            del document["arrays"]
         for shard in document["shards"]:
             if shard["path"] is None:
                 del shard["path"]

@@ -121,8 +121,13 @@ def check_target(folder: Path) -> None:
 
 
 @contextmanager
-def os_errors(folder: Path) -> Iterator[None]:
-    """Raise a WriteError, with advice, for an error of the operating system during a write."""
+def os_errors(folder: Path, *, resumes: bool = True) -> Iterator[None]:
+    """Raise a WriteError, with advice, for an error of the operating system during a write.
+
+    Args:
+        folder: Folder that the error names if it has no path.
+        resumes: Whether a command that is run again goes on where it was.
+    """
     try:
         yield
     except StokerError:
@@ -132,7 +137,8 @@ def os_errors(folder: Path) -> Iterator[None]:
         raise WriteError(
             "the disk is full" if full else f"the dataset cannot be written: {error.strerror or error}",
             path=error.filename or folder,
-            hint=f"{'make room' if full else 'allow the write'}, then run the same command again: it resumes",
+            hint=f"{'make room' if full else 'allow the write'}, then "
+            + ("run the same command again: it resumes" if resumes else "write all samples again"),
         ) from error
 
 

@@ -77,6 +77,11 @@ class TextEncoder:
         """See :class:`Encoder`; the file of the tokenizer, if it has one."""
         return {} if self.tokenizer.file is None else {TOKENIZER_NAME: self.tokenizer.file}
 
+    @property
+    def arrays(self) -> Mapping[str, str]:
+        """See :class:`Encoder`; there are none."""
+        return {}
+
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
         """See :class:`Encoder`."""
         found = self.listing.texts(rows)

@@ -15,11 +15,12 @@ from ..codecs.decode import decode_rgb
 from ..codecs.header import read_header
 from ..codecs.registry import CODECS
 from ..dataset.columns.annotation_columns import MASK_COLUMNS
+from ..dataset.columns.array_columns import place_of
 from ..files.reading import open_regular, read_at
 from .annotations import mask_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -31,28 +32,31 @@ __all__ = ["payload_problems"]
 
 
 def payload_problems(
-    index: Index, files: list[Path], rows: range, *, decode: bool
+    index: Index, files: list[Path], rows: range, arrays: Collection[str] = (), *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the position, and the problem, of each of some rows whose payload or mask is not intact.
+    """Yield the position, and the problem, of each of some rows whose payload, mask or array is not intact.
 
     Args:
         index: The dataset's index.
         files: Data file of every shard.
         rows: Rows of the index.
+        arrays: Names of the array columns.
         decode: Whether to decode images and masks as well.
     """
     images = index.samples(rows) if decode else None
     yield from _damaged(files, _Rows.of("payload", index, rows, ("offset", "length", "crc"), images))
     if "mask_offset" in index.types:
         yield from _damaged(files, _Rows.of("mask", index, rows, tuple(MASK_COLUMNS), images))
+    for name in arrays:
+        yield from _damaged(files, _Rows.of(f"array {name!r}", index, rows, place_of(name), None))
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Positions of payloads or masks in some rows of the index, and the images to decode them with.
+    """Positions of payloads, masks or arrays in some rows of the index, and the images to decode them with.
 
     Attributes:
-        what: payload or mask.
+        what: payload, mask, or the name of an array.
         shard: (N,) position of the shard in the manifest.
         offset: (N,) first byte in its data file.
         length: (N,) bytes.

@@ -251,7 +251,11 @@ def _is_content(path: Path, expected: bytes) -> bool:
 def _verify_rows(dataset: _Dataset, index: Index, rows: range, decode: bool) -> list[Problem]:
     """Check payloads, masks, labels and objects of some rows."""
     manifest, files = dataset.manifest, dataset.files
-    problems = list(payload_problems(index, files, rows, decode=decode and manifest.sample_type == "image"))
+    problems = list(
+        payload_problems(
+            index, files, rows, manifest.arrays, decode=decode and manifest.sample_type == "image"
+        )
+    )
     problems += label_problems(index, rows, manifest)
     problems += object_problems(index, rows, manifest)
     shards = dict(enumerate(shard.name for shard in manifest.shards))

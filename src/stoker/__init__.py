@@ -24,6 +24,7 @@ from stoker.version import __version__ as __version__
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
     from stoker.formats.conversion.convert import convert
+    from stoker.formats.conversion.samples.writer import Writer
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.open import open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.text.convert import convert_text
@@ -44,6 +45,7 @@ __all__ = [
     "Repeated",
     "TextLoader",
     "Weighted",
+    "Writer",
     "augment",
     "bucketing",
     "convert",
@@ -64,6 +66,7 @@ _HOME = {
     "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",
     "Weighted": "stoker.pipeline.order.sampling",
+    "Writer": "stoker.formats.conversion.samples.writer",
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
     "mix": "stoker.pipeline.order.mix",

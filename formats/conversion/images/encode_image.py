@@ -17,6 +17,8 @@ from ..options import QUALITY, SUBSAMPLING
 from .object_features import object_features
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...codecs.header import Header
     from ...dataset.columns.annotations import Annotations
     from ..options import ConvertOptions
@@ -107,7 +109,7 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
 
 
 def image_record(
-    sample: Sample, image: EncodedImage, classes: tuple[str, ...], keypoints: tuple[str, ...]
+    sample: Sample, image: EncodedImage, classes: Sequence[str], keypoints: tuple[str, ...]
 ) -> ImageRecord:
     """The contents of an image's record, from which each container takes those that it can hold.
 

@@ -9,20 +9,15 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from stoker._native import crc32c
 from stoker.errors import DecodeError
 
-from ...containers.registry import find_writing
-from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns, to_columns
+from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns
 from ...dataset.columns.list_column import ListColumn
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_source_file
-from ..encoder import EncodedRecord
-from .encode_image import Sample, encode_image, image_record
-from .image_objects import encode_mask, fit_objects
-from .resize_geometry import resize_geometry
+from .encode_image import encode_image
+from .sample_record import ImageSample, RecordRules, encode_record, object_columns, place_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,18 +25,17 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ...dataset.columns.annotations import Annotations
-    from ...sources.listing import ListedObjects, Listing
+    from ...sources.listing import Listing
+    from ..encoder import EncodedRecord
     from ..options import ConvertOptions
     from .encode_image import EncodedImage
-    from .image_objects import Dropped
-    from .resize_geometry import ResizeGeometry
+    from .sample_record import RecordDetails
 
 __all__ = ["ImageEncoder"]
 
 # Large enough that the overhead of a task is small, small enough that several in flight take little memory.
 _CHUNK_SAMPLES = 32
 _CHUNK_SAMPLES_REENCODED = 8
-_PADDING = 255  # value of padding in masks without an ignore_index
 
 
 class _Source(NamedTuple):
@@ -52,13 +46,6 @@ class _Source(NamedTuple):
     size: int
     labels: tuple[int, ...] | None
     objects: Annotations | None
-
-
-class _Details(NamedTuple):
-    """Index entries of a record besides its payload; the mask's offset counts from the end of the payload."""
-
-    objects: Annotations | None
-    mask: tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -88,6 +75,11 @@ class ImageEncoder:
         """See :class:`Encoder`; there are none."""
         return {}
 
+    @property
+    def arrays(self) -> Mapping[str, str]:
+        """See :class:`Encoder`; there are none."""
+        return {}
+
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
         """See :class:`Encoder`."""
         return map(self._outcome, self._sources(rows))
@@ -102,60 +94,47 @@ class ImageEncoder:
         root, follow_links = str(self.listing.root), self.listing.follow_links
         data = read_source_file(root, source.key, source.size, follow_links=follow_links)
         image = encode_image(data, self.options)
-        objects, skipped = self._fit(source, image)
-        mask = self._mask(source.row, image)
-        sample = Sample(source.key, source.labels, objects, mask)
-        record = image_record(sample, image, self.listing.classes, self.listing.info.keypoints)
-        prefix, suffix = find_writing(self.options.container).wrap_image(record)
-        mask_location = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
-        known = objects is not None or mask is not None
-        return EncodedRecord(
-            key=source.key,
-            prefix=prefix,
-            payload=image.payload,
-            suffix=suffix,
-            attributes=(image.codec, image.height, image.width, image.orientation),
-            skipped=skipped if image.unmarked is None else (*skipped, _unmarked(source.key, *image.unmarked)),
-            details=_Details(objects, mask_location) if known else None,
+        self._check_size(source.row, image)
+        sample = ImageSample(source.key, source.labels, source.objects, self._read_mask(source.row))
+        return encode_record(sample, image, self._rules)
+
+    @cached_property
+    def _rules(self) -> RecordRules:
+        listing = self.listing
+        objects = listing.objects
+        return RecordRules(
+            self.options,
+            listing.classes,
+            listing.info,
+            relative=objects is not None and objects.relative,
+            object_name="" if objects is None else objects.name,
+            strict_error=self.strict_error,
         )
 
-    def _fit(self, source: _Source, image: EncodedImage) -> tuple[Annotations | None, tuple[Skip, ...]]:
-        """The objects of an image as they are stored, and those that are left out."""
-        listed, objects = self.listing.objects, source.objects
-        if listed is None or objects is None:
-            return None, ()
-        declared = (int(listed.heights[source.row]), int(listed.widths[source.row]))
+    def _check_size(self, row: int, image: EncodedImage) -> None:
+        """Raise SkippedError if the annotations of an image are of another size than the image."""
+        listed = self.listing.objects
+        if listed is None:
+            return
+        declared = (int(listed.heights[row]), int(listed.widths[row]))
         if all(declared) and declared != image.source:
             raise SkippedError(
                 "image of another size than its annotations say",
                 f"{image.source[1]} x {image.source[0]} and {declared[1]} x {declared[0]}",
             )
-        geometry = self._geometry(image)
-        fitted, dropped = fit_objects(objects, image.source, geometry, relative=listed.relative)
-        skips = [(one, _skip(source.key, listed, objects, one)) for one in dropped]
-        if self.options.strict and (broken := [skip for one, skip in skips if one.broken]):
-            raise self.strict_error(broken[0])
-        return fitted, tuple(skip for _, skip in skips)
 
-    def _geometry(self, image: EncodedImage) -> ResizeGeometry:
-        options = self.options
-        return resize_geometry(options.mode, options.height, options.width, image.source)
-
-    def _mask(self, row: int, image: EncodedImage) -> bytes | None:
+    def _read_mask(self, row: int) -> bytes | None:
         masks = self.listing.masks
         if masks is None:
             return None
         try:
             key, size = masks.keys[row].as_py(), int(masks.sizes[row])
-            data = read_source_file(str(masks.root), key, size, follow_links=masks.follow_links)
+            return read_source_file(str(masks.root), key, size, follow_links=masks.follow_links)
         except SkippedError as error:
             raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
-        ignore = self.listing.info.ignore
-        padding = _PADDING if ignore is None else ignore
-        return encode_mask(data, image.source, self._geometry(image), padding, self.options.max_pixels)
 
     def columns(
-        self, rows: npt.NDArray[np.int64], details: Sequence[_Details], ends: npt.NDArray[np.int64]
+        self, rows: npt.NDArray[np.int64], details: Sequence[RecordDetails], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
         """Labels, the user's columns, objects and masks."""
         listing = self.listing
@@ -163,16 +142,10 @@ class ImageEncoder:
         columns = {name: array.take(rows) for name, array in {**labels, **listing.columns}.items()}
         if listing.objects is not None:
             samples = [one.objects for one in details if one.objects is not None]
-            # If no sample is left, columns of length 0 come from a sample without objects.
-            made = to_columns(samples or self._objects(np.zeros(1, np.int64)))
-            columns |= {name: array[: len(samples)] for name, array in made.items()}
+            # If no sample is left, a sample without objects says which columns there are.
+            columns |= object_columns(samples, self._objects(np.zeros(1, np.int64))[0])
         if listing.masks is not None:
-            table = np.array([one.mask for one in details], np.int64).reshape(-1, 3)
-            table[:, 0] += ends
-            columns |= {
-                name: pa.array(values).cast(arrow_type)
-                for (name, arrow_type), values in zip(MASK_COLUMNS.items(), table.T, strict=True)
-            }
+            columns |= place_columns(tuple(MASK_COLUMNS), [one.mask for one in details], ends)
         return columns
 
     def strict_error(self, skip: Skip) -> DecodeError:
@@ -210,12 +183,3 @@ class ImageEncoder:
     def _columns(self) -> dict[str, ListColumn]:
         assert self.listing.objects is not None, "called only where the source has objects"
         return {name: ListColumn.from_arrow(array) for name, array in self.listing.objects.columns.items()}
-
-
-def _unmarked(key: str, reason: str, detail: str) -> Skip:
-    return Skip(key, f"restart markers ({reason})", detail)
-
-
-def _skip(key: str, listed: ListedObjects, objects: Annotations, dropped: Dropped) -> Skip:
-    name = listed.name.replace("{}", str(objects.id[dropped.object]), 1)
-    return Skip(key, dropped.reason, f"{name}: {dropped.detail}" if dropped.detail else name)

@@ -19,6 +19,7 @@ import numpy as np
 from stoker.errors import DatasetError, SourceError
 
 from ...containers.registry import find_writing
+from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
 from ...dataset.index_writing import concat_indexes, write_index
 from ...dataset.manifest import (
@@ -33,15 +34,18 @@ from ...dataset.manifest import (
 )
 from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
 from ...files.reading import file_digest
-from ..shards import ShardResult, finished_shard, published_names, shard_files
+from ..shard_file import ShardResult, finished_shard, published_names, shard_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...sources.listing import Skip
-    from ..plan import ConversionPlan
+    from ..plan import DatasetPlan
 
-__all__ = ["STATE_NAME", "FolderState", "empty_trash"]
+__all__ = ["STATE_NAME", "WRITER_FINGERPRINT", "FolderState", "empty_trash"]
+
+WRITER_FINGERPRINT = "writer-"
+"""Start of the fingerprints of :class:`stoker.Writer`, whose unfinished datasets cannot be resumed."""
 
 _TRASH = ".stoker-trash-"
 _PLAN = "plan.json"
@@ -64,15 +68,15 @@ class FolderState:
         plan: The plan.
     """
 
-    def __init__(self, target: Path, plan: ConversionPlan) -> None:
+    def __init__(self, target: Path, plan: DatasetPlan) -> None:
         self.target = target
         self.plan = plan
         self.folder = target / STATE_NAME
         self._container = plan.options.container
 
     @classmethod
-    def enter(cls, target: Path, plan: ConversionPlan, *, overwrite: bool) -> FolderState:
-        """Start a conversion, or resume the one that was interrupted.
+    def enter(cls, target: Path, plan: DatasetPlan, *, overwrite: bool) -> FolderState:
+        """Start a conversion, or resume the one that was interrupted; what a killed writer left is removed.
 
         Raises:
             DatasetError: There is a dataset, another unfinished conversion, or a file that a shard would
@@ -84,7 +88,8 @@ class FolderState:
             for attempt in state.folder.glob("attempt-*"):
                 remove(attempt)
             return state
-        if known is not None and not overwrite:
+        was_writer = known is not None and known.startswith(WRITER_FINGERPRINT)
+        if known is not None and not was_writer and not overwrite:
             raise DatasetError(
                 "an unfinished conversion with other options, or of a source that has changed since, is in "
                 "the folder",
@@ -93,6 +98,11 @@ class FolderState:
                 "(--overwrite)",
             )
         if not overwrite:
+            state._refuse_dataset()
+        if was_writer:
+            for file in state._files():  # a writer that was killed while it published left them
+                remove(file)
+        elif not overwrite:
             state._refuse_to_replace()
         state.discard()
         state.folder.mkdir()
@@ -100,8 +110,7 @@ class FolderState:
         sync_folder(target)
         return state
 
-    def _refuse_to_replace(self) -> None:
-        shards = f"shard-*-of-*{find_writing(self._container).suffix}"
+    def _refuse_dataset(self) -> None:
         for dataset in self.datasets().values():
             if (dataset / MANIFEST_NAME).exists():
                 raise DatasetError(
@@ -109,14 +118,24 @@ class FolderState:
                     path=dataset,
                     hint="name another folder, or replace it with overwrite=True (--overwrite)",
                 )
-            # Other programs use these names, too.
-            for file in (*dataset.glob(shards), dataset / INDEX_NAME, dataset / SKIPPED_NAME):
-                if file.exists():
-                    raise DatasetError(
-                        "a file in the folder would be replaced, and it belongs to no dataset",
-                        path=file,
-                        hint="name another folder, or replace such files with overwrite=True (--overwrite)",
-                    )
+
+    def _refuse_to_replace(self) -> None:
+        for file in self._files():  # other programs use these names, too
+            raise DatasetError(
+                "a file in the folder would be replaced, and it belongs to no dataset",
+                path=file,
+                hint="name another folder, or replace such files with overwrite=True (--overwrite)",
+            )
+
+    def _files(self) -> list[Path]:
+        """Files with the names of published ones, without manifests."""
+        patterns = published_names(f"shard-*-of-*{find_writing(self._container).suffix}", self._container)
+        return [
+            file
+            for dataset in self.datasets().values()
+            for pattern in (patterns["shard"], *sorted(patterns.values()), INDEX_NAME, SKIPPED_NAME)
+            for file in sorted(dataset.glob(pattern))
+        ]
 
     def _read_fingerprint(self) -> str | None:
         try:
@@ -230,6 +249,10 @@ class FolderState:
             options=self.plan.options.to_manifest(),
             skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
             annotations=self.plan.listing.info,
+            arrays={
+                name: ArrayColumn(dtype, common_shape(opened.lists(shape_column(name))))
+                for name, dtype in self.plan.encoder.arrays.items()
+            },
         )
 
     def _named_shards(self, split: str, results: list[ShardResult]) -> list[_NamedShard]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ..plan import ConversionPlan
     from ..run import Run
-    from ..shards import ShardContext, ShardResult
+    from ..shard_file import ShardResult
+    from ..shards import ShardContext
 
 __all__ = ["FolderShardMaker", "convert_to_folder"]
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ..plan import ConversionPlan
-    from ..shards import ShardResult
+    from ..plan import DatasetPlan
+    from ..shard_file import ShardResult
 
 __all__ = ["PublishedDatasets", "count_published"]
 
@@ -38,7 +38,7 @@ class PublishedDatasets:
 
 
 def count_published(
-    plan: ConversionPlan, results: Sequence[ShardResult], folders: Mapping[str, Path | str]
+    plan: DatasetPlan, results: Sequence[ShardResult], folders: Mapping[str, Path | str]
 ) -> PublishedDatasets:
     """The datasets of a plan whose shards have these results."""
     skipped = Counter(skip.reason for skip in plan.listing.skipped)

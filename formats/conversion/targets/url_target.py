@@ -22,14 +22,16 @@ from stoker.errors import DatasetError, SampleError, SourceError
 from ...concurrency.bounded_map import bounded_map
 from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ...remote.store import Store
-from ..shards import published_names, shard_files, write_shard
+from ..shard_file import published_names, shard_files
+from ..shards import write_shard
 from .folder_state import STATE_NAME, FolderState
 from .published import PublishedDatasets, count_published
 
 if TYPE_CHECKING:
     from ..plan import ConversionPlan
     from ..run import Run
-    from ..shards import ShardContext, ShardResult
+    from ..shard_file import ShardResult
+    from ..shards import ShardContext
 
 __all__ = ["UrlShardMaker", "convert_to_url"]
 

@@ -20,7 +20,8 @@ from stoker.formats.conversion.run import Run, no_progress
 from stoker.formats.conversion.runners import local_runner
 from stoker.formats.conversion.runners.local_runner import LocalRunner
 from stoker.formats.conversion.runners.ray_runner import RayRunner
-from stoker.formats.conversion.shards import Cancelled, ShardContext, ShardResult, write_shard
+from stoker.formats.conversion.shard_file import ShardResult
+from stoker.formats.conversion.shards import Cancelled, ShardContext, write_shard
 from stoker.formats.conversion.targets import folder_target
 from stoker.formats.conversion.targets.folder_target import FolderShardMaker
 from stoker.formats.sources.class_folder import list_folder

@@ -213,7 +213,7 @@ def test_an_interrupted_conversion_resumes_to_the_same_bytes(
             raise OSError(errno.ENOSPC, "no space left")
         return encode_mask(*arguments)
 
-    monkeypatch.setattr("stoker.formats.conversion.images.image_encoder.encode_mask", full)
+    monkeypatch.setattr("stoker.formats.conversion.images.sample_record.encode_mask", full)
     with pytest.raises(WriteError):
         convert("stopped")
     assert not (stopped / MANIFEST_NAME).exists()

@@ -1,0 +1,194 @@
+"""The record of one image with all that is known of it, whether it comes from a source or from Python.
+
+:class:`.image_encoder.ImageEncoder` makes records of the files of a source here, and :class:`stoker.Writer`
+those of samples that a program hands over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stoker._native import crc32c
+from stoker.errors import ConfigError
+
+from ...containers.registry import find_writing
+from ...dataset.columns.annotation_columns import to_columns
+from ...dataset.columns.array_columns import PLACE_TYPES
+from ...sources.listing import Skip
+from ..encoder import EncodedRecord
+from .encode_image import Sample, image_record
+from .image_objects import encode_mask, fit_objects
+from .resize_geometry import resize_geometry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.errors import StokerError
+
+    from ...containers.image_record import StoredArray
+    from ...dataset.columns.annotations import AnnotationInfo, Annotations
+    from ..options import ConvertOptions
+    from .encode_image import EncodedImage
+    from .image_objects import Dropped
+    from .resize_geometry import ResizeGeometry
+
+__all__ = [
+    "ImageSample",
+    "Place",
+    "RecordDetails",
+    "RecordRules",
+    "encode_record",
+    "object_columns",
+    "place_columns",
+]
+
+_PADDING = 255  # value of padding in masks without an ignore_index
+
+Place = tuple[int, int, int]
+"""Bytes in a record: their offset from the end of the payload, their number, and their CRC32C."""
+
+
+class ImageSample(NamedTuple):
+    """What is known of an image besides its pixels.
+
+    Attributes:
+        key: Its name.
+        labels: Its labels, mostly one; None where samples have none.
+        objects: Its objects, as the source has them; None where samples have none.
+        mask: File of its mask; None where samples have none.
+        arrays: Arrays of the user's.
+    """
+
+    key: str
+    labels: tuple[int, ...] | None = None
+    objects: Annotations | None = None
+    mask: bytes | None = None
+    arrays: tuple[StoredArray, ...] = ()
+
+
+@dataclass(frozen=True)
+class RecordRules:
+    """What the records of a dataset have in common.
+
+    Attributes:
+        options: How images are stored.
+        classes: Names of the labels; empty where they have none.
+        info: Meaning of objects and masks.
+        relative: Whether coordinates of objects are shares of the image's width and height.
+        object_name: Name of an object in messages, where ``{}`` stands for its id.
+        strict_error: Returns the error of a strict conversion.
+    """
+
+    options: ConvertOptions
+    classes: Sequence[str]
+    info: AnnotationInfo
+    relative: bool
+    object_name: str
+    strict_error: Callable[[Skip], StokerError]
+
+
+class RecordDetails(NamedTuple):
+    """What the index has to say of a record besides its payload."""
+
+    objects: Annotations | None
+    mask: Place
+    arrays: tuple[Place, ...]
+
+
+def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) -> EncodedRecord:
+    """Return the record of an encoded image; objects and mask are checked and resized with it.
+
+    The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays.
+
+    Raises:
+        SkippedError: The mask is broken or does not fit.
+        StokerError: The options are strict, and an object is broken.
+    """
+    options = rules.options
+    geometry = resize_geometry(options.mode, options.height, options.width, image.source)
+    objects, skipped = _fit(sample, image, geometry, rules)
+    if image.unmarked is not None:
+        reason, detail = image.unmarked
+        skipped = (*skipped, Skip(sample.key, f"restart markers ({reason})", detail))
+    mask = None
+    if sample.mask is not None:
+        padding = _PADDING if rules.info.ignore is None else rules.info.ignore
+        mask = encode_mask(sample.mask, image.source, geometry, padding, options.max_pixels)
+    facts = Sample(sample.key, sample.labels, objects, mask)
+    record = image_record(facts, image, rules.classes, rules.info.keypoints)
+    prefix, suffix = find_writing(options.container).wrap_image(record)
+    mask_place = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
+    places: tuple[Place, ...] = ()
+    if sample.arrays:
+        more, places = _wrap_arrays(options.container, sample.arrays, len(suffix))
+        suffix += more
+    known = objects is not None or mask is not None or sample.arrays
+    return EncodedRecord(
+        key=sample.key,
+        prefix=prefix,
+        payload=image.payload,
+        suffix=suffix,
+        attributes=(image.codec, image.height, image.width, image.orientation),
+        skipped=skipped,
+        details=RecordDetails(objects, mask_place, places) if known else None,
+    )
+
+
+def _wrap_arrays(
+    container: str, arrays: Sequence[StoredArray], after: int
+) -> tuple[bytes, tuple[Place, ...]]:
+    """The bytes of arrays in a record, and their places; ``after`` bytes lie between them and the payload."""
+    wrap = find_writing(container).wrap_arrays
+    if wrap is None:
+        raise ConfigError(f"records of format {container} hold no arrays", hint="write tfrecord or lmdb")
+    data, offsets = wrap(arrays)
+    places = zip(offsets, arrays, strict=True)
+    return data, tuple((after + offset, len(one.data), crc32c(one.data)) for offset, one in places)
+
+
+def _fit(
+    sample: ImageSample, image: EncodedImage, geometry: ResizeGeometry, rules: RecordRules
+) -> tuple[Annotations | None, tuple[Skip, ...]]:
+    """The objects of an image as they are stored, and those that are left out."""
+    if sample.objects is None:
+        return None, ()
+    fitted, dropped = fit_objects(sample.objects, image.source, geometry, relative=rules.relative)
+    skips = [(one, _skip(sample.key, rules.object_name, sample.objects, one)) for one in dropped]
+    if rules.options.strict and (broken := [skip for one, skip in skips if one.broken]):
+        raise rules.strict_error(broken[0])
+    return fitted, tuple(skip for _, skip in skips)
+
+
+def _skip(key: str, name: str, objects: Annotations, dropped: Dropped) -> Skip:
+    name = name.replace("{}", str(objects.id[dropped.object]), 1)
+    return Skip(key, dropped.reason, f"{name}: {dropped.detail}" if dropped.detail else name)
+
+
+def object_columns(samples: Sequence[Annotations], like: Annotations) -> dict[str, pa.Array]:
+    """Index columns of the objects of N samples; N may be 0, and the columns are those of ``like``."""
+    made = to_columns(samples or [like])
+    return {name: array[: len(samples)] for name, array in made.items()}
+
+
+def place_columns(
+    names: Sequence[str], places: Sequence[Place], ends: npt.NDArray[np.int64]
+) -> dict[str, pa.Array]:
+    """Index columns of the offset, the length and the checksum of N pieces of records.
+
+    Args:
+        names: Names of the three columns.
+        places: N places.
+        ends: (N,) int64, offsets in the data file at which the payloads end.
+    """
+    table: npt.NDArray[Any] = np.array(places, np.int64).reshape(-1, 3)
+    table[:, 0] += ends
+    return {
+        name: pa.array(values).cast(arrow_type)
+        for name, arrow_type, values in zip(names, PLACE_TYPES.values(), table.T, strict=True)
+    }

@@ -1,0 +1,234 @@
+"""Checks of samples from Python, one after the other: the first one fixes what all of them have."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from .columns import store_array, store_value, types_of
+from .objects import OBJECT_FIELDS, make_objects
+
+if TYPE_CHECKING:
+    from ...containers.image_record import StoredArray
+    from ...dataset.columns.annotations import Annotations
+    from .columns import ColumnType
+
+__all__ = ["GivenSample", "SampleChecker", "SampleForm"]
+
+_LONGEST_KEY = 4096  # bytes
+
+
+class GivenSample(NamedTuple):
+    """A sample that has been checked, all but its image.
+
+    Attributes:
+        key: Its name.
+        image: Its image, see :func:`.pictures.image_file`.
+        labels: Its labels; None where samples have none.
+        objects: Its objects; None where samples have none.
+        segmentation: Its mask of classes, see :func:`.pictures.mask_file`; None where samples have none.
+        values: Numbers and texts, in the order of the columns.
+        arrays: Arrays, in the order of the columns.
+    """
+
+    key: str
+    image: Any
+    labels: tuple[int, ...] | None
+    objects: Annotations | None
+    segmentation: Any
+    values: tuple[int | float | str, ...]
+    arrays: tuple[StoredArray, ...]
+
+
+@dataclass(frozen=True)
+class SampleForm:
+    """What all samples have, as the first one shows it.
+
+    Attributes:
+        labels: Whether samples have no label, one, or a list of them.
+        objects: Names of the arguments that describe objects; empty if samples have none.
+        segmentation: Whether samples have a mask of classes.
+        values: Types of the columns of numbers and texts.
+        arrays: Types of the columns of arrays.
+    """
+
+    labels: str
+    objects: frozenset[str]
+    segmentation: bool
+    values: Mapping[str, ColumnType]
+    arrays: Mapping[str, ColumnType]
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the arguments that every sample has, besides image and key."""
+        given = {"label"} if self.labels != "no label" else set()
+        given |= {*self.objects, *self.values, *self.arrays}
+        return given | ({"segmentation"} if self.segmentation else set())
+
+
+@dataclass
+class SampleChecker:
+    """Checks samples and numbers their classes.
+
+    Attributes:
+        classes: Names of the classes by label; without given names they grow as names occur.
+        fixed_classes: Whether the names were given.
+        box_format: Format of the boxes.
+        keypoints: Number of keypoints of an object; None as long as it is unknown.
+        form: What all samples have; None before the first one.
+    """
+
+    classes: list[str]
+    fixed_classes: bool
+    box_format: str
+    keypoints: int | None = None
+    form: SampleForm | None = None
+    _label_of: dict[str, int] = field(default_factory=dict)
+    _numbered: bool = False  # whether labels are plain numbers
+
+    def __post_init__(self) -> None:
+        self._label_of = {name: label for label, name in enumerate(self.classes)}
+
+    def check(self, key: str, image: Any, label: Any, given: Mapping[str, Any]) -> GivenSample:
+        """Return a sample as it is stored.
+
+        Args:
+            key: Its name.
+            image: Its image, which is not examined.
+            label: Its label, a list of labels, or None.
+            given: Its other arguments by name.
+
+        Raises:
+            ConfigError: It does not fit the first sample, or cannot be stored; names key and column.
+        """
+        _check_key(key)
+        form = self.form or self._form(key, label, given)
+        self._check_names(form, key, label, given)
+        labels = self._labels(form, label, key)
+        columns = {**form.values, **form.arrays}
+        stored = {name: store_value(name, given[name], column, key) for name, column in columns.items()}
+        objects = None
+        if form.objects:
+            parts = {name: given[name] for name in form.objects}
+            numbers = self._numbers(given["box_labels"], "box_labels", key)
+            objects = make_objects(parts, numbers, self.box_format, self.keypoints, key)
+            if objects.keypoints is not None and len(objects):
+                self.keypoints = objects.keypoints.shape[1]
+        self.form = form
+        arrays = ((name, stored[name]) for name in form.arrays)
+        return GivenSample(
+            key,
+            image,
+            labels,
+            objects,
+            given.get("segmentation"),
+            tuple(value for name in form.values if not isinstance(value := stored[name], np.ndarray)),
+            tuple(store_array(name, value) for name, value in arrays if isinstance(value, np.ndarray)),
+        )
+
+    def _form(self, key: str, label: Any, given: Mapping[str, Any]) -> SampleForm:
+        objects = frozenset(name for name in OBJECT_FIELDS if name in given)
+        if objects and not objects >= {"boxes", "box_labels"}:
+            raise ConfigError(
+                f"{', '.join(sorted(objects))} without boxes and box_labels",
+                key=key,
+                hint="every object has a box and a label: give boxes=(M, 4) and box_labels=(M,)",
+            )
+        others = {name: value for name, value in given.items() if name not in {*objects, "segmentation"}}
+        types = types_of(others, key)
+        kind = "no label" if label is None else "several labels" if _is_list(label) else "one label"
+        return SampleForm(
+            kind,
+            objects,
+            "segmentation" in given,
+            {name: column for name, column in types.items() if column.kind != "array"},
+            {name: column for name, column in types.items() if column.kind == "array"},
+        )
+
+    def _check_names(self, form: SampleForm, key: str, label: Any, given: Mapping[str, Any]) -> None:
+        found = {*given} | (set() if label is None else {"label"})
+        for names, what in ((form.names - found, "lacks"), (found - form.names, "has")):
+            if names:
+                raise ConfigError(
+                    f"the sample {what} {', '.join(map(repr, sorted(names)))}, unlike the first sample",
+                    key=key,
+                    hint="all samples have the same columns: write a value for each, such as an empty list "
+                    "of boxes",
+                )
+
+    def _labels(self, form: SampleForm, label: Any, key: str) -> tuple[int, ...] | None:
+        if label is None:
+            return None
+        if _is_list(label) != (form.labels == "several labels"):
+            raise ConfigError(
+                f"label is {label!r}, and the first sample has {form.labels}",
+                key=key,
+                hint="give a list of labels in every sample, or one label in every sample",
+            )
+        return tuple(self._numbers(label if _is_list(label) else [label], "label", key))
+
+    def _numbers(self, labels: Any, column: str, key: str) -> list[int]:
+        listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        return [self._number(label, column, key) for label in listed]
+
+    def _number(self, label: Any, column: str, key: str) -> int:
+        if isinstance(label, str):
+            return self._named(label, column, key)
+        try:
+            number = operator.index(label)
+        except TypeError:
+            number = int(label) if isinstance(label, float) and label.is_integer() else -1
+            if number < 0:
+                raise ConfigError(
+                    f"{column} is {label!r}, neither the name nor the number of a class", key=key
+                ) from None
+        if self.classes and not self.fixed_classes:
+            raise ConfigError(
+                f"{column} is the number {number}, and earlier samples have names as labels",
+                key=key,
+                hint="write names or numbers in all samples, or give classes=[...]",
+            )
+        if not -(1 << 63) <= number < 1 << 63 or (self.classes and not 0 <= number < len(self.classes)):
+            raise ConfigError(
+                f"{column} is {number}, and there are {len(self.classes)} classes, from 0", key=key
+            )
+        self._numbered = not self.classes
+        return number
+
+    def _named(self, name: str, column: str, key: str) -> int:
+        if name in self._label_of:
+            return self._label_of[name]
+        if self.fixed_classes or self._numbered or not name:
+            raise ConfigError(
+                f"{column} is {name!r}, "
+                + ("which is not among the classes" if self.fixed_classes else "which names no class"),
+                key=key,
+                hint=f"the classes are {', '.join(self.classes[:5])}"
+                + (", ..." if len(self.classes) > 5 else "")
+                if self.fixed_classes
+                else "write names or numbers as labels in all samples, or give classes=[...]",
+            )
+        self._label_of[name] = len(self.classes)
+        self.classes.append(name)
+        return self._label_of[name]
+
+
+def _is_list(label: Any) -> bool:
+    return not isinstance(label, str) and (isinstance(label, Sequence) or getattr(label, "ndim", 0) > 0)
+
+
+def _check_key(key: Any) -> None:
+    if not isinstance(key, str) or not key:
+        raise ConfigError(f"key must be a text that is not empty, not {key!r}")
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        raise ConfigError(f"key holds half of a surrogate pair: {key!r}") from None
+    if size > _LONGEST_KEY:
+        raise ConfigError(f"key has {size} bytes, more than {_LONGEST_KEY}")

@@ -1,0 +1,155 @@
+"""Shards that grow by one record at a time, and the dataset that they become."""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ...dataset.columns.annotations import AnnotationInfo
+from ...files.publishing import check_target, folder_lock, os_errors
+from ...sources.listing import Listing, Skip
+from ..plan import DatasetPlan, PlannedShard
+from ..shard_file import ShardFile, new_attempt
+from ..targets.folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
+from ..targets.published import count_published
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from ..encoder import EncodedRecord
+    from ..options import ConvertOptions
+    from ..shard_file import ShardResult
+    from ..targets.published import PublishedDatasets
+    from .sample_encoder import SampleEncoder
+
+__all__ = ["ShardedOutput"]
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+class ShardedOutput:
+    """An unfinished dataset in a folder, whose lock it holds until it is published or abandoned.
+
+    Args:
+        folder: The target; made if missing.
+        encoder: Makes the index columns of the records.
+        options: The options.
+        overwrite: Whether to replace a dataset, or an unfinished conversion, in the folder.
+
+    Raises:
+        DatasetError: There is a dataset, or an unfinished conversion, and not ``overwrite``.
+        LockedError: Another process or writer writes into the folder.
+    """
+
+    def __init__(
+        self, folder: Path, encoder: SampleEncoder, options: ConvertOptions, *, overwrite: bool
+    ) -> None:
+        self.folder = folder
+        self._encoder = encoder
+        self._options = options
+        self._fingerprint = f"{WRITER_FINGERPRINT}{secrets.token_hex(16)}"
+        self._skipped: list[Skip] = []
+        self._results: list[Future[ShardResult]] = []
+        self._open: tuple[ShardFile, ExitStack] | None = None
+        self._samples = 0
+        self._released = False
+        check_target(folder)
+        with os_errors(folder, resumes=False), ExitStack() as entering:
+            folder.mkdir(parents=True, exist_ok=True)
+            entering.enter_context(folder_lock(folder))
+            empty_trash(folder)
+            self._state = FolderState.enter(folder, self._plan((), AnnotationInfo()), overwrite=overwrite)
+            # One thread syncs a whole shard to the disk while the next one is written.
+            finisher = ThreadPoolExecutor(1, thread_name_prefix="stoker-finish")
+            entering.callback(finisher.shutdown)
+            self._finisher = finisher
+            self._held = entering.pop_all()
+
+    def add(self, outcome: EncodedRecord | Skip) -> None:
+        """Append a record to the shard, or to a new one if the shard is full; note what was left out.
+
+        Raises:
+            WriteError: The disk is full or refuses a write.
+        """
+        if isinstance(outcome, Skip):
+            self._skipped.append(outcome)
+            return
+        with os_errors(self.folder, resumes=False):
+            if self._is_full(len(outcome.prefix) + len(outcome.payload) + len(outcome.suffix)):
+                self._finish_shard()
+            if self._open is None:
+                self._open = self._new_shard()
+            self._open[0].add(outcome, self._samples)
+            self._samples += 1
+
+    def _is_full(self, more: int) -> bool:
+        if self._open is None:
+            return False
+        shard, options = self._open[0], self._options
+        if options.shard_records:
+            return len(shard) >= options.shard_records
+        return shard.bytes + more > options.shard_bytes
+
+    def _new_shard(self) -> tuple[ShardFile, ExitStack]:
+        with ExitStack() as opening:
+            attempt = opening.enter_context(new_attempt(self._state.folder))
+            number = len(self._results)
+            shard = opening.enter_context(ShardFile(attempt, number, self._options.container, self._encoder))
+            return shard, opening.pop_all()
+
+    def _finish_shard(self) -> None:
+        """Hand the open shard to the finishing thread, after the one before it is finished."""
+        if self._open is None:
+            return
+        (shard, opened), self._open = self._open, None
+        if self._results:
+            self._results[-1].result()
+        self._results.append(self._finisher.submit(self._finish, shard, opened, len(self._results)))
+
+    def _finish(self, shard: ShardFile, opened: ExitStack, position: int) -> ShardResult:
+        with opened:
+            return shard.finish(self._state.folder, position)
+
+    def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> PublishedDatasets:
+        """Make a dataset of all shards and release the folder.
+
+        Raises:
+            SourceError: There is no record.
+            WriteError: The disk is full or refuses a write.
+        """
+        try:
+            with os_errors(self.folder, resumes=False):
+                self._finish_shard()
+                results = [result.result() for result in self._results]
+                plan = self._plan(classes, info)
+                state = FolderState(self.folder, plan)
+                return count_published(plan, results, state.publish(results))
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Remove what is not published, and release the folder; it may be called several times."""
+        if self._released:  # another writer may hold the folder by now
+            return
+        self._released = True
+        with self._held:
+            if self._open is not None:
+                self._open[1].close()
+                self._open = None
+            self._finisher.shutdown()
+            self._state.discard()
+
+    def _plan(self, classes: tuple[str, ...], info: AnnotationInfo) -> DatasetPlan:
+        """The plan of the shards so far, whose listing has no files."""
+        nothing = pa.array([], pa.large_string())
+        listing = Listing(
+            self.folder, nothing, _NOTHING, _NOTHING, None, classes, skipped=tuple(self._skipped), info=info
+        )
+        shards = tuple(PlannedShard("", position, _NOTHING) for position in range(len(self._results)))
+        return DatasetPlan(self._options, listing, self._encoder, shards, self._fingerprint)

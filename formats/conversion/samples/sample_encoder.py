@@ -1,0 +1,167 @@
+"""The encoder of samples from Python: their records, and their columns of the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import DecodeError
+
+from ...dataset.columns.annotation_columns import MASK_COLUMNS
+from ...dataset.columns.annotations import AnnotationInfo
+from ...dataset.columns.array_columns import array_types, place_of, shape_column
+from ...dataset.columns.list_column import ListColumn
+from ...sources.annotated.coco_categories import swap_of
+from ...sources.listing import Skip
+from ...sources.source_reader import SkippedError
+from ..images.encode_image import encode_image
+from ..images.sample_record import ImageSample, RecordRules, encode_record, object_columns, place_columns
+from .columns import number_column
+from .pictures import image_file, mask_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from ...dataset.columns.annotations import Annotations
+    from ..encoder import EncodedRecord
+    from ..images.sample_record import RecordDetails
+    from ..options import ConvertOptions
+    from .given_sample import GivenSample, SampleChecker, SampleForm
+
+__all__ = ["SampleEncoder"]
+
+
+class _Details(NamedTuple):
+    """What the index has to say of a sample besides its payload."""
+
+    sample: GivenSample
+    record: RecordDetails | None
+
+
+@dataclass(frozen=True)
+class SampleEncoder:
+    """Encodes checked samples, see :class:`stoker.formats.conversion.encoder.IndexColumns`.
+
+    Attributes:
+        options: How images are stored.
+        checker: Checks the samples, and so knows what all of them have.
+        keypoints: Names of the keypoints of an object; empty to number them.
+        ignore: Value in masks for pixels without a class; None if there is none.
+    """
+
+    options: ConvertOptions
+    checker: SampleChecker
+    keypoints: tuple[str, ...]
+    ignore: int | None
+
+    @property
+    def sample_type(self) -> str:
+        """See :class:`IndexColumns`."""
+        return "image"
+
+    @property
+    def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
+        """See :class:`IndexColumns`."""
+        return {"codec": np.uint8, "height": np.int32, "width": np.int32, "orientation": np.uint8}
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """See :class:`IndexColumns`; there are none."""
+        return {}
+
+    @property
+    def arrays(self) -> Mapping[str, str]:
+        """See :class:`IndexColumns`."""
+        return {name: column.dtype for name, column in self._form.arrays.items()}
+
+    @property
+    def info(self) -> AnnotationInfo:
+        """Meaning of the objects and masks of the samples so far."""
+        names = self.keypoints or tuple(map(str, range(self.checker.keypoints or 0)))
+        masked = self.checker.form is not None and self.checker.form.segmentation
+        return AnnotationInfo(names, swap_of(names), ignore=self.ignore if masked else None)
+
+    @property
+    def _form(self) -> SampleForm:
+        assert self.checker.form is not None, "a sample has been checked"
+        return self.checker.form
+
+    def encode(self, sample: GivenSample) -> EncodedRecord | Skip:
+        """Encode a sample; a Skip stands for one whose image or mask is broken, unless options are strict.
+
+        Raises:
+            StokerError: The image cannot be read or stored; or, strict, it or an object is broken.
+        """
+        try:
+            image = encode_image(image_file(sample.image, sample.key), self.options)
+            mask = None if sample.segmentation is None else mask_file(sample.segmentation, sample.key)
+            given = ImageSample(sample.key, sample.labels, sample.objects, mask, sample.arrays)
+            record = encode_record(given, image, self._rules)
+        except SkippedError as skip:
+            skipped = Skip(sample.key, *skip.args)
+            if self.options.strict:
+                raise self._error(skipped) from skip
+            return skipped
+        # The image and the bytes of arrays are not kept: a shard may have a million samples.
+        kept = sample._replace(
+            image=None,
+            segmentation=None,
+            objects=None,
+            arrays=tuple(replace(a, data=b"") for a in sample.arrays),
+        )
+        return record._replace(details=_Details(kept, record.details))
+
+    @property
+    def _rules(self) -> RecordRules:
+        return RecordRules(
+            self.options,
+            self.checker.classes,
+            self.info,
+            relative=False,
+            object_name="object {}",
+            strict_error=self._error,
+        )
+
+    def _error(self, skip: Skip) -> DecodeError:
+        return DecodeError(
+            skip.message, key=skip.key, hint="repair the sample, or write with strict=False to leave it out"
+        )
+
+    def columns(
+        self, rows: npt.NDArray[np.int64], details: Sequence[_Details], ends: npt.NDArray[np.int64]
+    ) -> dict[str, Any]:
+        """Labels, the user's columns, objects, masks, and the places and shapes of arrays."""
+        form = self._form
+        columns: dict[str, Any] = {}
+        labels = [one.sample.labels or () for one in details]
+        if form.labels == "one label":
+            columns["label"] = pa.array(np.array(labels, np.int64).reshape(-1))
+        elif form.labels == "several labels":
+            flat = np.array([label for some in labels for label in some], np.int64)
+            columns["label"] = ListColumn.of_counts([len(some) for some in labels], flat).to_arrow()
+        for at, (name, column) in enumerate(form.values.items()):
+            columns[name] = number_column([one.sample.values[at] for one in details], column)
+        records = [one.record for one in details if one.record is not None]
+        if form.objects:
+            objects = [self._with_keypoints(one.objects) for one in records if one.objects is not None]
+            columns |= object_columns(objects, objects[0])
+        if form.segmentation:
+            columns |= place_columns(tuple(MASK_COLUMNS), [one.mask for one in records], ends)
+        for at, name in enumerate(form.arrays):
+            columns |= place_columns(place_of(name), [one.arrays[at] for one in records], ends)
+            shapes = np.array([one.sample.arrays[at].shape for one in details], np.int64)
+            counts = np.full(len(shapes), form.arrays[name].sides)
+            shape = ListColumn.of_counts(counts, shapes.reshape(-1)).to_arrow()
+            columns[shape_column(name)] = shape.cast(array_types(name)[shape_column(name)])
+        return columns
+
+    def _with_keypoints(self, objects: Annotations) -> Annotations:
+        """Objects with room for all keypoints; those without objects may have come before their number."""
+        if objects.keypoints is None or len(objects):
+            return objects
+        return replace(objects, keypoints=np.zeros((0, self.checker.keypoints or 0, 3), np.float32))

@@ -1,0 +1,317 @@
+"""``stoker.Writer``: a dataset of samples that a program writes one by one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from stoker.errors import ConfigError, LockedError, SourceError, StokerError
+from stoker.processes import Cleanup, OwnerProcess
+
+from ...codecs.header import MAX_PIXELS
+from ...concurrency.cores import check_threads
+from ...containers.registry import DEFAULT_CONTAINER
+from ...files.reading import check_named
+from ...remote.store import is_url
+from ...sources.classes import check_classes
+from ..execution import Summary
+from ..options import ConvertOptions, parse_resize, shard_bytes
+from .given_sample import SampleChecker
+from .objects import BOX_FORMATS
+from .output import ShardedOutput
+from .sample_encoder import SampleEncoder
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    from ...sources.listing import Skip
+    from ..encoder import EncodedRecord
+    from .given_sample import GivenSample
+
+__all__ = ["Writer", "WriterOptions"]
+
+_CHUNK_SAMPLES = 32  # in one task of the pool
+_CHUNK_BYTES = 1 << 20
+_FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked for
+
+
+@dataclass(frozen=True)
+class WriterOptions(ConvertOptions):
+    """How the samples of a writer become shards; those of :class:`ConvertOptions` that it has."""
+
+    made_by: ClassVar[str] = "writer"
+
+    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
+        """The options as the manifest records them."""
+        of_sources = {"seed", "val", "test", "shards", "class_depth", "source_format"}
+        kept = {item.name for item in fields(self)} - of_sources | {"made_by"}
+        return {name: value for name, value in super().to_manifest().items() if name in kept}
+
+
+class Writer:
+    """Writes samples into a dataset of images.
+
+    The samples become a dataset in :meth:`close`, or at the end of a ``with`` block. Until then, and if the
+    block raises or the process is killed, the folder holds no dataset. A writer may be used from several
+    threads; it stores samples in the order of the calls.
+
+    The first sample fixes what all samples have: a label, several or none; objects; a mask; and the names and
+    types of the columns.
+
+    Args:
+        target: Folder to write; made if missing.
+        classes: Names of the classes, that of label 0 first. None numbers names in the order in which they
+            first occur, and takes numbers as they are.
+        keypoints: Names of the keypoints of an object; ``left_eye`` and ``right_eye`` change places in a
+            mirrored image. None numbers them.
+        box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height; COCO's) or "CXCYWH"
+            (centre, width, height), in pixels.
+        ignore_index: Value in masks for pixels without a class; None if there is none.
+        format: Container of the shards: ``tfrecord`` or ``lmdb``.
+        resize: As for :func:`stoker.convert`. Boxes, keypoints and masks are resized with their image.
+        encoding: Encoding of the stored images: ``keep`` (files as they are; arrays and images of Pillow as
+            PNG), ``jpeg``, ``png`` or ``raw``.
+        quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90.
+        subsampling: JPEG chroma subsampling of the same images: 444, 422 or, by default, 420.
+        restarts: Whether stored JPEGs get restart markers, as for :func:`stoker.convert`.
+        shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
+        shard_records: Records of a shard, instead of a size.
+        strict: Whether a broken image raises an error; else it is left out, counted, and named in
+            ``skipped.jsonl``.
+        max_pixels: An image of more pixels is broken.
+        num_threads: Threads that check and encode; by default the cores that this process may use.
+        overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
+
+    Raises:
+        ConfigError: An option has a value that it cannot have.
+        DatasetError: There is a dataset, or an unfinished conversion, in ``target``.
+        LockedError: Another writer or conversion writes into ``target``.
+        WriteError: The disk is full or refuses a write.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        classes: Sequence[str] | None = None,
+        keypoints: Sequence[str] | None = None,
+        box_format: Literal["XYXY", "XYWH", "CXCYWH"] = "XYXY",
+        ignore_index: int | None = 255,
+        format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
+        resize: str | None = None,
+        encoding: str = "keep",
+        quality: int | None = None,
+        subsampling: str | None = None,
+        restarts: bool | None = None,
+        shard_size: str | int | None = None,
+        shard_records: int | None = None,
+        strict: bool = True,
+        max_pixels: int = MAX_PIXELS,
+        num_threads: int | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        folder = _folder(target)
+        if box_format not in BOX_FORMATS:
+            raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {box_format!r}")
+        mode, height, width = parse_resize(resize)
+        options = WriterOptions(
+            container=format,
+            mode=mode,
+            height=height,
+            width=width,
+            encoding=encoding,
+            quality=quality,
+            subsampling=subsampling,
+            restarts=restarts,
+            shard_bytes=shard_bytes(shard_size, shard_records, None),
+            shard_records=shard_records or 0,
+            max_pixels=max_pixels,
+            strict=strict,
+        )
+        threads = check_threads(num_threads)
+        names, points = check_classes(classes), tuple(keypoints or ())
+        self._checker = SampleChecker(
+            list(names or ()), names is not None, box_format, len(points) if points else None
+        )
+        self._encoder = SampleEncoder(options, self._checker, points, ignore_index)
+        self._output = ShardedOutput(folder, self._encoder, options, overwrite=overwrite)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="stoker-write")
+        self._ahead = threads + 2
+        self._chunk: list[GivenSample] = []
+        self._chunk_bytes = 0
+        self._in_flight: deque[Future[list[EncodedRecord | Skip | StokerError]]] = deque()
+        self._owner = OwnerProcess()
+        self._lock = threading.Lock()
+        self._count = 0
+        self._closed = False
+        self._summary: Summary | None = None
+        self._started = time.monotonic()
+        self._abandon = Cleanup(self, _abandon, self._pool, self._output)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abandon()
+        elif not self._closed:
+            self.close()
+
+    def __len__(self) -> int:
+        """Number of samples that were written so far."""
+        return self._count
+
+    def write(
+        self,
+        image: Any,
+        *,
+        label: Any = None,
+        key: str | None = None,
+        **columns: Any,
+    ) -> None:
+        """Write a sample.
+
+        Args:
+            image: The bytes of an image file, or its path: the bytes are stored as they are. Or an image of
+                Pillow; an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of uint8 or uint16; or a tensor of
+                PyTorch of uint8 with the channels first.
+            label: Name or number of a class, or a list of them. None for samples without a label.
+            key: Name of the sample; by default its number, from ``00000000``.
+            columns: The rest of the sample by name, the same names in all samples:
+
+                - ``boxes``: (M, 4) numbers, and ``box_labels``: M names or numbers, of the M objects of the
+                  image. For each object also ``crowd`` (M,) bool, ``area`` (M,), ``object_id`` (M,) int64,
+                  ``keypoints`` (M, K, 3) of x, y and visibility, or (M, 3K); and ``masks``: (M, H, W), or M
+                  arrays (H, W), lists of polygons, or run lengths as COCO has them.
+                - ``segmentation``: a mask of classes, (H, W) uint8 or uint16, or a file of it, or its path.
+                - Any other name is a column: a number, a text, or an array of numbers of any shape.
+
+        Raises:
+            ConfigError: The sample does not fit the first one, or cannot be stored; names key and column.
+            SourceError: The file of an image cannot be read.
+            DecodeError: An image is broken and ``strict``. The error names its key. As threads encode, it may
+                come with a later sample, or in :meth:`close`; all other samples are kept.
+            LockedError: The process was forked from the one that made the writer.
+            WriteError: The disk is full or refuses a write; nothing more can be written.
+        """
+        self._check_usable()
+        with self._lock:
+            name = f"{self._count:08d}" if key is None else key
+            sample = self._checker.check(name, image, label, columns)
+            self._count += 1
+            self._chunk.append(sample)
+            self._chunk_bytes += _known_bytes(sample)
+            if len(self._chunk) >= _CHUNK_SAMPLES or self._chunk_bytes >= _CHUNK_BYTES:
+                self._submit()
+                self._collect(self._ahead)
+
+    def close(self) -> Summary:
+        """Publish the dataset; a second call returns the same.
+
+        Raises:
+            SourceError: No sample was written.
+            StokerError: As :meth:`write`; nothing is published then.
+        """
+        if self._summary is not None:
+            return self._summary
+        self._check_usable()
+        try:
+            with self._lock:
+                self._submit()
+                self._collect(0)
+                if not self._count:
+                    raise SourceError("no sample was written", path=self._output.folder)
+                published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
+        finally:
+            self.abandon()
+        seconds = time.monotonic() - self._started
+        self._summary = Summary(
+            published.written,
+            published.skipped,
+            published.bytes,
+            seconds,
+            published.written / seconds,
+            published.shards,
+            published.folders,
+        )
+        return self._summary
+
+    def abandon(self) -> None:
+        """Give up the dataset and remove what was written; after :meth:`close` it does nothing."""
+        self._closed = True
+        self._abandon()
+
+    def _check_usable(self) -> None:
+        if not self._owner.is_current():
+            raise LockedError(
+                "this writer was made in another process, which writes into its folder",
+                path=self._output.folder,
+                hint="make a writer in each process, each with a folder of its own",
+            )
+        if self._closed:
+            raise ConfigError("the writer is closed", path=self._output.folder, hint="make another one")
+
+    def _submit(self) -> None:
+        if self._chunk:
+            chunk, self._chunk, self._chunk_bytes = self._chunk, [], 0
+            self._in_flight.append(self._pool.submit(partial(_encode, self._encoder, chunk)))
+
+    def _collect(self, most: int) -> None:
+        """Append finished chunks until at most ``most`` are in flight; raise the first error of a sample."""
+        failed: StokerError | None = None
+        while len(self._in_flight) > most:
+            for outcome in self._in_flight.popleft().result():
+                if isinstance(outcome, StokerError):
+                    failed = failed or outcome
+                    continue
+                try:
+                    self._output.add(outcome)
+                except BaseException:
+                    self.abandon()  # a shard may end within a record
+                    raise
+        if failed is not None:
+            raise failed
+
+
+def _encode(encoder: SampleEncoder, chunk: list[GivenSample]) -> list[EncodedRecord | Skip | StokerError]:
+    return [_encode_one(encoder, sample) for sample in chunk]
+
+
+def _encode_one(encoder: SampleEncoder, sample: GivenSample) -> EncodedRecord | Skip | StokerError:
+    try:
+        return encoder.encode(sample)
+    except StokerError as error:
+        return error
+
+
+def _known_bytes(sample: GivenSample) -> int:
+    image = sample.image
+    size = len(image) if isinstance(image, bytes) else getattr(image, "nbytes", _FILE_BYTES)
+    return int(size) + sum(len(array.data) for array in sample.arrays)
+
+
+def _folder(target: str | os.PathLike[str]) -> Path:
+    check_named(target=target)
+    if is_url(target):
+        raise ConfigError(
+            "a writer writes into a folder of this machine, and the target is a URL",
+            path=target,
+            hint="write into a folder, then copy it to the URL",
+        )
+    return Path(target)
+
+
+def _abandon(pool: ThreadPoolExecutor, output: ShardedOutput) -> None:
+    pool.shutdown(wait=True, cancel_futures=True)
+    output.abandon()

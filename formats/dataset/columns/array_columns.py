@@ -1,0 +1,108 @@
+"""Columns of arrays: each array lies in its record, and the index says where (docs/decisions/0013).
+
+An array column ``NAME`` has four columns of the index: ``NAME_offset``, ``NAME_length`` and ``NAME_crc``
+locate the bytes as those of masks are located, and ``NAME_shape`` is a list with the sides of each array.
+The manifest has the dtype and the sides that all arrays share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from stoker.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from .list_column import ListColumn
+
+__all__ = [
+    "ARRAY_DTYPES",
+    "PLACE_TYPES",
+    "ArrayColumn",
+    "array_types",
+    "check_arrays",
+    "common_shape",
+    "place_of",
+    "shape_column",
+]
+
+ARRAY_DTYPES = (
+    "bool",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *(f"float{bits}" for bits in (16, 32, 64)),
+)
+"""NumPy's names of the element types of arrays."""
+
+PLACE_TYPES: dict[str, pa.DataType] = {"offset": pa.int64(), "length": pa.int64(), "crc": pa.uint32()}
+"""Types of the index columns that locate bytes in a record."""
+
+_SHAPE_TYPE = pa.large_list(pa.int64())
+
+
+@dataclass(frozen=True)
+class ArrayColumn:
+    """What the arrays of a column have in common.
+
+    Attributes:
+        dtype: NumPy's name of their element type, one of :data:`ARRAY_DTYPES`.
+        shape: Their sides, one or more; None for a side that differs between samples.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ARRAY_DTYPES:
+            raise DatasetError(f"arrays have a dtype of {', '.join(ARRAY_DTYPES)}, not {self.dtype!r}")
+        if not self.shape or any(side is not None and side < 0 for side in self.shape):
+            raise DatasetError(f"arrays have one side or more, each from 0, not the shape {self.shape}")
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all arrays have one shape."""
+        return None not in self.shape
+
+
+def place_of(name: str) -> tuple[str, str, str]:
+    """Return the index columns of offset, length and checksum of an array column."""
+    return f"{name}_offset", f"{name}_length", f"{name}_crc"
+
+
+def shape_column(name: str) -> str:
+    """Return the index column with the shapes of an array column."""
+    return f"{name}_shape"
+
+
+def array_types(name: str) -> dict[str, pa.DataType]:
+    """Return the index columns of an array column and their types."""
+    return {**dict(zip(place_of(name), PLACE_TYPES.values(), strict=True)), shape_column(name): _SHAPE_TYPE}
+
+
+def check_arrays(arrays: Mapping[str, ArrayColumn], columns: Mapping[str, str]) -> None:
+    """Check that an index with these columns, name and type, locates all arrays.
+
+    Raises:
+        DatasetError: It lacks a column.
+    """
+    for name in arrays:
+        for column, arrow_type in array_types(name).items():
+            if columns.get(column) != str(arrow_type):
+                raise DatasetError(f"the arrays {name!r} need an index column {column!r} of {arrow_type}")
+
+
+def common_shape(shapes: ListColumn) -> tuple[int | None, ...]:
+    """Return the sides that all shapes share, and None for the others.
+
+    Args:
+        shapes: N lists of equal lengths, N at least 1.
+    """
+    sides = shapes.values.reshape(len(shapes), -1)
+    same: npt.NDArray[np.bool_] = (sides == sides[0]).all(axis=0)
+    return tuple(int(side) if is_same else None for side, is_same in zip(sides[0], same, strict=True))

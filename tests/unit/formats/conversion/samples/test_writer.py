@@ -1,0 +1,335 @@
+"""``stoker.Writer``: what it stores, what it refuses, and what a failure leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data.file_trees import read_files
+from PIL import Image
+
+import stoker
+from stoker.augment import Resize
+from stoker.errors import ConfigError, DatasetError, DecodeError, LockedError, SourceError, WriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def picture(seed: int, height: int = 6, width: int = 8) -> Any:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def load(dataset: Any, **options: Any) -> list[Any]:
+    with stoker.ImageLoader(dataset, batch_size=16, **options) as loader:
+        return list(loader)
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_samples_are_read_back_as_they_were_written(
+    tmp_path: Path, make_jpeg: Callable[..., bytes], container: str
+) -> None:
+    with stoker.Writer(tmp_path / "out", classes=["cat", "dog"], format=container, shard_records=3) as writer:
+        for i in range(8):
+            writer.write(
+                make_jpeg(i),
+                label=("dog", 0)[i % 2],
+                key=f"k{i}",
+                score=i / 3,
+                number=np.int16(i),
+                text=f"a {i} ü",
+            )
+        assert len(writer) == 8
+    dataset = stoker.open(tmp_path / "out")
+    assert stoker.verify(tmp_path / "out", decode=True).ok
+    assert dataset.classes == ("cat", "dog")
+    assert [shard.records for shard in dataset.manifest.shards] == [3, 3, 2]
+    rows = np.arange(8)
+    assert dataset.labels.tolist() == [1, 0] * 4
+    assert dataset.keys(rows) == [f"k{i}" for i in rows]
+    assert dataset.column("score").tolist() == [i / 3 for i in rows]
+    assert (dataset.types["score"], dataset.types["number"]) == ("double", "int16")
+    assert dataset.column("number").tolist() == rows.tolist()
+    assert dataset.strings("text", rows) == [f"a {i} ü" for i in rows]
+    assert [dataset.read(i) for i in rows] == [make_jpeg(i) for i in rows], "bytes stay as they are"
+
+
+def test_a_writer_and_a_conversion_write_the_same_records_and_index(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "converted", shard_records=10)
+    with stoker.Writer(tmp_path / "written", classes=["cat", "dog", "eel"], shard_records=10) as writer:
+        for file in sorted(photos.rglob("*.jpg")):
+            writer.write(file, label=file.parent.name, key=file.relative_to(photos).as_posix())
+    converted, written = read_files(tmp_path / "converted"), read_files(tmp_path / "written")
+    assert {name for name in converted if converted[name] != written[name]} == {"dataset.json"}
+    differ = [
+        name
+        for name, value in json.loads(converted["dataset.json"]).items()
+        if value != json.loads(written["dataset.json"])[name]
+    ]
+    assert differ == ["options"]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "path", "pillow", "array", "grey", "sixteen", "tensor"])
+def test_images_keep_their_pixels_in_every_form(tmp_path: Path, kind: str) -> None:
+    pixels = picture(1)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    (tmp_path / "a.png").write_bytes(stream.getvalue())
+    expected = pixels if kind != "grey" else np.repeat(pixels[..., :1], 3, axis=2)
+    forms: dict[str, Any] = {
+        "bytes": stream.getvalue(),
+        "path": tmp_path / "a.png",
+        "pillow": Image.fromarray(pixels),
+        "array": pixels,
+        "grey": pixels[..., 0],
+        "sixteen": pixels.astype(np.uint16) << 8,
+    }
+    if kind == "tensor":
+        forms[kind] = pytest.importorskip("torch").from_numpy(pixels).permute(2, 0, 1)
+    with stoker.Writer(tmp_path / "out") as writer:
+        writer.write(forms[kind])
+    (batch,) = load(
+        tmp_path / "out", transforms=[Resize((6, 8))], columns=("image",), layout="NHWC", dtype="uint8"
+    )
+    np.testing.assert_array_equal(batch.image[0], expected)
+
+
+def test_names_are_numbered_as_they_occur_and_numbers_stay(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "names") as writer:
+        for name in ("eel", "cat", "eel"):
+            writer.write(picture(0), label=name)
+    dataset = stoker.open(tmp_path / "names")
+    assert (dataset.classes, dataset.labels.tolist()) == (("eel", "cat"), [0, 1, 0])
+    with stoker.Writer(tmp_path / "numbers") as writer:
+        for number in (7, np.int32(-1)):
+            writer.write(picture(0), label=number)
+    assert stoker.open(tmp_path / "numbers").labels.tolist() == [7, -1]
+
+
+def test_several_labels_and_none(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "several", classes=["a", "b", "c"]) as writer:
+        for labels in (["c", 0], [], ["b"]):
+            writer.write(picture(0), label=labels)
+    (batch,) = load(tmp_path / "several", transforms=[Resize((6, 8))], columns=("label",))
+    assert batch.label.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    with stoker.Writer(tmp_path / "none") as writer:
+        writer.write(picture(0))
+    assert "label" not in stoker.open(tmp_path / "none").columns
+
+
+def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:
+    mask = np.zeros((20, 40), bool)
+    mask[4:8, 10:20] = True
+    with stoker.Writer(
+        tmp_path / "out", classes=["cat", "dog"], box_format="XYWH", resize="shorter=10"
+    ) as writer:
+        writer.write(
+            picture(0, 20, 40),
+            boxes=[[10, 4, 10, 4], [0, 0, 4, 8]],
+            box_labels=["dog", 0],
+            keypoints=[[[12, 6, 2]], [[0, 0, 0]]],
+            masks=[mask, [[0, 0, 4, 0, 4, 8]]],
+            segmentation=np.full((20, 40), 3, np.uint8),
+        )
+        writer.write(
+            picture(1, 20, 40),
+            boxes=[],
+            box_labels=[],
+            keypoints=[],
+            masks=[],
+            segmentation=np.zeros((20, 40), int),
+        )
+    dataset = stoker.open(tmp_path / "out")
+    objects = dataset.annotations([0, 1])
+    assert objects.boxes.tolist() == [[5, 2, 10, 4], [0, 0, 2, 4]]
+    assert (objects.labels.tolist(), objects.area.tolist()) == ([1, 0], [10, 8])
+    assert objects.keypoints is not None
+    assert objects.keypoints[0].tolist() == [[6, 3, 2]]
+    names = ("image", "boxes", "masks", "segmentation")
+    (batch,) = load(dataset, transforms=[Resize((10, 20))], columns=names)
+    assert batch.masks[0][0].sum() == 2 * 5
+    assert np.unique(batch.segmentation[0]).tolist() == [3]
+    assert stoker.verify(tmp_path / "out", decode=True).ok
+
+
+ARRAY = np.zeros((2, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({"label": "cat"}, {"label": "eel"}, "label is 'eel', which is not among the classes"),
+        ({"label": 0}, {"label": 2}, "label is 2, and there are 2 classes"),
+        ({"label": 0}, {}, "the sample lacks 'label'"),
+        ({"label": 0}, {"label": [0]}, r"label is \[0\], and the first sample has one label"),
+        (
+            {"score": 1.5},
+            {"score": "x"},
+            "column 'score' holds a text, and in the first sample a number of float64",
+        ),
+        ({"score": 1}, {"score": 0.5}, "column 'score' holds 0.5, a number of float64"),
+        ({"score": np.uint8(1)}, {"score": 300}, "column 'score' holds 300"),
+        ({"score": 1.5}, {"score": None}, "column 'score' holds None"),
+        ({"score": 1.5}, {"other": 1.5}, "the sample lacks 'score'"),
+        ({}, {"score": 1.5}, "the sample has 'score'"),
+        ({"depth": ARRAY}, {"depth": ARRAY[0]}, "an array of float32 with 1 side, and in the first sample"),
+        ({"depth": ARRAY}, {"depth": ARRAY.astype(float)}, "an array of float64 with 2 sides"),
+        ({"depth": ARRAY}, {"depth": [[1], [2, 3]]}, "column 'depth' holds no value that can be stored"),
+        ({"depth": ARRAY}, {"depth": ["a"]}, "column 'depth' holds a value of the type list of <U1"),
+        (
+            {"boxes": [[0, 0, 1, 1]], "box_labels": [0]},
+            {"boxes": [[0, 0, 1, 1]], "box_labels": []},
+            "box_labels has 0 labels for 1 boxes",
+        ),
+        (
+            {"boxes": [[0, 0, 1, 1]], "box_labels": [0]},
+            {"boxes": [[3, 0, 1, 1]], "box_labels": [0]},
+            "box 0 has no area",
+        ),
+    ],
+)
+def test_a_sample_that_does_not_fit_is_refused_by_key_and_column_and_the_writer_goes_on(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], message: str
+) -> None:
+    with stoker.Writer(tmp_path / "out", classes=["cat", "dog"]) as writer:
+        writer.write(picture(0), **first)
+        with pytest.raises(ConfigError, match=message) as caught:
+            writer.write(picture(1), key="the second", **second)
+        assert caught.value.key == "the second"
+        writer.write(picture(2), **first)
+    assert len(stoker.open(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize("name", ["_key", "offset", "row", "mask_x", "object_x", "class", "depth_shape"])
+def test_names_that_the_index_needs_are_refused(tmp_path: Path, name: str) -> None:
+    writer = stoker.Writer(tmp_path / "out")
+    with pytest.raises(
+        ConfigError, match=f"column '{name}' is (a name that the index|no name that a column)"
+    ):
+        writer.write(picture(0), **{"depth": ARRAY, name: 1})
+    with pytest.raises(SourceError, match="no sample was written"):
+        writer.close()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_broken_image_is_named_and_all_others_are_kept(
+    tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
+    writer = stoker.Writer(tmp_path / "out", num_threads=1)
+    writer.write(make_jpeg(0))
+    writer.write(make_jpeg(1)[:-30], key="broken")
+
+    def write(i: int) -> str | None:
+        try:
+            writer.write(make_jpeg(i))
+        except DecodeError as error:
+            return error.key
+        return None
+
+    assert {write(i) for i in range(2, 500)} == {None, "broken"}
+    assert writer.close().written == 499
+    assert "broken" not in stoker.open(tmp_path / "out").keys(range(499))
+
+
+def test_broken_images_are_counted_where_the_writer_is_not_strict(
+    tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
+    with stoker.Writer(tmp_path / "out", strict=False) as writer:
+        writer.write(make_jpeg(0))
+        writer.write(b"no image", key="broken")
+        summary = writer.close()
+    assert (summary.written, summary.skipped) == (1, {"broken image": 1})
+    assert stoker.open(tmp_path / "out").manifest.skipped == {"broken image": 1}
+
+
+def test_nothing_can_be_opened_before_the_end_or_after_an_error(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    writer = stoker.Writer(target, shard_records=2)
+    for i in range(100):
+        writer.write(picture(i))
+    with pytest.raises(DatasetError):
+        stoker.open(target)
+    with pytest.raises(ZeroDivisionError), writer:
+        1 / 0  # noqa: B018 - any error
+    assert list(target.iterdir()) == []
+    with pytest.raises(ConfigError, match="the writer is closed"):
+        writer.write(picture(0))
+
+
+def test_one_writer_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "a") as first, stoker.Writer(tmp_path / "b") as other:
+        first.write(picture(0))
+        other.write(picture(1))
+        for start in (stoker.Writer, lambda target: stoker.convert(tmp_path / "photos", target)):
+            (tmp_path / "photos" / "cat").mkdir(parents=True, exist_ok=True)
+            Image.fromarray(picture(0)).save(tmp_path / "photos" / "cat" / "a.png")
+            with pytest.raises(LockedError):
+                start(tmp_path / "a")
+    assert len(stoker.open(tmp_path / "a")) == len(stoker.open(tmp_path / "b")) == 1
+    with pytest.raises(DatasetError, match="there is a dataset in the folder already"):
+        stoker.Writer(tmp_path / "a")
+    with stoker.Writer(tmp_path / "a", overwrite=True) as writer:
+        for i in range(3):
+            writer.write(picture(i))
+    assert len(stoker.open(tmp_path / "a")) == 3
+
+
+def test_a_writer_that_was_dropped_leaves_the_folder_free(tmp_path: Path) -> None:
+    stoker.Writer(tmp_path / "out").write(picture(0))
+    with stoker.Writer(tmp_path / "out") as writer:
+        writer.write(picture(0))
+    assert len(stoker.open(tmp_path / "out")) == 1
+
+
+def test_threads_may_share_a_writer(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out", shard_records=7) as writer:
+        threads = [
+            threading.Thread(target=lambda t=t: [writer.write(picture(0), of=t) for _ in range(20)])
+            for t in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    dataset = stoker.open(tmp_path / "out")
+    assert np.bincount(dataset.column("of")).tolist() == [20] * 4
+    assert dataset.keys(range(80)) == [f"{i:08d}" for i in range(80)]
+
+
+def test_a_full_disk_ends_the_writer_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    writer = stoker.Writer(tmp_path / "out", shard_records=2)
+    for i in range(3):
+        writer.write(picture(i))
+    monkeypatch.setattr("stoker.formats.containers.tfrecord.Writer.write", full)
+    with pytest.raises(WriteError, match="the disk is full"):
+        writer.close()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"box_format": "LTRB"}, "box_format"),
+        ({"classes": "cat"}, "classes must be a sequence"),
+        ({"encoding": "gif"}, "encoding"),
+        ({"shard_records": 3, "shard_size": "1MB"}, "shards are made by one of"),
+        ({"target": "s3://bucket/x"}, "the target is a URL"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stoker.Writer(**{"target": tmp_path / "out", **options})
