@@ -68,8 +68,8 @@ def _define(source: PeerSource, size: int, colors: Callable[[Any], Any]) -> Any:
     if source.container == "tfrecord":
         records = _records(source)
         encoded, labels = records["image/encoded"], records["image/class/label"]
-    elif source.raw:
-        raise Unsupported("raw pixels are read from TFRecord shards only")
+    elif source.raw or source.container != "lmdb":
+        raise Unsupported("the pipeline reads TFRecord shards, and LMDB of encoded images")
     else:
         paths = [str(path) for path in source.shards]
         outputs: Any = fn.readers.caffe(path=paths, random_shuffle=True, initial_fill=_SHUFFLE_BUFFER)

@@ -1,1 +1,1 @@
-"""Containers of records (TFRecord, LMDB) and the messages inside them (Example, Datum)."""
+"""Containers of records, and the messages inside them."""

@@ -140,11 +140,11 @@ class Writing:
 class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
 
-    The payload of every record must be contiguous in the data file: loaders read it by offset and length.
+    The payload of every record must be contiguous in the data file: loaders read it by offset and length. A
+    record has at most one label. Indexing, verification and loading need only what has no default here.
 
     Attributes:
         name: Name in manifests and on the command line.
-        plural: What the shards are, in the plural and for messages, such as "TFRecord files".
         recognizes: Returns whether a shard is one of this container, by the first bytes of its files.
         data_file: Returns the data file of the shard at a local path.
         data_url: Returns the URL, or the path in a remote dataset, of the data file of the shard at a URL or
@@ -161,7 +161,6 @@ class Container:
     """
 
     name: str
-    plural: str
     recognizes: Callable[[ReadStart], bool]
     data_file: Callable[[Path], Path]
     data_url: Callable[[str], str]

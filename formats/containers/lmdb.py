@@ -176,7 +176,6 @@ def _os_errors(path: Path) -> Iterator[None]:
 
 LMDB = Container(
     name="lmdb",
-    plural="LMDB folders or data files",
     recognizes=_recognizes,
     data_file=_data_file,
     data_url=_data_url,

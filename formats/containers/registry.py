@@ -1,8 +1,12 @@
-"""The containers that there are, by name; every other module finds a container here."""
+"""The table of containers, by name; every other module finds a container here.
+
+A new container is a module of this folder and a row of ``CONTAINERS``. Messages, the help of the command line
+and the checks of options take the names from the table.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.errors import ConfigError
 
@@ -14,10 +18,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTAINERS",
     "DEFAULT_CONTAINER",
-    "WRITABLE",
+    "ContainerRow",
     "detect_container",
     "find_container",
     "find_writing",
+    "writable",
 ]
 
 
@@ -33,10 +38,24 @@ def _lmdb() -> Container:
     return LMDB
 
 
-# Functions, so that the command line knows the names without importing the modules.
-CONTAINERS: dict[str, Callable[[], Container]] = {"tfrecord": _tfrecord, "lmdb": _lmdb}
-WRITABLE = ("tfrecord", "lmdb")
-"""Names of the containers with a :class:`~.base.Writing`, which conversions can write."""
+class ContainerRow(NamedTuple):
+    """What the command line knows of a container without importing its module.
+
+    Attributes:
+        load: Imports the module and returns the container.
+        plural: What the shards are, in the plural and for messages and help, such as "TFRecord files".
+        can_write: Whether the container has a :class:`~.base.Writing`, so that conversions offer it.
+    """
+
+    load: Callable[[], Container]
+    plural: str
+    can_write: bool = True
+
+
+CONTAINERS = {
+    "tfrecord": ContainerRow(_tfrecord, "TFRecord files"),
+    "lmdb": ContainerRow(_lmdb, "LMDB folders or data files"),
+}
 DEFAULT_CONTAINER = "tfrecord"
 
 
@@ -48,7 +67,7 @@ def find_container(name: str) -> Container:
     """
     if name not in CONTAINERS:
         raise ConfigError(f"format must be one of {', '.join(CONTAINERS)}, not {name!r}")
-    return CONTAINERS[name]()
+    return CONTAINERS[name].load()
 
 
 def find_writing(name: str) -> Writing:
@@ -60,8 +79,13 @@ def find_writing(name: str) -> Writing:
     if (writing := find_container(name).writing) is not None:
         return writing
     raise ConfigError(
-        f"format {name} cannot be written, only read", hint=f"write {' or '.join(WRITABLE)} instead"
+        f"format {name} cannot be written, only read", hint=f"write {' or '.join(writable())} instead"
     )
+
+
+def writable() -> list[str]:
+    """Return the names of the containers that conversions can write."""
+    return [name for name, row in CONTAINERS.items() if row.can_write]
 
 
 def detect_container(read_start: ReadStart) -> Container | None:

@@ -177,7 +177,6 @@ def _itself(shard: _Shard) -> _Shard:
 
 TFRECORD = Container(
     name="tfrecord",
-    plural="TFRecord files",
     recognizes=_recognizes,
     data_file=_itself,
     data_url=_itself,

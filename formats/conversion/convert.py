@@ -78,10 +78,9 @@ def convert(
     until then it is none.
 
     Args:
-        src: A folder with one folder for each class (see :mod:`stoker.formats.sources.class_folder`); a
-            ``.csv``, ``.json`` or ``.jsonl`` list of path and label (see
-            :mod:`stoker.formats.sources.lists.file_list`); or annotations of COCO, Pascal VOC or YOLO (see
-            the modules of these names). It may be at a URL that fsspec knows, such as
+        src: A source in one of the formats that ``SOURCE_DESCRIPTIONS`` of
+            :mod:`stoker.formats.sources.format_names` describes, such as a folder with one folder for each
+            class, or a list of path and label. It may be at a URL that fsspec knows, such as
             ``s3://bucket/photos``.
         dst: Folder to write; made if missing. It may be such a URL, too.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
@@ -121,8 +120,8 @@ def convert(
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
             connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. All its machines
             must be able to reach ``src`` and ``dst``. The bytes are the same.
-        source_format: folder, list, coco, voc, yolo or pairs; by default it is detected, see
-            :func:`stoker.formats.sources.detect.find_format`.
+        source_format: Name of the format of the source, such as ``folder`` or ``coco``; by default it is
+            detected, see :func:`stoker.formats.sources.detect.find_format`.
         images: Folder of the images of a COCO JSON, or its URL; by default that of the file.
         masks: Folder with a mask of classes for each image, or its URL, see
             :mod:`stoker.formats.sources.annotated.mask_pairs`.

@@ -48,13 +48,13 @@ def index(
 ) -> Manifest:
     """Make a dataset of existing shards without rewriting them.
 
-    TFRecord files hold tf.train.Example; LMDB files hold Caffe's Datum or encoded images. Every record is
-    read once and its checksums are verified. An image whose header cannot be read is left out and counted in
-    ``Manifest.skipped``. An index for DALI is written beside TFRecord shards.
+    Every record is read once and its checksums are verified. An image whose header cannot be read is left
+    out and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
+    TFRecord shards, are written beside the index.
 
     Args:
-        paths: The shards: TFRecord files, or LMDB folders or data files; or their URLs. A shard at a URL is
-            copied to a disk while it is read. The last part of a URL may be a pattern with ``*``.
+        paths: The shards, all of one container, or their URLs. A shard at a URL is copied to a disk while it
+            is read. The last part of a URL may be a pattern with ``*``.
         into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. A dataset in a
             folder on a disk may have shards at URLs; it must be opened with a cache. ``into`` may be a URL if
             all shards are in its folder.

@@ -192,7 +192,7 @@ def _local(source: str, container: Container) -> ExternalShard:
 
 
 def _no_shard(source: str, *containers: str) -> SourceError:
-    known = " or ".join(find_container(name).plural for name in CONTAINERS)
+    known = " or ".join(row.plural for row in CONTAINERS.values())
     return SourceError(
         f"this is no shard of {' or '.join(containers)}",
         path=source,

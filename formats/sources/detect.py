@@ -23,10 +23,7 @@ __all__ = ["find_format", "list_source"]
 def find_format(source: Source, name: str | None = None) -> SourceFormat:
     """The format of a source: the one of this name, or the first that detects it.
 
-    A folder with ``Annotations/*.xml``, or a list in its ImageSets, is Pascal VOC; a folder with ``images``
-    and ``labels/*.txt`` is YOLO. Any other folder has pairs of images and masks, if there is a folder of
-    masks, else a folder for each class. A JSON object is COCO, and any other file a list; at a URL the name
-    of a file decides.
+    Formats are tried in the order of ``SOURCE_FORMATS``, by the names of files and the start of one.
 
     Raises:
         ConfigError: No format has the name.

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["SourceFormatName"]
+__all__ = ["SOURCE_DESCRIPTIONS", "SourceFormatName"]
 
 SourceFormatName = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
 """One name for each row of :data:`stoker.formats.sources.registry.SOURCE_FORMATS`."""
+
+SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
+    "folder": "a folder with one folder for each class",
+    "list": "a .csv, .json or .jsonl list of path and label",
+    "coco": "a JSON object of COCO",
+    "voc": "a folder of Pascal VOC, or a list in its ImageSets",
+    "yolo": "a folder of YOLO",
+    "pairs": "with a folder of masks, a folder of images",
+}
+"""What a source of each format is, for the help of the command line and for messages."""

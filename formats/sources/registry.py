@@ -1,7 +1,25 @@
 """The formats of sources: a table with one row for each.
 
-To add a format, write a module that detects and lists it, add a row here and its name to
-:mod:`.format_names`.
+A new format is a module with two functions, a row here, and a name with a description in
+:mod:`.format_names`. Help, messages and the checks of options follow from these.
+
+``detects(source)`` looks at names, or at the start of one file: ``source.path`` may be a file, a folder or a
+URL, and ``source.folder`` is the folder (:class:`.folders.source_folder.SourceFolder`), which reads disks and
+URLs alike. A format stands before every other format that would also detect its sources.
+
+``list_samples(source)`` returns a :class:`.listing.Listing` and reads no image. ``find_files`` of
+:mod:`.lists.file_list` finds the named images, on a disk or at a URL, sorts them, and returns the rest as
+skips; ``**vars(found.files)`` fills the first fields. A format of objects adds each to an
+:class:`.annotated.object_table.ObjectTable`, in pixels with edges at integers, and passes
+``table.columns(rows, len(files))`` on as ``objects``, where ``rows`` are the rows of the objects' images.
+Labels are numbered from 0 by ``classes``. An object that cannot be used raises BadObjectError and becomes a
+:class:`.listing.Skip`; a source without images or objects raises SourceError. :mod:`.annotated.coco` does all
+of this.
+
+A new option is a field of :class:`.source.Source`, an argument of ``stoker.convert`` and of ``stoker
+convert``, and a name in ``options`` of the rows that accept it. Further columns of the index go to
+``Listing.columns``. Loaders hand out columns of numbers and strings by name, and of lists only ``label`` and
+those named ``object_*``; only ``label`` and ``object_labels`` are renumbered when classes change.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from stoker.formats.containers.registry import DEFAULT_CONTAINER
-from stoker.formats.sources.format_names import SourceFormatName
+from stoker.formats.sources.format_names import SOURCE_DESCRIPTIONS, SourceFormatName
 
 from .shared.console import out, print_summary
 from .shared.options import (
@@ -35,10 +35,7 @@ _SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d
 def convert(
     source: Annotated[
         str,
-        typer.Argument(
-            help="Folder or URL with one directory for each class; a .csv, .json or .jsonl list; a JSON "
-            "file of COCO; a folder of Pascal VOC or YOLO; or, with --masks, a folder of images."
-        ),
+        typer.Argument(help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}."),
     ],
     target: Target,
     container: Container = DEFAULT_CONTAINER,

@@ -19,7 +19,7 @@ def index(
     shards: Annotated[
         list[str],
         typer.Argument(
-            help="TFRecord files of tf.train.Example, or LMDB folders; or URLs, which may have *."
+            help=f"{', '.join(row.plural for row in CONTAINERS.values())}; or URLs, which may have *."
         ),
     ],
     into: Annotated[str, typer.Option(help="Folder or URL for the index.")],

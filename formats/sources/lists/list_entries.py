@@ -15,6 +15,7 @@ from ...dataset.columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from ...dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...files.paths import printable_name
 from ...files.reading import open_regular
+from ..format_names import SOURCE_DESCRIPTIONS
 from .json_stream import stream_array
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, 
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"
+_OTHERS = [text for name, text in SOURCE_DESCRIPTIONS.items() if name != "list"]
 
 Entry = dict[str, Any]
 
@@ -38,8 +40,7 @@ def fail(file: Path, message: str) -> NoReturn:
         message,
         path=file,
         hint="give CSV with a header line, a JSON array of objects, or JSON Lines, each with path and "
-        "label (or labels, several); or a folder of classes, COCO's JSON object, or a folder of "
-        "Pascal VOC or YOLO",
+        f"label (or labels, several); or {'; '.join(_OTHERS)}",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stoker.formats.containers.registry import WRITABLE
+from stoker.formats.containers.registry import writable
 
 __all__ = [
     "Classes",
@@ -33,7 +33,7 @@ Dataset = Annotated[
 Target = Annotated[
     str, typer.Argument(help="Folder or URL to write. With --val or --test it holds a folder for each split.")
 ]
-Container = Annotated[str, typer.Option("--format", help=f"Format of the shards: {' or '.join(WRITABLE)}.")]
+Container = Annotated[str, typer.Option("--format", help=f"Format of the shards: {' or '.join(writable())}.")]
 ShardSize = Annotated[
     str | None, typer.Option(help="Approximate size of a shard, such as 500MB; by default 256MB.")
 ]

@@ -16,6 +16,7 @@ from stoker.errors import CorruptRecordError
 from stoker.formats.codecs.header import read_header
 from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
+from stoker.formats.containers.registry import ContainerRow
 from stoker.formats.containers.wire import Span
 from stoker.formats.files.reading import file_digest
 
@@ -89,7 +90,6 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
 POSITIONS = Sidecar(".positions", "a toy", lambda offset, length: b"%d+%d\n" % (offset, length))
 TOY = Container(
     name="toy",
-    plural="toys",
     recognizes=recognizes,
     data_file=lambda shard: shard,
     data_url=lambda shard: shard,
@@ -98,4 +98,5 @@ TOY = Container(
     writing=Writing(suffix=".toy", writer=Writer, wrap_image=wrap_image),
     sidecars=(POSITIONS,),
 )
+TOY_ROW = ContainerRow(lambda: TOY, "toys")
 READ_ONLY = replace(TOY, name="read-only", writing=None)

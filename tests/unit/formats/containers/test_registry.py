@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.toy_container import POSITIONS, READ_ONLY, TOY
+from helpers.data.toy_container import POSITIONS, READ_ONLY, TOY, TOY_ROW
 
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
 from stoker.formats.caching.stage import stage
 from stoker.formats.containers import registry
-from stoker.formats.containers.registry import CONTAINERS, WRITABLE, find_container, find_writing
+from stoker.formats.containers.registry import (
+    CONTAINERS,
+    ContainerRow,
+    find_container,
+    find_writing,
+    writable,
+)
 from stoker.formats.external.external_index import index
 
 Jpeg = Callable[..., bytes]
@@ -46,7 +52,7 @@ def test_other_names_are_refused(name: str) -> None:
 
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.CONTAINERS, "toy", lambda: TOY)
+    monkeypatch.setitem(registry.CONTAINERS, "toy", TOY_ROW)
 
 
 @pytest.fixture
@@ -92,7 +98,9 @@ def test_converting_again_replaces_shards_and_sidecars(photos: Path, tmp_path: P
 
 
 def test_a_container_that_is_only_read(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.CONTAINERS, "read-only", lambda: READ_ONLY)
+    monkeypatch.setitem(
+        registry.CONTAINERS, "read-only", ContainerRow(lambda: READ_ONLY, "toys", can_write=False)
+    )
     with pytest.raises(ConfigError, match="format read-only cannot be written, only read") as caught:
         stoker.convert(photos, tmp_path / "out", format="read-only")
     assert caught.value.hint == "write tfrecord or lmdb instead"
@@ -117,7 +125,7 @@ def test_a_container_that_is_only_read(photos: Path, tmp_path: Path, monkeypatch
 
 
 def test_only_containers_that_can_be_written_are_offered_for_writing() -> None:
-    assert set(WRITABLE) == {name for name in CONTAINERS if find_container(name).writing is not None}
+    assert set(writable()) == {name for name in CONTAINERS if find_container(name).writing is not None}
 
 
 def test_sidecars_of_external_shards_keep_the_whole_name() -> None:

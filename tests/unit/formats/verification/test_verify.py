@@ -17,7 +17,7 @@ from stoker.errors import ConfigError, DatasetError
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.example import encode_example
 from stoker.formats.containers.image_record import FeatureNames
-from stoker.formats.containers.registry import CONTAINERS
+from stoker.formats.containers.registry import CONTAINERS, ContainerRow
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import write_index
@@ -314,7 +314,7 @@ def test_classes_are_compared_in_any_container_whose_records_name_them(
     texts = iter(["cat", "cat", "cat", "bird"])  # as indexing and verification read two records
     parse = TOY.parse_image
     named = replace(TOY, parse_image=lambda *record: replace(parse(*record), text=next(texts)))
-    monkeypatch.setitem(CONTAINERS, "toy", lambda: named)
+    monkeypatch.setitem(CONTAINERS, "toy", ContainerRow(lambda: named, "toys"))
     assert TOY.writing is not None
     with TOY.writing.writer(tmp_path / "a.toy") as writer:
         for number in range(2):
