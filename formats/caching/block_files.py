@@ -8,7 +8,6 @@ a hole, so a file keeps its size and can stay mapped.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import mmap
@@ -17,15 +16,14 @@ import struct
 import threading
 import time
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.errors import ConfigError
-
 from ..remote.retry import StoppedError
-from .private_files import open_private
+from .private_files import is_read_only, open_private
+from .sparse_files import check_size, make_sparse, punch_hole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +42,6 @@ _STATE_NAME = ".blocks"
 _FETCHING = 1 << 40  # offset of the locks for fetching, far behind those for reading and evicting
 _POLL = 0.01  # seconds between two tries for a lock that another process holds
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence, start, length, pid
-_KEEP_SIZE_AND_PUNCH = 0x01 | 0x02  # fallocate(2)
 
 
 class BlockFiles:
@@ -58,6 +55,9 @@ class BlockFiles:
         sizes: Bytes of each file.
         block_bytes: Bytes of a block, a multiple of the file system's blocks, and the same in all processes
             that share the files.
+
+    Attributes:
+        is_read_only: Whether the files lie on a read-only mount, so that no block can be fetched or evicted.
     """
 
     def __init__(
@@ -74,12 +74,13 @@ class BlockFiles:
             threading.RLock()
         )  # reentrant: garbage collection inside it may finalise, and close, this object
         folder.mkdir(parents=True, exist_ok=True)
-        for path, size in zip(self.paths, sizes, strict=True):
-            _make_sparse(path, size)
+        self.is_read_only = is_read_only(folder)
         state = folder / _STATE_NAME
-        _make_sparse(state, max(1, int(self.first[-1])))
-        self._descriptor = open_private(state, os.O_RDWR)
-        mapped = mmap.mmap(self._descriptor, max(1, int(self.first[-1])))
+        for path, size in zip([*self.paths, state], [*sizes, max(1, int(self.first[-1]))], strict=True):
+            check_size(path, size) if self.is_read_only else make_sparse(path, size)
+        self._descriptor = open_private(state, os.O_RDONLY if self.is_read_only else os.O_RDWR)
+        access = mmap.ACCESS_READ if self.is_read_only else mmap.ACCESS_WRITE
+        mapped = mmap.mmap(self._descriptor, max(1, int(self.first[-1])), access=access)
         self._state: npt.NDArray[np.uint8] = np.frombuffer(mapped, np.uint8, int(self.first[-1]))
         self._close = weakref.finalize(self, os.close, self._descriptor)
         self._close.atexit = False  # threads may be fetching until the very end
@@ -147,8 +148,10 @@ class BlockFiles:
         file = int(np.searchsorted(self.first, low, "right")) - 1
         base, size = int(self.first[file]), int(self.sizes[file])
         fetched = 0
-        with self._fetching(low, high):
-            wanted = np.arange(low, high)
+        wanted = np.arange(low, high)
+        if self.is_read_only and (anew or len(self.missing(wanted))):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(self.paths[file]))
+        with nullcontext() if self.is_read_only else self._fetching(low, high):
             for start, stop in _runs(wanted if anew else self.missing(wanted), high - low):
                 begin = (start - base) * self.block_bytes
                 data = read(file, begin, min((stop - base) * self.block_bytes, size))
@@ -198,6 +201,8 @@ class BlockFiles:
             Bytes that were freed: fewer than ``excess`` if too many blocks are pinned.
         """
         freed = 0
+        if self.is_read_only:
+            return freed
         with self._guard:
             free = np.flatnonzero((self._state != 0) & (self._pins == 0))
             for block in free[np.argsort(last_use[free], kind="stable")].tolist():
@@ -214,11 +219,11 @@ class BlockFiles:
 
     def check_evictable(self) -> None:
         """Raise ConfigError if the file system cannot free parts of a file."""
-        _punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
+        punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
 
     def _punch(self, block: int) -> None:
         file = int(np.searchsorted(self.first, block, "right")) - 1
-        _punch_hole(self.paths[file], (block - int(self.first[file])) * self.block_bytes, self.block_bytes)
+        punch_hole(self.paths[file], (block - int(self.first[file])) * self.block_bytes, self.block_bytes)
 
     @contextmanager
     def _fetching(self, low: int, high: int) -> Iterator[None]:
@@ -252,33 +257,3 @@ def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
     parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1)
     spans = [(int(part[0]), int(part[-1]) + 1) for part in parts]
     return [(at, min(at + longest, high)) for low, high in spans for at in range(low, high, longest)]
-
-
-def _punch_hole(path: Path, offset: int, length: int) -> None:
-    """Free the disk space of a part of a file, which then reads as zeros.
-
-    Raises:
-        ConfigError: The file system cannot free parts of a file.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    descriptor = open_private(path, os.O_RDWR)
-    try:
-        if libc.fallocate(descriptor, _KEEP_SIZE_AND_PUNCH, offset, length):
-            raise ConfigError(
-                f"this file system cannot free parts of a file: {os.strerror(ctypes.get_errno())}",
-                path=path,
-                hint="name a folder on ext4, xfs, btrfs or tmpfs, or leave out cache_size",
-            )
-    finally:
-        os.close(descriptor)
-
-
-def _make_sparse(path: Path, size: int) -> None:
-    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
-    try:
-        if os.fstat(descriptor).st_size != size:
-            os.ftruncate(descriptor, 0)  # it has blocks of another size, or is no file of Stoker's
-            os.ftruncate(descriptor, size)
-    finally:
-        os.close(descriptor)

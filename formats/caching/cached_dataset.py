@@ -23,7 +23,7 @@ from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
 from .block_files import BlockFiles
-from .private_files import make_private_folder
+from .private_files import is_read_only, make_private_folder
 from .remote_dataset import FileReader, check_local, open_remote
 from .stage import FileFetcher, no_progress
 
@@ -98,6 +98,8 @@ class CachedFiles:
         Raises:
             StorageError: As :meth:`fetch`.
         """
+        if self.blocks.is_read_only:
+            return  # a damaged range cannot be fetched again; reading it raises the error
         for shard in np.unique(ranges.shard).tolist():
             which = np.flatnonzero(ranges.shard == shard)
             with open_regular(self.blocks.paths[shard]) as (descriptor, _):
@@ -236,18 +238,25 @@ def open_cached(
     with cache_errors(folder):
         make_private_folder(folder)
         with _waiting_lock(folder, stop):
-            if not is_index_whole(folder / INDEX_NAME, remote.manifest):
-                remove(folder / INDEX_NAME)  # a damaged one; readers that have it open keep it
-                state = folder / _INDEX_STATE
-                FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
-            remove(folder / _INDEX_STATE)  # a killed process may have left it beside a whole index
+            _fetch_index(remote, folder, stop)
             for shard in remote.shards:
                 (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)
             files = CachedFiles(remote, folder, stop)
+            if files.blocks.is_read_only:
+                limit = None
             if limit is not None:
                 files.blocks.check_evictable()
             files.blocks.close()
     return CachedDataset(remote, folder, limit)
+
+
+def _fetch_index(remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
+    state = folder / _INDEX_STATE
+    if not is_index_whole(folder / INDEX_NAME, remote.manifest):
+        remove(folder / INDEX_NAME)  # a damaged one; readers that have it open keep it
+        FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
+    if state.exists():  # a killed process may have left it beside a whole index
+        remove(state)
 
 
 @contextmanager
@@ -260,6 +269,9 @@ def cache_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             message, hint = "the disk of the cache is full", "make room, or give it a smaller cache_size"
+        elif error.errno == errno.EROFS:
+            message = "the cache is read-only, and lacks a part of the dataset or holds a damaged one"
+            hint = "mount it for writing, or name another folder with cache="
         elif error.errno == errno.ELOOP:
             message, hint = "the cache holds a link in place of a file", "remove its folder of this dataset"
         else:
@@ -270,9 +282,9 @@ def cache_errors(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _waiting_lock(folder: Path, stop: threading.Event) -> Iterator[None]:
-    """Hold the lock of a folder, after waiting for other ranks that hold it."""
+    """Hold the lock of a folder, after waiting for other ranks that hold it; none on a read-only mount."""
     with ExitStack() as held:
-        while True:
+        while not is_read_only(folder):
             try:
                 held.enter_context(folder_lock(folder))
                 break

@@ -12,11 +12,13 @@ from stoker.errors import WriteError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["make_private_folder", "open_private"]
+__all__ = ["is_read_only", "make_private_folder", "open_private"]
 
 
 def make_private_folder(folder: Path) -> None:
     """Make a folder that only this user may enter; one that exists must belong to this user.
+
+    A folder on a read-only mount stays as it is, because other users cannot change what it holds either.
 
     Raises:
         WriteError: The folder belongs to another user.
@@ -25,6 +27,8 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        if is_read_only(descriptor):
+            return
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid():
             raise WriteError(
@@ -36,6 +40,11 @@ def make_private_folder(folder: Path) -> None:
             os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
+
+
+def is_read_only(folder: Path | int) -> bool:
+    """Return whether a folder, or one of this descriptor, lies on a read-only mount."""
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def open_private(path: Path, flags: int) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import stoker
+from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, WriteError
 from stoker.formats.caching.stage import stage
 
@@ -124,3 +127,68 @@ def test_a_cache_or_a_staged_copy_at_a_url_is_refused(
         with pytest.raises(ConfigError, match=f"{name} is a URL" if place else f"{name} is empty"):
             attempt()
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.fixture
+def mount_read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """``mount_read_only()`` makes calls that change the disk fail as on a read-only mount."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def open_to_read(path: Any, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            refuse()
+        return opened(path, flags, mode)
+
+    def mount() -> None:
+        monkeypatch.setattr(os, "open", open_to_read)
+        monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+        for call in ("mkdir", "unlink", "rmdir", "rename", "fchmod"):
+            monkeypatch.setattr(os, call, refuse)
+
+    opened = os.open
+    return mount
+
+
+@pytest.mark.parametrize("cache_size", [None, "4KB"])
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_complete_cache_on_a_read_only_mount_is_read(
+    source: Path,
+    tmp_path: Path,
+    mount_read_only: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    cache_size: str | None,
+    mine: bool,
+) -> None:
+    cache, rows = tmp_path / "cache", range(len(stoker.open(source)))
+    filled = stoker.open(source, cache=cache)
+    payloads = [filled.read(row) for row in rows]
+    folder_in(cache, source).chmod(0o755)
+    mount_read_only()
+    if not mine:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    dataset = stoker.open(source, cache=cache, cache_size=cache_size)
+    assert [dataset.read(row) for row in rows] == payloads
+    options: dict[str, Any] = {"transforms": [CenterCrop(8)], "batch_size": 2, "columns": ("row",)}
+    with stoker.ImageLoader(source, cache=cache, cache_size=cache_size, **options) as loader:
+        assert sorted(row for batch in loader for row in batch.row.tolist()) == list(rows)
+    assert folder_in(cache, source).stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("lost", ["a part of a shard", "the index", "everything"])
+def test_a_read_only_cache_that_lacks_something_says_so(
+    source: Path, tmp_path: Path, mount_read_only: Callable[[], None], lost: str
+) -> None:
+    cache = tmp_path / "cache"
+    read(source, cache)
+    folder = folder_in(cache, source)
+    if lost == "a part of a shard":
+        (folder / ".blocks").write_bytes(bytes((folder / ".blocks").stat().st_size))
+    else:
+        (folder / "index.arrow").unlink()
+        if lost == "everything":
+            folder.rename(tmp_path / "elsewhere")
+    mount_read_only()
+    with pytest.raises(WriteError, match="read-only, and lacks a part of the dataset"):
+        read(source, cache)
