@@ -16,10 +16,12 @@ import struct
 import threading
 import time
 import weakref
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from stoker.errors import ConfigError
 
 from ..remote.retry import StoppedError
 from .private_files import is_read_only, open_private
@@ -33,10 +35,13 @@ if TYPE_CHECKING:
 
     Blocks = npt.NDArray[np.int64]
 
-__all__ = ["BLOCK_BYTES", "BlockFiles"]
+__all__ = ["BLOCK_BYTES", "FULL_DISK", "BlockFiles"]
 
 BLOCK_BYTES = 256 << 10
 """Small enough that a sample fetches few other bytes, large enough to be worth a request."""
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a write that finds no room."""
 
 _STATE_NAME = ".blocks"
 _FETCHING = 1 << 40  # offset of the locks for fetching, far behind those for reading and evicting
@@ -98,6 +103,12 @@ class BlockFiles:
         """Bytes of the blocks that are present; the last block of a file counts whole."""
         return int(np.count_nonzero(self._state)) * self.block_bytes
 
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that the file system has free for this user."""
+        status = os.statvfs(self.folder)
+        return status.f_bavail * status.f_frsize
+
     def missing(self, blocks: Blocks) -> Blocks:
         """Those of the blocks that are not present."""
         absent: Blocks = blocks[self._state[blocks] == 0]
@@ -133,7 +144,15 @@ class BlockFiles:
         parts = [np.arange(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
-    def fill(self, low: int, high: int, read: Callable[[int, int, int], bytes], *, anew: bool = False) -> int:
+    def fill(
+        self,
+        low: int,
+        high: int,
+        read: Callable[[int, int, int], bytes],
+        *,
+        anew: bool = False,
+        make_room: Callable[[int], int] | None = None,
+    ) -> int:
         """Fetch those of the blocks ``low`` to ``high - 1``, all of one file, that are not present.
 
         Args:
@@ -141,6 +160,7 @@ class BlockFiles:
             high: Last block + 1.
             read: Returns bytes, given the position of a file, the first byte and the last byte + 1.
             anew: Whether to fetch all of them again.
+            make_room: Frees a number of bytes on a full disk, and returns how many it could free.
 
         Returns:
             Bytes fetched.
@@ -155,10 +175,26 @@ class BlockFiles:
             for start, stop in _runs(wanted if anew else self.missing(wanted), high - low):
                 begin = (start - base) * self.block_bytes
                 data = read(file, begin, min((stop - base) * self.block_bytes, size))
-                self._write(file, begin, data)
+                self._write_or_evict(file, begin, data, make_room)
                 self._state[start:stop] = 1
                 fetched += len(data)
         return fetched
+
+    def _write_or_evict(
+        self, file: int, offset: int, data: bytes, make_room: Callable[[int], int] | None
+    ) -> None:
+        while True:
+            try:
+                self._write(file, offset, data)
+                break
+            except OSError as error:
+                if make_room is None or error.errno not in FULL_DISK:
+                    raise
+                freed = 0
+                with suppress(ConfigError):  # the file system cannot free parts of a file
+                    freed = make_room(len(data))
+                if not freed:
+                    raise
 
     def _write(self, file: int, offset: int, data: bytes) -> None:
         descriptor = open_private(self.paths[file], os.O_WRONLY)

@@ -22,7 +22,7 @@ from ..dataset.manifest import INDEX_NAME, TOKENIZER_NAME
 from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
-from .block_files import BlockFiles
+from .block_files import FULL_DISK, BlockFiles
 from .private_files import is_read_only, make_private_folder
 from .remote_dataset import FileReader, check_local, open_remote
 from .stage import FileFetcher, no_progress
@@ -130,12 +130,15 @@ class CachedFiles:
         """Evict blocks that are not pinned until at most ``limit`` bytes are present."""
         excess = self.blocks.present_bytes - limit
         if excess > 0:
-            self.blocks.evict(excess, np.zeros(int(self.blocks.first[-1]), np.int64))
+            self._evict(excess)
+
+    def _evict(self, excess: int) -> int:
+        return self.blocks.evict(excess, np.zeros(int(self.blocks.first[-1]), np.int64))
 
     def _fill(self, blocks: Blocks, *, anew: bool = False) -> None:
         with cache_errors(self.blocks.folder):
             for low, high in self.blocks.runs(blocks, _REQUEST_BYTES):
-                self.blocks.fill(low, high, self.fetch, anew=anew)
+                self.blocks.fill(low, high, self.fetch, anew=anew, make_room=self._evict)
 
 
 class CachedDataset(Dataset):
@@ -267,8 +270,9 @@ def cache_errors(folder: Path) -> Iterator[None]:
     except StokerError:
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message, hint = "the disk of the cache is full", "make room, or give it a smaller cache_size"
+        if error.errno in FULL_DISK:
+            message = "the disk of the cache is full"
+            hint = "make room for the batches in flight, or give the loader a smaller batch_size or prefetch"
         elif error.errno == errno.EROFS:
             message = "the cache is read-only, and lacks a part of the dataset or holds a damaged one"
             hint = "mount it for writing, or name another folder with cache="

@@ -33,7 +33,7 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
             raise ConfigError(
                 f"this file system cannot free parts of a file: {os.strerror(ctypes.get_errno())}",
                 path=path,
-                hint="name a folder on ext4, xfs, btrfs or tmpfs, or leave out cache_size",
+                hint="name a folder on ext4, xfs, btrfs or tmpfs, or make room and leave out cache_size",
             )
     finally:
         os.close(descriptor)

@@ -46,6 +46,7 @@ class Requests:
         read: Returns bytes ``start`` to ``stop - 1`` of a file: ``read(file, start, stop)``.
         connections: Number of threads, and so of requests at the same time.
         stop: Makes ``read`` return soon when it is set.
+        make_room: Frees a number of bytes on a full disk, and returns how many it could free.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Requests:
         read: Callable[[int, int, int], bytes],
         connections: int,
         stop: threading.Event,
+        make_room: Callable[[int], int] | None = None,
     ) -> None:
         self._files = files
         self._read = read
         self._connections = connections
         self._stop = stop
+        self._make_room = make_room
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._running: dict[int, Request] = {}
         self._guard = threading.Lock()
@@ -112,7 +115,8 @@ class Requests:
             fetched = 0
             try:
                 with cache_errors(self._files.folder):
-                    fetched = self._files.fill(low, high, self._read) if is_wanted else 0
+                    if is_wanted:
+                        fetched = self._files.fill(low, high, self._read, make_room=self._make_room)
             except BaseException as caught:  # the waiting thread raises it, whatever it is
                 error = caught
             with self._guard:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,7 +119,9 @@ def _open_cache(dataset: CachedDataset, connections: int) -> CacheHandle:
     stop = OneShotEvent()
     files = dataset.open_files(stop)
     last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
-    return CacheHandle(dataset, files, Requests(files.blocks, files.fetch, connections, stop), last_use)
+    make_room = partial(files.blocks.evict, last_use=last_use)
+    requests = Requests(files.blocks, files.fetch, connections, stop, make_room)
+    return CacheHandle(dataset, files, requests, last_use)
 
 
 def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int64]:

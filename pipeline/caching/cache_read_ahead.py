@@ -2,8 +2,8 @@
 
 It fetches one batch first, then more and more at once, so that neighbouring blocks are joined into longer
 requests. The loader waits for the blocks of its own batch only. Each payload is compared with its checksum,
-and fetched again if it differs. When the cache exceeds its size, blocks that the pass has left behind are
-evicted.
+and fetched again if it differs. When the cache exceeds its size, or the disk is full, blocks that the pass
+has left behind are evicted.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class CacheReadAhead:
         self._cache = cache
         self._files = cache.files.blocks
         self._requests = cache.requests
-        limit = cache.dataset.limit
-        self._window = ahead if limit is None else min(ahead, limit // 2)
+        limit, room = cache.dataset.limit, self._files.present_bytes + self._files.free_bytes
+        self._window = min(ahead, (room if limit is None else min(room, limit)) // 2)
         self._batches = iter(batches)
         # An RLock, because the garbage collector can call end() in a thread that holds it. It is taken
         # directly: an interrupt inside the condition's Python code could leave it taken.
@@ -157,18 +157,19 @@ class CacheReadAhead:
     def _make_room(self, blocks: Int64) -> None:
         """Evict blocks behind the pass, and wait for more of them unless the loader itself waits."""
         limit = self._cache.dataset.limit
-        if limit is None:
-            return
 
         def is_full() -> bool:
             # In this order a block that arrives in between counts twice. In the other order it would not
             # count.
             need = len(self._files.missing(blocks)) * self._files.block_bytes
             coming = self._requests.coming_bytes
-            excess = self._files.present_bytes + coming + need - limit
+            present = self._files.present_bytes
+            most = present + self._files.free_bytes  # what the disk has room for
+            most = most if limit is None else min(most, limit)
+            excess = present + coming + need - most
             if excess <= 0:
                 return False
-            at_once = max(excess, limit // _EVICTION_PARTS)
+            at_once = max(excess, most // _EVICTION_PARTS)
             return self._files.evict(at_once, self._cache.last_use) < excess and not self._wanted
 
         with self._lock:

@@ -36,7 +36,7 @@ def test_a_read_ahead_ends_after_an_interrupt_of_its_end(tmp_path: Path) -> None
     files = block_files(tmp_path)
 
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
-        read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
+        read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}, coming_bytes=0))
         return read_ahead.end, read_ahead.run
 
     interrupted_everywhere(make)
@@ -46,7 +46,7 @@ def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = block_files(tmp_path)
-    read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
+    read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}, coming_bytes=0))
     begun = CachedEpoch([read_ahead])
     begun.start()
     end = Worker.end
@@ -100,7 +100,7 @@ def test_a_request_that_fails_leaves_no_block_pinned(tmp_path: Path) -> None:
         raise StorageError("no connection")
 
     files = block_files(tmp_path)
-    read_ahead = read_ahead_over(files, SimpleNamespace(request=fails))
+    read_ahead = read_ahead_over(files, SimpleNamespace(request=fails, coming_bytes=0))
     read_ahead.run()
     with pytest.raises(StorageError, match="no connection"):
         read_ahead.wait()

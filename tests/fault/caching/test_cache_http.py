@@ -106,6 +106,37 @@ def test_a_size_that_is_too_small_costs_time_only(
         assert epoch(remote) == epoch(local)
 
 
+@pytest.mark.parametrize("free", [None, 1 << 40])
+def test_a_full_disk_costs_time_only(
+    source: Path,
+    tmp_path: Path,
+    serve: Callable[[Path], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    free: int | None,
+) -> None:
+    """Whether the loader sees the free space, or another program takes it."""
+    size, write = 40 * 4096, BlockFiles._write
+    assert size < 0.7 * sum(file.stat().st_size for file in source.glob("*.tfrecord"))
+
+    def write_if_room(files: BlockFiles, file: int, offset: int, data: bytes) -> None:
+        if files.present_bytes + len(data) > size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(files, file, offset, data)
+
+    monkeypatch.setattr(BlockFiles, "_write", write_if_room)
+    free_bytes = property(lambda files: free or max(0, size - files.present_bytes))
+    monkeypatch.setattr(BlockFiles, "free_bytes", free_bytes)
+    monkeypatch.setitem(
+        CachePrefetcher.__init__.__kwdefaults__, "ahead", 1 << 30 if free is None else 16 * 4096
+    )
+    server, options = serve(source), {"batch_size": 2, "prefetch": 1}
+    with loader(source, **options) as local, loader(server.url, cache=tmp_path, **options) as remote:
+        for _ in range(2):
+            assert epoch(remote) == epoch(local)
+    opened = stoker.open(server.url, cache=tmp_path)
+    assert [opened.read(row) for row in range(156)] == [stoker.open(source).read(row) for row in range(156)]
+
+
 def test_the_first_batch_comes_before_the_first_shard(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,7 +359,7 @@ def test_a_cache_that_cannot_be_written(
             epoch(remote)
         with pytest.raises(WriteError, match="the disk of the cache is full"):
             opened.read(0)
-    assert "smaller cache_size" in str(full.value)
+    assert "smaller batch_size or prefetch" in str(full.value)
 
 
 def test_the_figures_say_what_was_waited_for(

@@ -185,7 +185,7 @@ def test_an_error_of_the_read_ahead_is_raised_where_its_batch_is_waited_for() ->
     def batches() -> Iterator[Any]:
         yield from [1 / 0]
 
-    files = SimpleNamespace(blocks=SimpleNamespace(block_bytes=1))
+    files = SimpleNamespace(blocks=SimpleNamespace(block_bytes=1, present_bytes=0, free_bytes=8))
     source: Any = SimpleNamespace(dataset=SimpleNamespace(limit=None), files=files, requests=None)
     walk = CacheReadAhead(source, batches(), ahead=8)
     walk.run()

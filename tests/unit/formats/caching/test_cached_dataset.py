@@ -143,7 +143,9 @@ def mount_read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def mount() -> None:
         monkeypatch.setattr(os, "open", open_to_read)
-        monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+        monkeypatch.setattr(
+            os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY, f_bavail=0, f_frsize=4096)
+        )
         for call in ("mkdir", "unlink", "rmdir", "rename", "fchmod"):
             monkeypatch.setattr(os, call, refuse)
 
