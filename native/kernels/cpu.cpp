@@ -1,5 +1,7 @@
 #include "kernels/cpu.h"
 
+#include "kernels/cpu_features.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -8,19 +10,12 @@ namespace stoker {
 namespace {
 
 CpuLevel detect() {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    // The level of Skylake-X and later. F and BW alone have no byte shuffles of 256 bits.
-    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-    if (avx2 && avx512) return CpuLevel::avx512;
-    if (avx2) return CpuLevel::avx2;
-    return CpuLevel::plain;
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
     return CpuLevel::neon;
 #else
-    return CpuLevel::plain;
+    const CpuFeatures& features = cpu_features();
+    if (features.avx512) return CpuLevel::avx512;
+    return features.avx2 ? CpuLevel::avx2 : CpuLevel::plain;
 #endif
 }
 

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/axis_loops.h"
+#include "kernels/cpu_features.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_avx2.h"
 #include "kernels/store_kernels.h"
@@ -69,7 +70,7 @@ bool prepare_vbmi(HorizontalPass& pass);
 namespace {
 
 void prepare(HorizontalPass& pass) {
-    static const bool able = __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+    const bool able = cpu_features().vbmi && cpu_features().vnni;
     if (!able || !prepare_vbmi(pass)) pass.run = horizontal_avx2;
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "kernels/cpu_features.h"
 #include "records/crc32c_lanes.h"
 
 #if defined(__aarch64__)
@@ -39,8 +40,7 @@ std::uint32_t crc32c_table(const std::uint8_t* data, std::size_t size, std::uint
 
 Function choose() {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("sse4.2")) return crc32c_sse42;
+    if (cpu_features().sse42) return crc32c_sse42;
 #elif defined(__aarch64__)
     constexpr unsigned long hwcap_crc32 = 1UL << 7;
     if (getauxval(AT_HWCAP) & hwcap_crc32) return crc32c_armv8;

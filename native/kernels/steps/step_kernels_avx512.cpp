@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "kernels/cpu_features.h"
 #include "kernels/steps/step_kernels.h"
 #include "kernels/steps/step_loops.h"
 
@@ -86,8 +87,7 @@ void apply_lut_vbmi(const std::uint8_t* table, std::uint8_t* values, int count);
 namespace {
 
 void apply_lut_avx512(const std::uint8_t* table, std::uint8_t* values, int count) {
-    static const bool vbmi = __builtin_cpu_supports("avx512vbmi");
-    (vbmi ? apply_lut_vbmi : apply_lut)(table, values, count);
+    (cpu_features().vbmi ? apply_lut_vbmi : apply_lut)(table, values, count);
 }
 
 }  // namespace
