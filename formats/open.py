@@ -37,7 +37,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
             them) or on a network file system.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
         cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; parts that were read
-            longest ago are evicted. None for any number.
+            longest ago are evicted. None for any number. The largest of all jobs that share a cache holds.
 
     Raises:
         ConfigError: ``cache_size`` without ``cache``, a cache that is empty or at a URL, or one whose file

@@ -1,9 +1,8 @@
 """Sparse files of which some blocks have been fetched, and a state file with one byte for each block.
 
-Several processes may fill, read and evict the same files at once. All of them map the state file. Locks on
-ranges of it keep conflicting actions apart: the kernel holds them for an open file description
-(``F_OFD_SETLK``, fcntl(2)) and releases them when the process ends, however it ends. Evicting a block punches
-a hole, so a file keeps its size and can stay mapped.
+Several processes may fill, read and evict the same files at once. All of them map the state file, and locks
+on ranges of it keep conflicting actions apart. Evicting a block punches a hole, so a file keeps its size and
+can stay mapped.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import errno
 import fcntl
 import mmap
 import os
-import struct
 import threading
 import time
 import weakref
@@ -24,8 +22,9 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ..remote.retry import StoppedError
+from .file_locks import lock_range, locked_from
 from .private_files import is_read_only, open_private
-from .sparse_files import check_size, make_sparse, punch_hole
+from .sparse_files import FULL_DISK, check_size, make_sparse, punch_hole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,18 +34,16 @@ if TYPE_CHECKING:
 
     Blocks = npt.NDArray[np.int64]
 
-__all__ = ["BLOCK_BYTES", "FULL_DISK", "BlockFiles"]
+__all__ = ["BLOCK_BYTES", "BlockFiles"]
 
 BLOCK_BYTES = 256 << 10
 """Small enough that a sample fetches few other bytes, large enough to be worth a request."""
 
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-"""Numbers of the errors of a write that finds no room."""
-
 _STATE_NAME = ".blocks"
 _FETCHING = 1 << 40  # offset of the locks for fetching, far behind those for reading and evicting
+_LIMITS = 1 << 41  # offset of the locks that say how large each process lets the files become
+_NO_LIMIT = 1 << 40
 _POLL = 0.01  # seconds between two tries for a lock that another process holds
-_FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence, start, length, pid
 
 
 class BlockFiles:
@@ -74,10 +71,10 @@ class BlockFiles:
         self.block_bytes = block_bytes
         counts = -(-self.sizes // block_bytes)
         self.first: Blocks = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._limit = _NO_LIMIT
         self._pins = np.zeros(int(self.first[-1]), np.int32)
-        self._guard = (
-            threading.RLock()
-        )  # reentrant: garbage collection inside it may finalise, and close, this object
+        # Reentrant: garbage collection inside it may finalise, and close, this object.
+        self._guard = threading.RLock()
         folder.mkdir(parents=True, exist_ok=True)
         self.is_read_only = is_read_only(folder)
         state = folder / _STATE_NAME
@@ -122,8 +119,7 @@ class BlockFiles:
             longest: Largest number of bytes in a run.
         """
         parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
-        most = max(1, longest // self.block_bytes)
-        return [run for part in parts for run in _runs(part, most)]
+        return [run for part in parts for run in _runs(part, max(1, longest // self.block_bytes))]
 
     def of_file(self, file: int) -> Blocks:
         """(M,) int64, all blocks of a file."""
@@ -253,6 +249,22 @@ class BlockFiles:
                     self._lock(fcntl.F_UNLCK, block, block + 1)
         return freed
 
+    def claim(self, limit: int | None) -> None:
+        """Tell all processes how many bytes this one lets the files have; None for any number."""
+        self._limit = _NO_LIMIT if limit is None else min(limit // self.block_bytes, _NO_LIMIT - 1)
+        self._lock(fcntl.F_RDLCK, _LIMITS + self._limit, _LIMITS + self._limit + 1, wait=True)
+
+    @property
+    def largest_limit(self) -> int | None:
+        """Largest number of bytes, in whole blocks, that a process claims; None for any number."""
+        with self._guard:
+            if self._descriptor < 0:
+                raise StoppedError
+            largest = self._limit
+            while (above := locked_from(self._descriptor, _LIMITS + largest + 1)) is not None:
+                largest = above - _LIMITS
+        return None if largest == _NO_LIMIT else largest * self.block_bytes
+
     def check_evictable(self) -> None:
         """Raise ConfigError if the file system cannot free parts of a file."""
         punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
@@ -276,14 +288,7 @@ class BlockFiles:
     def _lock(self, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
         if self._descriptor < 0:
             raise StoppedError
-        request = _FLOCK.pack(lock_type, os.SEEK_SET, low, high - low, 0)
-        try:
-            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, request)
-        except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                return False
-            raise
-        return True
+        return lock_range(self._descriptor, lock_type, low, high, wait=wait)
 
 
 def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:

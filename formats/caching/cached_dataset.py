@@ -22,9 +22,10 @@ from ..dataset.manifest import INDEX_NAME, TOKENIZER_NAME
 from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
-from .block_files import FULL_DISK, BlockFiles
+from .block_files import BlockFiles
 from .private_files import is_read_only, make_private_folder
 from .remote_dataset import FileReader, check_local, open_remote
+from .sparse_files import FULL_DISK
 from .stage import FileFetcher, no_progress
 
 if TYPE_CHECKING:
@@ -126,10 +127,10 @@ class CachedFiles:
         finally:
             self.blocks.unpin(blocks)
 
-    def shrink(self, limit: int) -> None:
-        """Evict blocks that are not pinned until at most ``limit`` bytes are present."""
-        excess = self.blocks.present_bytes - limit
-        if excess > 0:
+    def shrink(self) -> None:
+        """Evict blocks that are not pinned until the largest limit of all readers is kept."""
+        limit = self.blocks.largest_limit
+        if limit is not None and (excess := self.blocks.present_bytes - limit) > 0:
             self._evict(excess)
 
     def _evict(self, excess: int) -> int:
@@ -156,7 +157,7 @@ class CachedDataset(Dataset):
         self.remote = remote
         self.limit = limit
         self._sizes = np.array(self.data_sizes, np.int64)
-        self._files = PerProcess(partial(_open_files, remote, folder))  # locks on open files are a process's
+        self._files = PerProcess(partial(_open_files, remote, folder, limit))  # a process's locks are its own
 
     def __repr__(self) -> str:
         url = without_credentials(self.remote.store.url)
@@ -168,13 +169,12 @@ class CachedDataset(Dataset):
 
     def open_files(self, stop: threading.Event) -> CachedFiles:
         """Return the data files for another reader, which ends when ``stop`` is set."""
-        return CachedFiles(self.remote, self.path, stop)
+        return _open_files(self.remote, self.path, self.limit, stop)
 
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
         with self._files.get().present(self.ranges(np.array([row]))):
             data = super()._read(position, row, place, what)
-        if self.limit is not None:
-            self._files.get().shrink(self.limit)
+        self._files.get().shrink()
         return data
 
     def error(
@@ -210,8 +210,12 @@ class CachedDataset(Dataset):
         return Ranges(shard[good], offset[good], length[good], crc[good])
 
 
-def _open_files(remote: RemoteDataset, folder: Path) -> CachedFiles:
-    return CachedFiles(remote, folder, threading.Event())
+def _open_files(
+    remote: RemoteDataset, folder: Path, limit: int | None, stop: threading.Event | None = None
+) -> CachedFiles:
+    files = CachedFiles(remote, folder, stop or threading.Event())
+    files.blocks.claim(limit)
+    return files
 
 
 def open_cached(
@@ -245,9 +249,7 @@ def open_cached(
             for shard in remote.shards:
                 (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)
             files = CachedFiles(remote, folder, stop)
-            if files.blocks.is_read_only:
-                limit = None
-            if limit is not None:
+            if limit is not None and not files.blocks.is_read_only:
                 files.blocks.check_evictable()
             files.blocks.close()
     return CachedDataset(remote, folder, limit)

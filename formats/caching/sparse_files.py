@@ -14,7 +14,10 @@ from .private_files import open_private
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_size", "make_sparse", "punch_hole"]
+__all__ = ["FULL_DISK", "check_size", "make_sparse", "punch_hole"]
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a write that finds no room."""
 
 _KEEP_SIZE_AND_PUNCH = 0x01 | 0x02  # fallocate(2)
 

@@ -156,14 +156,15 @@ class CacheReadAhead:
 
     def _make_room(self, blocks: Int64) -> None:
         """Evict blocks behind the pass, and wait for more of them unless the loader itself waits."""
-        limit = self._cache.dataset.limit
+        if self._files.is_read_only:
+            return
 
         def is_full() -> bool:
             # In this order a block that arrives in between counts twice. In the other order it would not
             # count.
             need = len(self._files.missing(blocks)) * self._files.block_bytes
             coming = self._requests.coming_bytes
-            present = self._files.present_bytes
+            limit, present = self._files.largest_limit, self._files.present_bytes
             most = present + self._files.free_bytes  # what the disk has room for
             most = most if limit is None else min(most, limit)
             excess = present + coming + need - most

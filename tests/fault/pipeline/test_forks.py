@@ -105,7 +105,8 @@ sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from helpers.cached_blocks import block_files, read_ahead_over
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
-begun = CachedEpoch([read_ahead_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])
+requests = SimpleNamespace(request=lambda blocks: {{}}, coming_bytes=0)
+begun = CachedEpoch([read_ahead_over(block_files(FOLDER), requests)])
 begun.start()
 begun.wait()
 other = block_files(FOLDER)
@@ -145,7 +146,7 @@ begin, go = os.pipe()
 
 def evict():
     os.read(begin, 1)
-    dataset._files.get().shrink(0)
+    dataset._files.get()._evict(1 << 30)
     return 7
 
 child = fork(evict)

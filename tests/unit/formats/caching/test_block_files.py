@@ -248,6 +248,21 @@ def test_blocks_that_another_reader_has_unpinned_are_evicted(tmp_path: Path, con
     assert one.missing(array(0, 1, 2)).tolist() == [1, 2]
 
 
+def test_the_largest_limit_of_all_readers_holds(tmp_path: Path) -> None:
+    readers = [make(tmp_path) for _ in range(3)]
+    for reader, blocks in zip(readers, (2, 5, 4), strict=True):
+        reader.claim(blocks * BLOCK)
+    assert [reader.largest_limit for reader in readers] == [5 * BLOCK] * 3
+    readers[1].close()
+    assert [readers[i].largest_limit for i in (0, 2)] == [4 * BLOCK] * 2
+    unlimited = make(tmp_path)
+    unlimited.claim(None)
+    assert [reader.largest_limit for reader in (readers[0], unlimited)] == [None, None]
+    unlimited.close()
+    readers[2].close()
+    assert readers[0].largest_limit == 2 * BLOCK
+
+
 def test_pins_are_counted(tmp_path: Path, contents: list[bytes]) -> None:
     files = make(tmp_path)
     files.fill(0, 3, Reader(contents))

@@ -194,3 +194,24 @@ def test_a_read_only_cache_that_lacks_something_says_so(
     mount_read_only()
     with pytest.raises(WriteError, match="read-only, and lacks a part of the dataset"):
         read(source, cache)
+
+
+@pytest.mark.parametrize("larger", ["1GB", None])
+def test_a_smaller_cache_size_evicts_nothing_while_a_neighbour_has_a_larger_one(
+    source: Path, tmp_path: Path, larger: str | None
+) -> None:
+    def blocks() -> list[bool]:
+        return [state != 0 for state in (folder_in(tmp_path, source) / ".blocks").read_bytes()]
+
+    options: dict[str, Any] = {"cache": tmp_path, "transforms": [CenterCrop(8)], "batch_size": 2}
+    with stoker.ImageLoader(source, cache_size=larger, **options) as neighbour:
+        for _ in neighbour:
+            pass
+        with stoker.ImageLoader(source, cache_size="4KB", **options) as loader:
+            for _ in loader:
+                pass
+        small = stoker.open(source, cache=tmp_path, cache_size="4KB")
+        small.read(0)
+        assert all(blocks())
+    small.read(0)
+    assert not all(blocks())
