@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
+from stoker.formats.dataset.columns.array_columns import shape_column
 
 from ..execution.batch import ColumnSpec
 from .annotation_processor import AnnotationProcessor, MaskConfig
+from .array_reader import ArrayConfig, ArrayReader
 from .objects import EXTRA_PREFIX, ObjectConfig
 
 if TYPE_CHECKING:
@@ -41,24 +43,40 @@ class AnnotationConfig:
         masks: Form of class masks; None if no column is made of them.
         multi_label: Whether a sample has a list of labels.
         needs_boxes: Whether a transform of images decides by boxes.
+        arrays: Columns of arrays, and their form.
     """
 
     objects: ObjectConfig
     masks: MaskConfig | None
     multi_label: bool
     needs_boxes: bool
+    arrays: ArrayConfig
 
-    def processor(self, dataset: SampleSource, num_threads: int) -> AnnotationProcessor | None:
-        """Make the processor of annotations, which the caller closes; None if there is nothing to make."""
+    def processor(
+        self, dataset: SampleSource, num_threads: int, *, mapped: bool, verify: bool
+    ) -> AnnotationProcessor | None:
+        """Make the processor of annotations, which the caller closes; None if there is nothing to make.
+
+        Args:
+            dataset: Dataset or mixture that has the annotations.
+            num_threads: Threads, from 1.
+            mapped: Whether shards are mapped into memory, for arrays.
+            verify: Whether every array is compared with its checksum.
+        """
         objects = self.objects if self.objects.columns else None
-        if not (objects or self.masks or self.needs_boxes):
+        if not (objects or self.masks or self.needs_boxes or self.arrays.columns):
             return None
+        arrays = None
+        if self.arrays.columns:
+            arrays = ArrayReader(dataset, self.arrays, mapped=mapped, verify=verify)
         return AnnotationProcessor(
-            dataset, objects, self.masks, needs_boxes=self.needs_boxes, num_threads=num_threads
+            dataset, objects, self.masks, arrays, needs_boxes=self.needs_boxes, num_threads=num_threads
         )
 
     def spec(self, name: str, dataset: SampleSource, size: tuple[int, int]) -> ColumnSpec | None:
-        """Dtype and shape of a column of annotations; None for any other column."""
+        """Dtype and shape of a column of annotations or arrays; None for any other column."""
+        if arrays := self.arrays.spec(name):
+            return arrays
         if name == "segmentation" and self.masks:
             return ColumnSpec(name, self.masks.dtype, size)
         if name == "count" and self.objects.columns:
@@ -94,6 +112,8 @@ def make_annotation_config(
     given: ObjectConfig,
     plan: ImagePlan,
     batch_transform_plan: BatchTransformPlan,
+    *,
+    arrays: ArrayConfig,
 ) -> AnnotationConfig:
     """Check the columns of a loader against its dataset and its transforms.
 
@@ -103,6 +123,7 @@ def make_annotation_config(
         given: The loader's arguments for objects; ``columns`` and ``swap`` are filled in here.
         plan: Transforms of images.
         batch_transform_plan: Transforms of batches.
+        arrays: The array columns of the dataset, and the form of those of the loader.
 
     Raises:
         ConfigError: The dataset lacks what the columns or the transforms need.
@@ -128,7 +149,8 @@ def make_annotation_config(
         )
     _check_mixing(made | ({"label"} & set(columns)), batch_transform_plan)
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
-    return AnnotationConfig(objects, masks, multi_label, plan.uses_boxes)
+    wanted = {name: one for name, one in arrays.columns.items() if {name, shape_column(name)} & set(columns)}
+    return AnnotationConfig(objects, masks, multi_label, plan.uses_boxes, replace(arrays, columns=wanted))
 
 
 def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformPlan) -> None:

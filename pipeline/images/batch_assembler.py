@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..adapters import Adapter
     from ..execution.stats import StatsTotals
     from .annotation_processor import BatchAnnotations
+    from .array_reader import BatchArrays
     from .config import ImageLoaderConfig
     from .objects import BatchObjects
     from .planned_batches import PlannedBatch
@@ -47,12 +48,14 @@ class _Contents:
         labels: (N,) int64, or (N, classes) float32.
         objects: Objects of all images.
         masks: (N, H, W), class masks.
+        arrays: Arrays of the user's, which nothing mixes.
     """
 
     images: Any
     labels: Array | None
     objects: BatchObjects | None
     masks: Array | None
+    arrays: BatchArrays | None
 
     def mixed(self, params: BatchParams, mix: Callable[..., Any], config: ImageLoaderConfig) -> _Contents:
         """The contents after a transform of batches; ``mix`` applies its parameters to images."""
@@ -62,6 +65,7 @@ class _Contents:
             None if labels is None else params.labels(labels, config.dataset.num_classes),
             None if objects is None else objects.mixed(params, config.annotations.objects),
             None if masks is None else params.segmentation(masks),
+            self.arrays,
         )
 
 
@@ -94,12 +98,14 @@ class BatchAssembler:
         """
         began, before = perf_counter(), sum(self._totals.on_batches.values())
         chosen = np.arange(len(planned)) if kept is None else kept
-        objects, masks = annotated.objects, annotated.masks
+        objects, masks, arrays = annotated.objects, annotated.masks, annotated.arrays
         if kept is not None:
+            arrays = None if arrays is None else arrays.of_samples(kept)
             objects = None if objects is None else objects.of_samples(kept, len(planned))
             masks = None if masks is None else masks[kept]
         on_gpu = not isinstance(images, np.ndarray)
-        contents = _Contents(self._kept_images(images, kept), self._labels(planned, chosen), objects, masks)
+        images = self._kept_images(images, kept)
+        contents = _Contents(images, self._labels(planned, chosen), objects, masks, arrays)
         if len(chosen):
             mix = self._adapter.mix if on_gpu else mix_in_place
             contents = self._transform(contents, planned.draw_keys[chosen], mix)
@@ -173,6 +179,8 @@ class BatchAssembler:
             return self._adapter.column(mixed)
         if objects is not None and (name == "count" or name in self._config.annotations.objects.columns):
             return self._object_column(name, objects, len(chosen))
+        if contents.arrays is not None and name in contents.arrays:
+            return contents.arrays.column(name, self._adapter)
         values: Array | list[str]
         if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]

@@ -14,6 +14,7 @@ from stoker.arguments import list_of_names
 from stoker.augment.plan import compile_image
 from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns.array_columns import shape_column
 from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.base import ImageFormat
@@ -22,6 +23,7 @@ from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sample_source import batchable_columns, value_dtype
 from ..order.sampling import make_loader_order, open_source
 from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
+from .array_reader import ArrayConfig
 from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
 from .batch_transforms import BatchTransformPlan, split_transforms
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from ..order.schedule import LastBatch
+    from .array_reader import ArrayForm
     from .batch_transforms import AnyTransform
     from .objects import ObjectConfig
 
@@ -203,6 +206,7 @@ def make_config(
     on_error: OnError,
     max_bad: int | float | None,
     objects: ObjectConfig,
+    arrays: ArrayForm,
 ) -> ImageLoaderConfig:
     """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
 
@@ -216,7 +220,8 @@ def make_config(
     of_images, batch_transform_plan = split_transforms(transforms)
     plan = compile_image(of_images, dtype)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
-    names = _columns(columns, opened, last_batch, objects)
+    array_config = ArrayConfig(opened.arrays, arrays)
+    names = _columns(columns, opened, last_batch, objects, array_config)
     config = ImageLoaderConfig(
         opened,
         order,
@@ -229,7 +234,7 @@ def make_config(
         seed if draw_seed is None else draw_seed,
         batch_type(names),
         batch_transform_plan,
-        make_annotation_config(opened, names, objects, plan, batch_transform_plan),
+        make_annotation_config(opened, names, objects, plan, batch_transform_plan, arrays=array_config),
     )
     if sampler is None:  # a sampler may never draw small images
         _check_sizes(config)
@@ -249,14 +254,20 @@ def _check_sizes(config: ImageLoaderConfig) -> None:
 
 
 def _columns(
-    columns: Sequence[str], dataset: SampleSource, last_batch: LastBatch, objects: ObjectConfig
+    columns: Sequence[str],
+    dataset: SampleSource,
+    last_batch: LastBatch,
+    objects: ObjectConfig,
+    arrays: ArrayConfig,
 ) -> tuple[str, ...]:
     names, annotated = list_of_names("columns", columns), task_columns(dataset)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
     if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:
         names = (*names, "count")
+    names = arrays.with_shapes(names)
     known = {"image", "row", "mask"} | batchable_columns(dataset)
+    known |= {*arrays.columns, *map(shape_column, arrays.columns)}
     known |= {
         *annotated,
         *(["count"] if "boxes" in annotated else []),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..order.epoch_order import BlockShuffle
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
+    from .array_reader import ArrayForm
     from .bad_samples import OnError
     from .batch_transforms import AnyTransform
 
@@ -96,11 +97,16 @@ class ImageLoader(Loader):
               count; ``dataset.rows[row]`` is its row in the index. "key": list of N names in the source.
             - "mask": (N,) bool, see ``last_batch``.
             - Any column of numbers of the index, (N,), or of strings, list of N str, by its name.
+            - Any array column of the dataset, (N, ...), or as ``arrays`` says; and ``<name>_shape``. Arrays
+              are handed out as they were written, whatever transforms do to the images.
             - Of annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
               float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64.
         objects: Form of the columns of objects. "ragged" hands out a list of N arrays. "padded" hands out one
             array, (N, largest M, ...), padded with zeros, and adds a column ``count``, (N,) int64.
+        arrays: Form of array columns whose shapes differ between samples. "ragged" hands out a list of N
+            arrays. "padded" hands out one array, padded with zeros at the ends of its sides, and adds a
+            column ``<name>_shape``, (N, sides) int64.
         box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH" (center,
             width, height), in pixels of the output.
         min_visible: Share of an object's box, 0 to 1, that must be visible; other objects are dropped from
@@ -162,6 +168,7 @@ class ImageLoader(Loader):
         output: str = "numpy",
         columns: Sequence[str] = ("image", "label"),
         objects: ObjectForm = "ragged",
+        arrays: ArrayForm = "ragged",
         box_format: BoxFormat = "XYXY",
         min_visible: float = 0.0,
         min_size: float = 0.0,
@@ -207,6 +214,7 @@ class ImageLoader(Loader):
             objects=ObjectConfig(
                 form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
             ),
+            arrays=arrays,
         )
         super().__init__(self._ranks, self._config.identity, self._config.order.n, prefetch)
         adapters.specialize_loader(self, output)
@@ -218,7 +226,9 @@ class ImageLoader(Loader):
         self._engine = self._make_engine(
             plan, max_pixels=max_pixels, exact=exact, verify=verify, mapped=mapped
         )
-        self._annotations = self._config.annotations.processor(self._config.dataset, plan.num_threads)
+        self._annotations = self._config.annotations.processor(
+            self._config.dataset, plan.num_threads, mapped=mapped, verify=verify
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next pass, and warn once if this rank receives an empty batch at its end."""

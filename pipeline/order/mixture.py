@@ -13,6 +13,7 @@ import numpy as np
 
 from stoker.errors import CorruptRecordError, SampleError
 from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.columns.array_columns import merged_column
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.samples import Samples
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.formats.dataset.columns.array_columns import ArrayColumn
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.manifest import Manifest
 
@@ -96,6 +98,14 @@ class Mixture:
     def tasks(self) -> frozenset[str]:
         """Tasks that the samples of all datasets have annotations for."""
         return frozenset.intersection(*(dataset.tasks for dataset in self.datasets))
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayColumn]:
+        """The array columns that all datasets have with one dtype and as many sides, by name."""
+        common = set.intersection(*(set(dataset.arrays) for dataset in self.datasets))
+        found = {name: [dataset.arrays[name] for dataset in self.datasets] for name in sorted(common)}
+        kinds = {name: {(one.dtype, len(one.shape)) for one in columns} for name, columns in found.items()}
+        return {name: merged_column(columns) for name, columns in found.items() if len(kinds[name]) == 1}
 
     @property
     def data_files(self) -> list[Path]:

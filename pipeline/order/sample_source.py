@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stoker.errors import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from stoker.errors import SampleError
     from stoker.formats.dataset.columns.annotations import Annotations
+    from stoker.formats.dataset.columns.array_columns import ArrayColumn
     from stoker.formats.dataset.columns.list_column import ListColumn
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.manifest import Manifest
@@ -72,6 +73,10 @@ class SampleSource(Protocol):
     @property
     def tasks(self) -> frozenset[str]:
         """Tasks that every sample has annotations for, see :attr:`Dataset.tasks`."""
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayColumn]:
+        """Dtype and shape of the array columns that every sample has, by name."""
 
     @property
     def data_files(self) -> list[Path]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from stoker.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -29,6 +29,7 @@ __all__ = [
     "array_types",
     "check_arrays",
     "common_shape",
+    "merged_column",
     "place_of",
     "shape_column",
 ]
@@ -106,3 +107,9 @@ def common_shape(shapes: ListColumn) -> tuple[int | None, ...]:
     sides = shapes.values.reshape(len(shapes), -1)
     same: npt.NDArray[np.bool_] = (sides == sides[0]).all(axis=0)
     return tuple(int(side) if is_same else None for side, is_same in zip(sides[0], same, strict=True))
+
+
+def merged_column(columns: Sequence[ArrayColumn]) -> ArrayColumn:
+    """Return what columns of one dtype and as many sides have in common."""
+    sides = (set(side) for side in zip(*(column.shape for column in columns), strict=True))
+    return ArrayColumn(columns[0].dtype, tuple(one.pop() if len(one) == 1 else None for one in sides))

@@ -78,6 +78,22 @@ def test_readers_tfrecord_reads_our_shards_by_our_index(
     assert [row[1:] for row in rows] == [[[i % 3], [12], [12, 16, 3]] for i in range(6)]
 
 
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_readers_read_shards_with_arrays(
+    make_jpeg: Callable[..., bytes], tmp_path: Path, container: str
+) -> None:
+    with stoker.Writer(tmp_path / "out", format=container) as writer:
+        for i in range(6):
+            writer.write(make_jpeg(i), label=i, depth=[i / 3] * i)
+    (file,) = stoker.open(tmp_path / "out").data_files
+    if container == "lmdb":
+        rows = run(CAFFE, paths=[os.fspath(file.parent)])
+    else:
+        rows = run(TFRECORD, paths=[os.fspath(file)], indexes=[os.fspath(file.with_suffix(".idx"))])
+    assert [bytes(row[0]) for row in rows] == [make_jpeg(i) for i in range(6)]
+    assert [row[1] for row in rows] == [[i] for i in range(6)]
+
+
 def test_readers_tfrecord_reads_external_shards_by_our_index(
     make_dataset: Make, make_jpeg: Callable[..., bytes], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stoker
@@ -76,6 +77,24 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             for i in range(20):
                 writer.write(example(shard, i))
     return sorted(folder.iterdir())
+
+
+def test_tf_data_reads_arrays_beside_the_images(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+    depths = [np.random.default_rng(i).normal(size=(2 + i, 3)).astype(np.float32) for i in range(4)]
+    with stoker.Writer(tmp_path / "out") as writer:
+        for i, depth in enumerate(depths):
+            writer.write(make_jpeg(i), label=i, depth=depth)
+    features = {
+        "image/encoded": tf.io.FixedLenFeature([], tf.string),
+        "depth": tf.io.FixedLenFeature([], tf.string),
+        "depth/shape": tf.io.FixedLenFeature([2], tf.int64),
+    }
+    records = tf.data.TFRecordDataset([str(file) for file in stoker.open(tmp_path / "out").data_files])
+    for i, record in enumerate(records):
+        found = tf.io.parse_single_example(record, features)
+        assert found["image/encoded"].numpy() == make_jpeg(i)
+        depth = tf.reshape(tf.io.decode_raw(found["depth"], tf.float32), found["depth/shape"])
+        assert np.array_equal(depth.numpy(), depths[i])
 
 
 def test_we_index_and_read_their_shards(theirs: list[Path], tmp_path: Path) -> None:

@@ -1,0 +1,186 @@
+"""Array columns of batches, read from the shards beside the images: stacked, padded or ragged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from stoker import _native
+from stoker.errors import ConfigError, CorruptRecordError
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.columns.array_columns import place_of, shape_column
+
+from ..engines.shard_files import open_shards
+from ..execution.batch import ColumnSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from stoker.errors import SampleError
+    from stoker.formats.dataset.columns.array_columns import ArrayColumn
+
+    from ..adapters import Adapter
+    from ..order.sample_source import SampleSource
+
+    Array = npt.NDArray[Any]
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["ArrayConfig", "ArrayForm", "ArrayReader", "BatchArrays"]
+
+ArrayForm = Literal["ragged", "padded"]
+
+_HINT = "stoker verify lists all bad samples."
+_ANY_NUMBER = 1 << 62
+
+
+@dataclass(frozen=True)
+class ArrayConfig:
+    """Which array columns a loader hands out, and in which form.
+
+    Attributes:
+        columns: Dtype and shape of the columns, by name.
+        form: Form of arrays whose shapes differ: "ragged" or "padded".
+    """
+
+    columns: Mapping[str, ArrayColumn]
+    form: ArrayForm = "ragged"
+
+    def __post_init__(self) -> None:
+        if self.form not in get_args(ArrayForm):
+            raise ConfigError(f"arrays must be one of {', '.join(get_args(ArrayForm))}, found {self.form!r}")
+
+    def with_shapes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the columns of a batch, and those of the shapes that padding hides."""
+        padded = (name for name in names if name in self.columns and not self.columns[name].is_fixed)
+        shapes = (shape_column(name) for name in padded if self.form == "padded")
+        return (*names, *(name for name in shapes if name not in names))
+
+    def spec(self, name: str) -> ColumnSpec | None:
+        """Dtype and shape of an array column, or of one of shapes; None for any other column."""
+        for array, column in self.columns.items():
+            if name == shape_column(array):
+                return ColumnSpec(name, "int64", (len(column.shape),))
+            if name == array:
+                ragged = self.form == "ragged" and not column.is_fixed
+                return ColumnSpec(name, column.dtype, column.shape, ragged=ragged)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class BatchArrays:
+    """The arrays of the N samples of a batch.
+
+    Attributes:
+        config: The columns and their form.
+        arrays: N arrays in each column, by name.
+        shapes: (N, S) int64, the sides of these arrays.
+    """
+
+    config: ArrayConfig
+    arrays: Mapping[str, list[Array]]
+    shapes: Mapping[str, Int64]
+
+    def of_samples(self, chosen: Int64) -> BatchArrays:
+        """The arrays of the samples at ``chosen``, (K,) positions in the batch."""
+        arrays = {name: [some[i] for i in chosen.tolist()] for name, some in self.arrays.items()}
+        return replace(self, arrays=arrays, shapes={name: some[chosen] for name, some in self.shapes.items()})
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a column is one of arrays, or of their shapes."""
+        return name in self.config.columns or name in map(shape_column, self.config.columns)
+
+    def column(self, name: str, adapter: Adapter) -> Any:
+        """One of these columns as the loader hands it out."""
+        if name in self.config.columns:
+            return self._arrays(name, self.config.columns[name], adapter)
+        return adapter.column(next(self.shapes[one] for one in self.shapes if shape_column(one) == name))
+
+    def _arrays(self, name: str, column: ArrayColumn, adapter: Adapter) -> Any:
+        arrays, shapes = self.arrays[name], self.shapes[name]
+        if not column.is_fixed and self.config.form == "ragged":
+            if None in column.shape[1:]:
+                return [adapter.column(one.copy()) for one in arrays]
+            sides = tuple(side or 0 for side in column.shape[1:])
+            none = np.zeros((0, *sides), column.dtype)
+            return adapter.ragged(np.concatenate([none, *arrays]), shapes[:, 0])
+        largest = shapes.max(axis=0).tolist() if len(shapes) else [0] * len(column.shape)
+        sides = tuple(
+            most if side is None else side for side, most in zip(column.shape, largest, strict=True)
+        )
+        made = (np.empty if column.is_fixed else np.zeros)((len(arrays), *sides), column.dtype)
+        for row, one in zip(made, arrays, strict=True):
+            row[tuple(map(slice, one.shape))] = one
+        return adapter.column(made)
+
+
+class ArrayReader:
+    """Reads the arrays of batches from the shards, and checks them.
+
+    Args:
+        dataset: Dataset or mixture that has the arrays.
+        config: Columns to read, at least one.
+        mapped: Whether shards are mapped into memory.
+        verify: Whether every array is compared with its checksum.
+    """
+
+    def __init__(self, dataset: SampleSource, config: ArrayConfig, *, mapped: bool, verify: bool) -> None:
+        self._dataset = dataset
+        self._config = config
+        self._verify = verify
+        files = [str(file) for file in dataset.data_files]
+        self._shards = open_shards(files, dataset.data_sizes, mapped=mapped)
+
+    def read(self, positions: Int64) -> tuple[BatchArrays, dict[int, SampleError]]:
+        """The arrays of samples, and the errors of those that are damaged, by position in the batch.
+
+        Args:
+            positions: (N,) int64, positions of the samples in the dataset.
+        """
+        errors: dict[int, SampleError] = {}
+        arrays, shapes = {}, {}
+        for name in self._config.columns:
+            arrays[name], shapes[name] = self._read(name, positions, errors)
+        return BatchArrays(self._config, arrays, shapes), errors
+
+    def close(self) -> None:
+        """Close the data files."""
+        self._shards.close()
+
+    def _read(self, name: str, positions: Int64, errors: dict[int, SampleError]) -> tuple[list[Array], Int64]:
+        column = self._config.columns[name]
+        sides = len(column.shape)
+        shapes = self._dataset.lists(shape_column(name), positions).values.reshape(-1, sides).copy()
+        dtype = np.dtype(column.dtype).newbyteorder("<")
+        found, bad = self._bytes(name, positions)
+        messages = {i: reason for i, (_, reason) in bad.items()}
+        lengths = np.array([len(data) for data in found], np.int64)
+        wrong = (shapes < 0).any(axis=1) | (shapes.prod(axis=1) * dtype.itemsize != lengths)
+        for i in np.flatnonzero(wrong).tolist():
+            messages.setdefault(i, f"{lengths[i]} bytes are not of the shape {shapes[i].tolist()}")
+        for i, message in messages.items():
+            text = f"the array {name!r} cannot be read: {message or 'its checksum does not match'}"
+            errors.setdefault(i, self._dataset.error(int(positions[i]), text, CorruptRecordError, _HINT))
+            shapes[i] = [side or 0 for side in column.shape]
+            found[i] = np.zeros(int(shapes[i].prod()) * dtype.itemsize, np.uint8)
+        places = zip(found, map(tuple, shapes.tolist()), strict=True)
+        return [data.view(dtype).reshape(shape) for data, shape in places], shapes
+
+    def _bytes(
+        self, name: str, positions: Int64
+    ) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
+        """The bytes of N arrays, (length,) uint8 each, and the damaged ones by position."""
+        where = dict(zip(("offset", "length", "crc"), place_of(name), strict=True), shard="shard")
+        samples = {column: self._dataset.values(index, positions) for column, index in where.items()}
+        n = len(positions)
+        # Bytes of an unknown codec are only compared with their checksum.
+        samples["codec"] = np.full(n, Codec.OTHER, np.uint8)
+        samples["orientation"] = np.ones(n, np.uint8)
+        samples["height"] = samples["width"] = np.ones(n, np.int32)
+        given = {
+            one.name: np.asarray(samples[one.name], one.dtype, order="C") for one in _native.SAMPLE_COLUMNS
+        }
+        return _native.payloads(self._shards, given, n, _ANY_NUMBER, self._verify)

@@ -1,0 +1,129 @@
+"""Array columns in batches: stacked, padded or ragged, with checksums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import Resize
+from stoker.errors import ConfigError, CorruptRecordError
+from stoker.formats.dataset.columns.array_columns import place_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+EMBEDDINGS = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float16)
+POINTS = [np.arange(2 * (i % 3), dtype=np.int32).reshape(-1, 2) + i for i in range(10)]
+DEPTHS = [np.full((1 + i % 2, 3 - i % 3), i / 7) for i in range(10)]
+COLUMNS = ("row", "embedding", "points", "depth")
+
+
+def write(target: Path, container: str = "tfrecord", samples: range = range(10)) -> Path:
+    with stoker.Writer(target, format=container, shard_records=4) as writer:
+        for i in samples:
+            arrays: dict[str, Any] = {"embedding": EMBEDDINGS[i], "points": POINTS[i], "depth": DEPTHS[i]}
+            writer.write(np.full((8, 8, 3), i, np.uint8), key=f"k{i}", number=i, **arrays)
+    return target
+
+
+def load(dataset: Any, columns: tuple[str, ...] = COLUMNS, **options: Any) -> list[Any]:
+    given = {"batch_size": 4, "transforms": [Resize((8, 8))], "num_threads": 1, **options}
+    with stoker.ImageLoader(dataset, columns=columns, **given) as loader:
+        return list(loader)
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_arrays_of_one_shape_are_stacked_and_others_are_lists(tmp_path: Path, container: str) -> None:
+    seen = 0
+    for batch in load(write(tmp_path / "out", container), shuffle=True):
+        seen += len(batch.row)
+        np.testing.assert_array_equal(batch.embedding, EMBEDDINGS[batch.row])
+        assert batch.embedding.dtype == np.float16
+        for i, row in enumerate(batch.row.tolist()):
+            np.testing.assert_array_equal(batch.points[i], POINTS[row])
+            np.testing.assert_array_equal(batch.depth[i], DEPTHS[row])
+    assert seen == 10
+
+
+def test_padded_arrays_come_with_their_shapes(tmp_path: Path) -> None:
+    for batch in load(write(tmp_path / "out"), arrays="padded"):
+        assert batch._fields == (*COLUMNS, "points_shape", "depth_shape")
+        for name, arrays in (("points", POINTS), ("depth", DEPTHS)):
+            padded, shapes = getattr(batch, name), getattr(batch, f"{name}_shape")
+            own = [arrays[row] for row in batch.row.tolist()]
+            assert shapes.tolist() == [list(one.shape) for one in own]
+            assert padded.shape == (len(own), *np.max([one.shape for one in own], axis=0))
+            for row, one in zip(padded, own, strict=True):
+                expected = np.zeros_like(row)
+                expected[: one.shape[0], : one.shape[1]] = one
+                np.testing.assert_array_equal(row, expected)
+
+
+@pytest.mark.parametrize("form", ["ragged", "padded"])
+def test_element_spec_says_what_batches_have(tmp_path: Path, form: Any) -> None:
+    with stoker.ImageLoader(
+        write(tmp_path / "out"), batch_size=4, transforms=[Resize((8, 8))], columns=COLUMNS, arrays=form
+    ) as loader:
+        specs = {spec.name: spec for spec in loader.element_spec()}
+    assert (specs["embedding"].dtype, specs["embedding"].shape, specs["embedding"].ragged) == (
+        "float16",
+        (3,),
+        False,
+    )
+    assert (specs["points"].dtype, specs["points"].shape) == ("int32", (None, 2))
+    assert specs["points"].ragged == (form == "ragged")
+    assert ("depth_shape" in specs) == (form == "padded")
+
+
+def test_a_damaged_array_is_a_bad_sample_and_verify_names_it(tmp_path: Path) -> None:
+    dataset = stoker.open(write(tmp_path / "out"))
+    offset, _, _ = (int(dataset.column(name)[5]) for name in place_of("depth"))
+    file = dataset.data_files[1]
+    data = bytearray(file.read_bytes())
+    data[offset + 3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match="the array 'depth' cannot be read") as caught:
+        load(dataset)
+    assert caught.value.key == "k5"
+    with pytest.raises(CorruptRecordError, match="'depth''s checksum does not match"):
+        dataset.array("depth", 5)
+    with pytest.warns(UserWarning, match="k5"):
+        batches = load(dataset, on_error="skip", max_bad=1)
+    assert np.concatenate([batch.row for batch in batches]).tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    with pytest.warns(UserWarning, match="k5"):
+        batches = load(dataset, on_error="replace", max_bad=1)
+    np.testing.assert_array_equal(batches[1].depth[1], DEPTHS[6])
+    load(dataset, columns=("row", "points"))  # which does not read it
+    problems = stoker.verify(tmp_path / "out").problems
+    assert any(problem.key == "k5" and "depth" in problem.message for problem in problems)
+
+
+def test_selections_and_mixtures_have_the_arrays_of_their_samples(tmp_path: Path) -> None:
+    odd, even = (
+        write(tmp_path / "odd", samples=range(1, 10, 2)),
+        write(tmp_path / "even", samples=range(0, 10, 2)),
+    )
+    selected = stoker.open(odd).select("number > 4")
+    assert selected.array("points", 0).tolist() == POINTS[5].tolist()
+    mixture = stoker.mix([(selected, 1), (even, 1)])
+    assert mixture.arrays["embedding"].shape == (3,)
+    batches = load(mixture, columns=("number", "embedding", "depth"), shuffle=True)
+    assert sum(len(batch.number) for batch in batches) == 8
+    for batch in batches:
+        np.testing.assert_array_equal(batch.embedding, EMBEDDINGS[batch.number])
+        for number, depth in zip(batch.number.tolist(), batch.depth, strict=True):
+            np.testing.assert_array_equal(depth, DEPTHS[number])
+
+
+def test_columns_that_are_not_there_and_unknown_forms_are_refused(tmp_path: Path) -> None:
+    target = write(tmp_path / "out")
+    with pytest.raises(ConfigError, match="there is no 'dept'") as caught:
+        load(target, columns=("dept",))
+    assert "points, points_crc" in str(caught.value)
+    with pytest.raises(ConfigError, match="arrays must be one of ragged, padded"):
+        load(target, arrays="stacked")
