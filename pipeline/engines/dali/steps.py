@@ -1,7 +1,8 @@
 """Steps on pixels as operators of DALI: the inputs of each step, and the nodes that it adds to a pipeline.
 
 A step runs on those samples of a batch that it is applied to; DALI's conditionals take the others past it. A
-new step is two functions and a row of ``_OPERATORS``.
+new step is a row of ``_OPERATORS``, with functions that feed arrays of the step and add its nodes. An
+argument that is fixed when a pipeline is built, such as the size of a kernel, goes to ``options`` of the row.
 """
 
 from __future__ import annotations
@@ -49,18 +50,12 @@ class StepSignature:
 
     Attributes:
         step: Class of the step.
-        kernel_size: Height and width of the kernel of a Blur.
-        uses_mean: Whether an Affine adds a share of the mean RGB.
-        fill: RGB beside the image of a Distort.
-        nearest: Whether a Distort takes the nearest pixel.
+        options: Values that are fixed when the pipeline is built; each row of ``_OPERATORS`` has its own.
         chains: Signatures of each chain of a WeightedSum.
     """
 
     step: type[Step]
-    kernel_size: tuple[int, ...] = ()
-    uses_mean: bool = False
-    fill: tuple[int, ...] = ()
-    nearest: bool = False
+    options: tuple[Any, ...] = ()
     chains: tuple[tuple[StepSignature, ...], ...] = ()
 
 
@@ -72,10 +67,7 @@ def signatures_of(steps: Iterable[Step]) -> tuple[StepSignature, ...]:
 def _signature(step: Step) -> StepSignature:
     return StepSignature(
         type(step),
-        kernel_size=step.kernel_size if isinstance(step, Blur) else (),
-        uses_mean=isinstance(step, Affine) and step.mean_matrix is not None,
-        fill=step.fill if isinstance(step, Distort) else (),
-        nearest=isinstance(step, Distort) and step.nearest,
+        options=_OPERATORS[type(step)].options(step),
         chains=tuple(map(signatures_of, step.chains)) if isinstance(step, WeightedSum) else (),
     )
 
@@ -139,13 +131,14 @@ def _solarize(signature: StepSignature, image: Any, source: Source, size: Size, 
 
 
 def _affine(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
-    return rounded(mixed(image, source, signature.uses_mean))
+    return rounded(mixed(image, source, *signature.options))
 
 
 def _distort(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
-    return warped(image, source("matrix", types.FLOAT, 2), size, signature.fill, nearest=signature.nearest)
+    fill, nearest = signature.options
+    return warped(image, source("matrix", types.FLOAT, 2), size, fill, nearest=nearest)
 
 
 def _autocontrast(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
@@ -195,9 +188,7 @@ def _inside(size: Size) -> npt.NDArray[np.uint8]:
 def _blur(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import fn, types
 
-    return fn.gaussian_blur(
-        image, sigma=source("sigma", types.FLOAT, 1), window_size=list(signature.kernel_size)
-    )
+    return fn.gaussian_blur(image, sigma=source("sigma", types.FLOAT, 1), window_size=list(signature.options))
 
 
 def _weighted_sum(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
@@ -251,23 +242,25 @@ class _Operators:
     Attributes:
         inputs: Inputs of a step of N samples, (N, ...) by name.
         add: Adds the step's nodes; takes what :func:`add_steps` takes, for one signature.
+        options: Values of a step that its nodes depend on, for its signature.
     """
 
     inputs: Callable[[Any], Inputs]
     add: Callable[[StepSignature, Any, Source, Size, str], Any]
+    options: Callable[[Any], tuple[Any, ...]] = lambda step: ()
 
 
 # There is no row for ``Table``: a Table has 256 levels for each sample, and DALI's ``lookup_table`` takes one
 # table when a pipeline is defined, for all samples of all batches.
 _OPERATORS: dict[type[Step], _Operators] = {
-    Affine: _Operators(_affine_inputs, _affine),
+    Affine: _Operators(_affine_inputs, _affine, lambda step: (step.mean_matrix is not None,)),
     Posterize: _Operators(_posterize_inputs, _posterize),
     Solarize: _Operators(_solarize_inputs, _solarize),
     Autocontrast: _Operators(_no_inputs, _autocontrast),
     Equalize: _Operators(_no_inputs, _equalize),
     Sharpen: _Operators(_sharpen_inputs, _sharpen),
-    Blur: _Operators(_blur_inputs, _blur),
-    Distort: _Operators(_distort_inputs, _distort),
+    Blur: _Operators(_blur_inputs, _blur, lambda step: step.kernel_size),
+    Distort: _Operators(_distort_inputs, _distort, lambda step: (step.fill, step.nearest)),
     WeightedSum: _Operators(_weighted_sum_inputs, _weighted_sum),
 }
 STEPS = frozenset(step.__name__ for step in _OPERATORS)
