@@ -4,8 +4,8 @@
 // `const RegisteredCodec registered({...})` in its anonymous namespace (decode/codecs.h). CMake finds the file.
 // Its number is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
 // (DECODED_CODECS): it then sends this decoder all payloads of the codec, so the decoder must read all variants.
-// The renderer applies the EXIF orientation, so a decoder returns the stored pixels. Reduced decoding
-// (can_reduce) may differ from full decoding, since `exact=True` turns it off.
+// A decoder returns the pixels as they are stored; the renderer applies the EXIF orientation. Pixels that are
+// decoded at a reduced size (can_reduce) may differ: `exact=True` turns it off.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,8 @@
 namespace stoker {
 namespace {
 
-// The size from which a batch is written past the caches. Such a batch leaves the second-level cache before it
-// is read, and to fetch its cache lines only to overwrite them takes a sixth of the whole time.
+// Larger batches are written past the caches. They leave the second-level cache before they are read, and fetching
+// cache lines only to overwrite them takes a sixth of the whole time.
 constexpr std::size_t kStreamedBytes = 4 << 20;
 
 }  // namespace

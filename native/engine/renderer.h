@@ -27,8 +27,8 @@ struct Geometry {
     Size canvas;
     Size output;
     const std::uint8_t* fill = nullptr;  // RGB
-    // A reduced image has at least this many times the height and width of the output; 0: it is decoded at its full
-    // size.
+    // A reduced image has at least this many times the height and width of the output. If it is 0, images are
+    // decoded at their full size.
     int margin = 1;
 };
 

@@ -9,7 +9,7 @@ namespace stoker {
 enum class DType { uint8, float16, bfloat16, float32 };
 enum class Layout { nchw = 0, nhwc = 1, nhwc4 = 2 };
 
-// The number of bytes that kernels may read or write past the end of any row.
+// The number of bytes past the end of any row that kernels may read or write.
 constexpr int kRowSlack = 128;
 
 // The number of fraction bits of a weight: 1.0 is 16384, the largest power of two in int16.
@@ -34,7 +34,7 @@ struct AxisPass {
     float slope = 1;                  // of a triangle: 1 / its support
     std::int32_t* first = nullptr;    // the first tap of each output
     float* offset = nullptr;          // from the output's centre to the first tap's
-    std::int16_t* weights = nullptr;  // `used` for each output, and a 0 if that is odd; null: not computed
+    std::int16_t* weights = nullptr;  // `used` of each output, padded to an even number by 0; null: not computed
 };
 
 // The resize of one row, from interleaved RGB to three planes. Each output is a weighted sum of `taps` pixels.

@@ -1,7 +1,7 @@
 // Columns: descriptions of the arrays that Python passes for a batch.
 //
-// A kind of work declares a struct of pointers and the table of its columns. The binding checks and unpacks
-// arrays by the table, and Python packs arrays by the same table.
+// For each kind of work, C++ declares a struct of pointers, and a table with a Column for each member. Python packs
+// its arrays by the table, and the binding checks and unpacks them by the same table.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ enum class ElementType : std::uint8_t { boolean, uint8, int16, int32, int64, uin
 // The size of a dimension that may have any size.
 constexpr std::size_t kAnySize = static_cast<std::size_t>(-1);
 
-// Rows of a size that is known from the array only.
+// Rows whose size the array decides.
 template <class T>
 struct RowsOfAnySize {
     const T* data = nullptr;

@@ -75,8 +75,8 @@ Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std
 }
 
 void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcept {
-    // For one call Linux reads at most the device's readahead or its largest request, whichever is more, and
-    // silently ignores the rest. The smallest default of these is 128 KiB. Linux merges adjacent requests.
+    // The device has a limit for readahead and one for a request. Linux reads at most the larger of them for one
+    // call, and ignores the rest without an error. The defaults are 128 KiB or more. Linux merges adjacent requests.
     constexpr std::int64_t request = 128 << 10;
     static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t end = offset + length;

@@ -18,11 +18,11 @@ struct Payload {
     std::size_t size = 0;
 };
 
-// One file of a known size, mapped or opened where it is read. The destructor unmaps it.
+// One file of a known size, which is mapped, or opened for each read. The destructor unmaps it.
 class DataFile {
   public:
-    // Maps the file without `open_files`; otherwise it is number `file` of these. Throws std::system_error, and
-    // std::length_error if the file has another size.
+    // Maps the file if `open_files` is null. Otherwise read() opens the file, as number `file` of `open_files`.
+    // Throws std::system_error, and std::length_error if the file has another size.
     DataFile(const std::string& path, std::int64_t size, std::size_t file, std::shared_ptr<OpenFiles> open_files);
     ~DataFile();
     DataFile(const DataFile&) = delete;

@@ -67,8 +67,8 @@ void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
     }
 }
 
-// A filter that is cut off at the end of the image starts earlier, with weights of 0. So kernels read at most
-// one pixel past `high`: the tap that makes the number of taps even.
+// All outputs have the same number of taps. An output whose filter reaches past the end of the image starts
+// earlier, with weights of 0. So kernels read at most one pixel past `high`: the tap that makes the number even.
 AxisPass Axis::pass_of(const Span& span, bool reversed, double radius) {
     const double shrink = std::max(span.scale(), 1.0);
     AxisPass pass;
@@ -107,12 +107,12 @@ void Axis::set_filter(const Span& span, bool reversed, double radius, Filter fil
 
 void Axis::set_nearest(const Span& span, bool reversed) {
     const double scale = span.scale();
-    // As many taps as the triangle has, up to eight. A kernel takes fewer outputs at once for more taps, which
-    // suits source pixels that lie as far apart as here.
+    // One tap would be enough. There are as many as the triangle has, up to eight, because a kernel then computes
+    // fewer outputs at once, and their source pixels lie close enough together.
     reserve(span.outputs, 2 * std::clamp(static_cast<int>(std::ceil(scale)), 1, 4));
     for (int i = 0; i < outputs; ++i) {
         int nearest = round_down(span.begin + (i + 0.5) * scale);
-        if (span.mirrored > 0)  // "the right one of two" refers to the oriented image
+        if (span.mirrored > 0)  // "to the right" refers to the oriented image
             nearest = span.mirrored - 1 - round_down(span.mirrored - span.end + (outputs - i - 0.5) * scale);
         const auto output = static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
         first[output] = std::clamp(nearest, span.low, span.high - 1);
@@ -131,7 +131,7 @@ int Axis::begin() const { return std::min(first[0], first[static_cast<std::size_
 
 int Axis::end() const { return std::max(first[0], first[static_cast<std::size_t>(outputs) - 1]) + taps; }
 
-void Axis::shift(int by) {
+void Axis::translate(int by) {
     for (std::int32_t& start : first) start += by;
 }
 

@@ -11,8 +11,8 @@ namespace stoker {
 
 constexpr int kAxisSlack = 64;  // elements that may be read past the end of `first` and `weights`
 
-// For each output the source pixels [first, first + taps) and their weights. The weights of an output sum to
-// 1 << kWeightBits, and unused taps at the end have weight 0.
+// Each output reads the source pixels [first, first + taps). Their weights sum to 1 << kWeightBits; unused taps at
+// the end have weight 0.
 struct Axis {
     int outputs = 0;
     int taps = 0;  // even
@@ -20,15 +20,16 @@ struct Axis {
     std::vector<std::int32_t> first;    // `outputs` elements, then slack
     std::vector<std::int16_t> weights;  // `outputs` * `taps` elements, then slack
 
-    // Computes the weights of Pillow's antialiased filters (precompute_coeffs in Resample.c), which widen as
-    // the image shrinks, and are cut off and normalised again at the borders. For `nearest` an output takes the
-    // pixel that its centre falls into, the right one where it falls between two. `reversed` outputs go
-    // backwards. The span must have low <= begin < end <= high, up to rounding, and low < high.
+    // Computes the weights of Pillow's antialiased filters (precompute_coeffs in Resample.c). They widen as the
+    // image shrinks. At the borders they are cut off and normalised again. For `nearest` an output takes the pixel
+    // that contains its centre; if the centre lies on an edge, the pixel to the right. If `reversed`, the outputs
+    // run from the end of the span to its beginning. The span must have low <= begin < end <= high, up to
+    // rounding, and low < high.
     void set(const Span& span, bool reversed, Interpolation interpolation);
 
     int begin() const;  // the first source pixel of all outputs
     int end() const;    // past the last source pixel: `high`, or a few more
-    void shift(int by);  // moves the source coordinates
+    void translate(int by);  // adds `by` to the source coordinates
 
   private:
     AxisPass pass_of(const Span& span, bool reversed, double radius);

@@ -30,8 +30,8 @@ struct Placement {
 // `source` is the size of the oriented image, `frame` the size of the image that parameters.dest lies in.
 Placement placement_of(const Parameters& parameters, Orientation orientation, Size source, Size frame);
 
-// Returns the size at which an image is decoded, in eighths of its own, 1, 2, 4 or 8, where `scale` of its pixels
-// become one pixel of the output, and the decoded image has at least `margin` times the output's height and width.
+// Returns the size at which an image is decoded: 1, 2, 4 or 8 eighths of its own size. `scale` of its pixels become
+// one pixel of the output. The decoded image has at least `margin` times the output's height and width.
 int reduced_eighths(double scale, int margin);
 
 // Returns reduced_eighths() of the smaller scale of both axes. Nearest-neighbour resampling needs the full size.

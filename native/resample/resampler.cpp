@@ -11,8 +11,8 @@ Window Resampler::set(const Placement& placement) {
     // Rows always come from the top; the row orienter mirrors them.
     y_.set(y, false, placement.interpolation);
     const Window window{x_.begin(), y_.begin(), std::min(x_.end(), x.high), std::min(y_.end(), y.high)};
-    x_.shift(-window.left);
-    y_.shift(-window.top);
+    x_.translate(-window.left);
+    y_.translate(-window.top);
     vertical_first_ = placement.transposed;
     source_bytes_ = 3 * (window.right - window.left);
     return window;

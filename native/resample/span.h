@@ -19,8 +19,8 @@ struct Span {
     double scale() const { return (end - begin) / outputs; }
     // Mirrors the span in an axis of this size.
     void mirror(int size);
-    // Converts the span to an image of `eighths`/8 of the size, without pixels that lie by more than half
-    // outside. Returns false if no pixel is left.
+    // Converts the span to an image of `eighths`/8 of the size. A pixel that lies mostly outside is left out.
+    // Returns false if no pixel is left.
     bool reduce(int eighths);
 };
 

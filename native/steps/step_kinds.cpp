@@ -1,5 +1,8 @@
 #include "steps/step_kinds.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace stoker {
 namespace {
 
@@ -11,7 +14,11 @@ std::vector<StepKind>& kinds() {
 
 }  // namespace
 
-RegisteredStep::RegisteredStep(const StepKind& kind) { kinds().push_back(kind); }
+// Sorted by name, because the order of files is left to the linker.
+RegisteredStep::RegisteredStep(const StepKind& kind) {
+    const auto before = [](const StepKind& a, const StepKind& b) { return std::string_view(a.name) < b.name; };
+    kinds().insert(std::upper_bound(kinds().begin(), kinds().end(), kind, before), kind);
+}
 
 const std::vector<StepKind>& step_kinds() { return kinds(); }
 

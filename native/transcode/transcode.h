@@ -15,7 +15,7 @@ namespace stoker {
 // none     the size of the image
 // shorter  the shorter side becomes `height`; the other side is rounded down, as in torchvision's Resize;
 //          smaller images keep their size
-// longer   the longer side becomes `height`, likewise
+// longer   the longer side becomes `height`, by the same rules
 // squash   height x width, with another aspect ratio
 // crop     scaled to cover height x width, then cut to its centre
 // fill     scaled to fit into height x width, then centred on black

@@ -41,8 +41,8 @@ WarpMap::WarpMap(const double* matrix, const Placement& placement) : WarpMap(mat
     window_ = {low(x), low(y), high(x), high(y)};
 }
 
-// The canvas coordinate offset + p * outputs is begin + p * (end - begin) in the source, or end - p * (end -
-// begin).
+// For p from 0 to 1, the canvas coordinate offset + p * outputs is begin + p * (end - begin) in the source, or
+// end - p * (end - begin) if `reversed`.
 void WarpMap::compose_axis(int row, double begin, double end, int offset, int outputs, bool reversed) {
     const double scale = (reversed ? begin - end : end - begin) / outputs;
     const double shift = (reversed ? end : begin) - offset * scale;
@@ -69,8 +69,9 @@ SourcePoint WarpMap::at(double column, double row) const {
     return {x, y, support(m_[0] - x * m_[6], m_[1] - x * m_[7]), support(m_[3] - y * m_[6], m_[4] - y * m_[7]), true};
 }
 
-// If the output shows no horizon, its rectangle maps to a convex quadrilateral. The derivative of x along
-// columns or rows, times w * w, depends linearly on the row or column alone. So the corners bound all values.
+// If the output shows no horizon, its rectangle becomes a convex quadrilateral, which its corners bound. The
+// derivative of x along columns, times w * w, is linear in the row, and that along rows is linear in the column. So
+// their values at the corners bound all values.
 Footprint WarpMap::footprint(int height, int width) const {
     Footprint footprint{kFarAway, kFarAway, -kFarAway, -kFarAway, kFarAway};
     double least_w = kFarAway, slopes[2] = {0, 0};

@@ -9,15 +9,15 @@
 
 namespace stoker {
 
-// The point of the source that an output pixel shows, in pixels, with integers at the edges of pixels; and the
-// support of the filter there, from 1 on. `visible` is false behind the horizon.
+// The point of the source that an output pixel shows, and the support of the filter there, at least 1. Coordinates
+// are in pixels; the edges of pixels are integers. `visible` is false behind the horizon.
 struct SourcePoint {
     double x, y;
     double support_x, support_y;
     bool visible;
 };
 
-// The part of the source that the outputs read, and approximately the smallest support of all outputs.
+// The part of the source that all outputs read, and about the smallest of their supports.
 struct Footprint {
     double left, top, right, bottom;
     double support = 1;
@@ -32,9 +32,9 @@ struct AxisMap {
 class WarpMap {
   public:
     WarpMap() = default;
-    // `matrix`, 3x3, row-major, leads to the source, of which `window` is visible.
+    // `matrix`, 3x3, row-major, maps points of the output to the source. Only `window` of the source is visible.
     WarpMap(const double* matrix, const Window& window);
-    // `matrix` leads to a canvas, on which the stored image lies at `placement`.
+    // `matrix` maps points of the output to a canvas. The stored image lies on the canvas at `placement`.
     WarpMap(const double* matrix, const Placement& placement);
 
     bool affine() const { return m_[6] == 0 && m_[7] == 0 && m_[8] == 1; }
@@ -42,7 +42,8 @@ class WarpMap {
     bool aligned() const;
     AxisMap axis_x() const { return {m_[0], m_[2]}; }
     AxisMap axis_y() const { return {m_[4], m_[5]}; }
-    SourcePoint at(double column, double row) const;  // of the output; the centre of a pixel ends in .5
+    // Returns what the point (column, row) of the output shows. The centres of pixels end in .5.
+    SourcePoint at(double column, double row) const;
     // The distance in the source from one column of the output to the next, of an affine map.
     double step_x() const { return m_[0]; }
     double step_y() const { return m_[3]; }

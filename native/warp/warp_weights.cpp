@@ -76,8 +76,8 @@ void PointWeights::finish() {
     }
 }
 
-// All taps outside the window count for one pixel of fill. Cumulative sums are rounded, not weights, because
-// the errors of many small weights would add up.
+// One pixel of fill gets the weights of all taps outside the window. Cumulative sums are rounded instead of
+// weights, because the errors of many small weights would add up.
 void PointWeights::compute(const Entry& entry, std::int16_t* weights) {
     const int used = entry.end - entry.first;
     values_.resize(static_cast<std::size_t>(used));

@@ -8,8 +8,8 @@
 
 namespace stoker {
 
-// Weights of one support for each phase, which is the fraction of the first tap's coordinate. A pixel's weights
-// are looked up here.
+// The table of the weights of one support. It has a row for each phase: the fraction of the first tap's
+// coordinate, in 1 << kPhaseBits parts.
 class PhaseTable {
   public:
     // Larger supports are rare, and their tables would be large.
@@ -27,8 +27,8 @@ class PhaseTable {
     std::vector<std::int16_t> weights_;
 };
 
-// Weights of a few outputs, each with a support of its own of any size. Source pixels are numbered 0 to size -
-// 1; the pixels -1 and `size` stand for all that lies outside.
+// Weights of a few outputs whose supports differ and may have any size. Source pixels have the numbers 0 to
+// size - 1; the pixels -1 and `size` stand for everything outside.
 class PointWeights {
   public:
     void begin(int size);

@@ -56,7 +56,6 @@ const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int 
     return window_;
 }
 
-// Fills the margin.
 void Warper::fill_margin() {
     const auto columns = static_cast<std::size_t>(window_.right - window_.left + before_ + after_);
     const auto rows = static_cast<std::size_t>(window_.bottom - window_.top + before_ + after_);

@@ -16,15 +16,15 @@ namespace stoker {
 // Keeps the window of the source that the outputs read, as interleaved RGB with a margin of fill.
 class Warper {
   public:
-    // Prepares a warp by `map`, from a source of the size in which push() takes it. Returns the window to push,
-    // which may be empty.
+    // Prepares a warp by `map`, which leads to a source at the size of the rows that push() takes. Returns the
+    // window to push, which may be empty.
     const Window& begin(const WarpMap& map, const Footprint& footprint, int height, int width,
                         const std::uint8_t* fill);
     // Takes the next row of the window, interleaved RGB.
     void push(const std::uint8_t* rgb);
     // Computes the output, after all rows were pushed.
     void finish(RowSink& sink);
-    // Warps a whole image; `matrix` leads from the output to the image.
+    // Warps a whole image; `matrix` maps points of the output to the image.
     void run(const PlanarImage& image, const double* matrix, int height, int width, const std::uint8_t* fill,
              RowSink& sink);
 

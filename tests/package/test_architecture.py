@@ -1,6 +1,9 @@
-"""The page on the architecture: what it names exists, and it names every folder."""
+"""Names in the page on the architecture, and in comments of C++: what they name exists."""
 
 from __future__ import annotations
+
+import pkgutil
+import re
 
 import pytest
 from helpers.tree.architecture import ROOT, paths
@@ -18,3 +21,12 @@ def test_every_folder_is_named(folder: str) -> None:
     files = [path for path in (ROOT / folder).glob("*/*") if path.is_file() and path.suffix != ".pyc"]
     assert files
     assert {path.parent for path in files} - named == set()
+
+
+def test_comments_of_cpp_name_python_objects_that_exist() -> None:
+    files = [path for suffix in ("h", "cpp") for path in (ROOT / "native").rglob(f"*.{suffix}")]
+    comments = "".join(line for path in files for line in path.read_text().splitlines() if "//" in line)
+    named = {name.rstrip(".") for name in re.findall(r"stoker(?:\.\w+)+", comments)}
+    assert len(named) > 10
+    for name in named:
+        pkgutil.resolve_name(name)

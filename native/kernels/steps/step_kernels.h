@@ -20,8 +20,9 @@ struct LocateAxis {
     int taps = 0;
 };
 
-// The location of the taps of a row of outputs, in bytes, and of their weights, in elements of tables with
-// `taps` weights for each of 1 << kPhaseBits phases. Kernels write the arrays up to a multiple of 64 elements.
+// A row of outputs. Kernels write where the taps of each output lie, in bytes, and where their weights lie, in
+// elements of a table. The table of an axis has `taps` weights for each of 1 << kPhaseBits phases. Kernels write up
+// to a multiple of 64 outputs.
 struct LocatePass {
     LocateAxis x, y;
     int outputs = 0;
@@ -35,15 +36,14 @@ constexpr int kSamplePoints = 64;  // consecutive outputs of a row that are comp
 // The limit of coordinates and supports, in pixels of the source; beyond it there is only fill.
 constexpr double kFarAway = 1e9;
 
-// The points of the source that consecutive outputs show, and the supports of the filter there; see
-// WarpMap::at().
+// Points of the source that consecutive outputs show, each with the supports of its filter; see WarpMap::at().
 struct SamplePoints {
     double x[kSamplePoints], y[kSamplePoints];
     float support_x[kSamplePoints], support_y[kSamplePoints];
 };
 
-// One axis of sample points: their first taps, in pixels from `origin` on, clamped to [low, high], and `taps`
-// weights for each. `taps` is even, at least twice any support, and at most kPointTaps.
+// One axis of sample points. Kernels write the first tap of each point, as a pixel that counts from `origin` and is
+// clamped to [low, high], and `taps` weights. `taps` is even, at least twice any support, and at most kPointTaps.
 constexpr int kPointTaps = 16;
 struct WeighPass {
     const double* centers = nullptr;
@@ -72,8 +72,8 @@ struct WarpPass {
     int plane = 0;
 };
 
-// Sums along a row are shifted to 16 bits before they are summed along columns. kWarpHalf corrects the mean
-// error of that.
+// Sums along a row are shifted down to 16 bits, and then summed along columns. kWarpHalf rounds the result, and
+// corrects the mean error of the shift.
 constexpr int kWarpShift = 7;
 constexpr int kWarpHalf = (1 << (2 * kWeightBits - kWarpShift - 1)) + (1 << (kWeightBits - 1));
 

@@ -1,6 +1,8 @@
-"""Payloads in one file, and the native engine over them, for the tests of what it does with them."""
+"""Payloads in one file, their rows of an index, and the native engine over them."""
 
 import io
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,36 +34,76 @@ def encode(image: Image.Image, form: str = "JPEG", **saved: Any) -> bytes:
 GOOD = [encode(picture(seed)) for seed in range(3)]
 
 
+def photograph(height: int, width: int, seed: int = 0) -> Image.Image:
+    """Something between a photograph and noise: coarse colours, fine grain."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 8 + 2, width // 8 + 2, 3), np.uint8)
+    smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC), np.int16)
+    grain = rng.integers(-20, 21, smooth.shape, np.int16)
+    return Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8))
+
+
+def samples_of(
+    payloads: Sequence[bytes],
+    path: Path,
+    size: tuple[int, int],
+    codec: Codec | Sequence[Codec] = Codec.JPEG,
+    orientation: int = 1,
+) -> Samples:
+    """Payloads one after the other in the file ``path``, with the rows of an index."""
+    path.write_bytes(b"".join(payloads))
+    n, length = len(payloads), np.array([len(payload) for payload in payloads], np.int64)
+    return Samples(
+        row=np.arange(n),
+        shard=np.zeros(n, np.int32),
+        record=np.arange(n),
+        offset=np.cumsum(length) - length,
+        length=length,
+        crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
+        codec=np.array([codec] * n if isinstance(codec, Codec) else codec, np.uint8),
+        height=np.full(n, size[0], np.int32),
+        width=np.full(n, size[1], np.int32),
+        orientation=np.full(n, orientation, np.uint8),
+    )
+
+
+def whole(size: tuple[int, int], source: tuple[int, int], n: int = 1, **fields: Any) -> ImageParams:
+    """Parameters of ``n`` samples that show all of the source on all of the output."""
+    box = [0, 0, *source]
+    params = ImageParams(
+        size=size,
+        crop=np.tile(box, (n, 1)).astype(np.int32),
+        region=np.tile(box, (n, 1)).astype(np.float64),
+        dest=np.tile([0, 0, *size], (n, 1)).astype(np.int32),
+        flip=np.zeros((n, 2), bool),
+        color=np.tile(np.eye(3, 4, dtype=np.float32), (n, 1, 1)),
+        fill=np.array([9, 200, 30], np.uint8),
+    )
+    return replace(params, **fields)
+
+
+def execute(
+    samples: Samples, params: ImageParams, path: Path, output: ImageFormat | None = None, threads: int = 1
+) -> Result:
+    """One batch of the native engine over the file ``path``."""
+    size = path.stat().st_size
+    output = output or ImageFormat("uint8", "NHWC")
+    engine = NativeEngine(
+        [str(path)], [size], output, num_threads=threads, depth=1, max_pixels=10**8, verify=True
+    )
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    engine.close()
+    return result
+
+
 class Dataset:
     """Payloads in one file, and a batch of all of them."""
 
     def __init__(self, folder: Path, payloads: list[bytes], codecs: list[Codec] | None = None) -> None:
         self.path = folder / "shard"
-        self.path.write_bytes(b"".join(payloads))
-        n = len(payloads)
-        length = np.array([len(payload) for payload in payloads], np.int64)
-        self.samples = Samples(
-            row=np.arange(n),
-            shard=np.zeros(n, np.int32),
-            record=np.arange(n),
-            offset=np.cumsum(length) - length,
-            length=length,
-            crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
-            codec=np.array(codecs or [Codec.JPEG] * n, np.uint8),
-            height=np.full(n, SIZE[0], np.int32),
-            width=np.full(n, SIZE[1], np.int32),
-            orientation=np.ones(n, np.uint8),
-        )
-        box = np.array([0, 0, *SIZE])
-        self.params = ImageParams(
-            size=OUT,
-            crop=np.tile(box, (n, 1)).astype(np.int32),
-            region=np.tile(box, (n, 1)).astype(np.float64),
-            dest=np.tile([0, 0, *OUT], (n, 1)).astype(np.int32),
-            flip=np.zeros((n, 2), bool),
-            color=np.tile(np.eye(3, 4), (n, 1, 1)).astype(np.float32),
-            fill=np.zeros(3, np.uint8),
-        )
+        self.samples = samples_of(payloads, self.path, SIZE, codecs or Codec.JPEG)
+        self.params = whole(OUT, SIZE, len(payloads), fill=np.zeros(3, np.uint8))
 
     def engine(self, threads: int = 2, **options: Any) -> NativeEngine:
         settings: dict[str, Any] = {"depth": 2, "max_pixels": 10**6, "verify": True, **options}

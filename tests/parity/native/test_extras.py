@@ -12,18 +12,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers.data.native_payloads import execute, photograph, samples_of, whole
 from helpers.pillow_decoding import decode_with_pillow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from stoker import _native
 from stoker.augment import ImageParams, RandomCrop, Resize, compile_image
 from stoker.augment import steps as kinds
 from stoker.augment.geometry.interpolation import Interpolation
@@ -31,8 +32,7 @@ from stoker.augment.params.optional_params import Erase, Noise, Warp
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import ImageFormat, Work
-from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.pipeline.engines.base import ImageFormat
 
 Pixels = npt.NDArray[np.uint8]
 WHERE = np.array([True, False, True])
@@ -40,60 +40,15 @@ N = len(WHERE)
 SIZES = [(1, 1), (2, 5), (3, 3), (37, 97), (40, 200)]
 
 
-def photograph(height: int, width: int, seed: int = 0) -> Pixels:
-    """Coarse colours and fine grain."""
-    rng = np.random.default_rng(seed)
-    coarse = rng.integers(0, 256, (height // 8 + 2, width // 8 + 2, 3), np.uint8)
-    smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC), np.int16)
-    return np.asarray((smooth + rng.integers(-20, 21, smooth.shape)).clip(0, 255), np.uint8)
+whole_batch = partial(whole, n=N)
 
 
-def parameters(size: tuple[int, int], source: tuple[int, int], n: int = N, **fields: Any) -> ImageParams:
-    """All of the source, on all of the output."""
-    box = [0, 0, *source]
-    whole = ImageParams(
-        size=size,
-        crop=np.tile(box, (n, 1)).astype(np.int32),
-        region=np.tile(box, (n, 1)).astype(np.float64),
-        dest=np.tile([0, 0, *size], (n, 1)).astype(np.int32),
-        flip=np.zeros((n, 2), bool),
-        color=np.tile(np.eye(3, 4, dtype=np.float32), (n, 1, 1)),
-        fill=np.array([9, 200, 30], np.uint8),
-    )
-    return replace(whole, **fields)
+def pixels_of(height: int, width: int, seed: int = 0) -> Pixels:
+    return np.asarray(photograph(height, width, seed))
 
 
-def samples_of(payloads: list[bytes], height: int, width: int, codec: Codec, path: Path) -> Samples:
-    path.write_bytes(b"".join(payloads))
-    n, length = len(payloads), np.array([len(payload) for payload in payloads], np.int64)
-    return Samples(
-        row=np.arange(n),
-        shard=np.zeros(n, np.int32),
-        record=np.arange(n),
-        offset=np.cumsum(length) - length,
-        length=length,
-        crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
-        codec=np.full(n, codec, np.uint8),
-        height=np.full(n, height, np.int32),
-        width=np.full(n, width, np.int32),
-        orientation=np.array([max(1, _native.probe(p)[3]) for p in payloads], np.uint8),
-    )
-
-
-def execute(samples: Samples, params: ImageParams, path: Path, output: ImageFormat | None = None) -> Any:
-    output = output or ImageFormat("float32", "NHWC")
-    engine = NativeEngine(
-        [str(path)],
-        [path.stat().st_size],
-        output,
-        num_threads=2,
-        depth=1,
-        max_pixels=10**8,
-        verify=True,
-    )
-    engine.submit(Work(samples, params))
-    result = engine.collect()
-    engine.close()
+def images_of(samples: Samples, params: ImageParams, path: Path, output: ImageFormat | None = None) -> Any:
+    result = execute(samples, params, path, output or ImageFormat("float32", "NHWC"), threads=2)
     assert not result.status.any(), result.reason
     return result.images
 
@@ -101,9 +56,9 @@ def execute(samples: Samples, params: ImageParams, path: Path, output: ImageForm
 def difference(images: list[Pixels], params: ImageParams, path: Path) -> npt.NDArray[np.float64]:
     """Of the two engines on raw pixels."""
     height, width = images[0].shape[:2]
-    samples = samples_of([image.tobytes() for image in images], height, width, Codec.RAW, path)
+    samples = samples_of([image.tobytes() for image in images], path, (height, width), Codec.RAW)
     expected = [reference.execute(params, i, image, "float32", "NHWC") for i, image in enumerate(images)]
-    return np.abs(execute(samples, params, path).astype(np.float64) - np.stack(expected))
+    return np.abs(images_of(samples, params, path).astype(np.float64) - np.stack(expected))
 
 
 def rows(values: Any, dtype: type) -> npt.NDArray[Any]:
@@ -150,8 +105,8 @@ WITHIN_A_LEVEL = {
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_steps_equal_the_reference(name: str, size: tuple[int, int], tmp_path: Path) -> None:
-    images = [photograph(*size, seed) // (1 + seed) for seed in range(N)]
-    params = parameters(size, size, steps=(EXACT[name],))
+    images = [pixels_of(*size, seed) // (1 + seed) for seed in range(N)]
+    params = whole_batch(size, size, steps=(EXACT[name],))
     assert difference(images, params, tmp_path / "shard").max() == 0
 
 
@@ -159,8 +114,8 @@ def test_exact_steps_equal_the_reference(name: str, size: tuple[int, int], tmp_p
 @pytest.mark.parametrize("name", WITHIN_A_LEVEL)
 def test_other_steps_differ_by_at_most_a_level(name: str, size: tuple[int, int], tmp_path: Path) -> None:
     """Sums in float32 or in 14 bits, where the reference has float64: a few pixels at a tie."""
-    images = [photograph(*size, seed) for seed in range(N)]
-    params = parameters(size, size, steps=(WITHIN_A_LEVEL[name],))
+    images = [pixels_of(*size, seed) for seed in range(N)]
+    params = whole_batch(size, size, steps=(WITHIN_A_LEVEL[name],))
     found = difference(images, params, tmp_path / "shard")
     assert found.max() <= 1
     assert found.mean() < 0.05
@@ -173,8 +128,8 @@ def test_chains_of_exact_steps_equal_the_reference(
 ) -> None:
     """However tables are put together, nothing is lost."""
     path = tmp_path_factory.getbasetemp() / "shard"
-    images = [photograph(*size, seed) for seed in range(N)]
-    params = parameters(size, size, steps=tuple(EXACT[name] for name in names))
+    images = [pixels_of(*size, seed) for seed in range(N)]
+    params = whole_batch(size, size, steps=tuple(EXACT[name] for name in names))
     assert difference(images, params, path).max() == 0
 
 
@@ -185,17 +140,17 @@ def test_chains_of_exact_steps_equal_the_reference(
 def test_contrast_and_erased_boxes_equal_the_reference(
     steps: Any, erased: bool, dtype: Any, layout: Any, tmp_path: Path
 ) -> None:
-    images = [photograph(37, 97, seed) for seed in range(N)]
+    images = [pixels_of(37, 97, seed) for seed in range(N)]
     boxes = np.array([[3, 4, 10, 70], [0, 0, 37, 97], [36, 96, 0, 1]], np.int32)
     first = Erase(boxes, np.array([1, 20, 200], np.float32))
     noise = Noise(np.array([3, 2**63, 0], np.uint64), np.array([20, 50, -3], np.float32))
     second = Erase(boxes[::-1].copy(), np.array([0, 255, 4], np.float32), noise)
     mean = MEAN * np.array([1, 0, 1], np.float32)[:, None, None]
     erase = (first, second) if erased else None
-    params = parameters((37, 97), (37, 97), mean_matrix=mean, steps=steps, erase=erase)
+    params = whole_batch((37, 97), (37, 97), mean_matrix=mean, steps=steps, erase=erase)
     path = tmp_path / "shard"
-    samples = samples_of([image.tobytes() for image in images], 37, 97, Codec.RAW, path)
-    got = execute(samples, params, path, ImageFormat(dtype, layout))
+    samples = samples_of([image.tobytes() for image in images], path, (37, 97), Codec.RAW)
+    got = images_of(samples, params, path, ImageFormat(dtype, layout))
     expected = np.stack(
         [reference.execute(params, i, image, dtype, layout) for i, image in enumerate(images)]
     )
@@ -243,11 +198,11 @@ def test_warps_are_near_the_reference(
     """
     size = (73, 61)
     warp = Warp(np.tile(matrix(size), (N, 1, 1)), size, perspective=True)
-    params = parameters(size, source, warp=warp)
+    params = whole_batch(size, source, warp=warp)
     params.flip[:] = [(0, 0), (1, 0), (1, 1)]
     params.dest[1:] = 4, 5, 60, 50
     with np.errstate(all="ignore"):
-        found = difference([photograph(*source, seed) for seed in range(N)], params, tmp_path / "shard")
+        found = difference([pixels_of(*source, seed) for seed in range(N)], params, tmp_path / "shard")
     assert found.max() <= 1
     assert (found > 0).mean() < (0.3 if matrix(size)[0, 1] == 0 else 0.05 if min(source) > 1 else 0.15)
 
@@ -257,19 +212,19 @@ def test_a_sample_whose_matrix_is_the_identity_is_not_warped(
     interpolation: Interpolation, tmp_path: Path
 ) -> None:
     size = (37, 31)
-    images = [photograph(131, 97, seed) for seed in range(N)]
-    whole = parameters(size, (131, 97), interpolation=np.full(N, interpolation, np.uint8))
-    whole.flip[:] = True
-    samples = samples_of([image.tobytes() for image in images], 131, 97, Codec.RAW, tmp_path / "shard")
-    plain = execute(samples, whole, tmp_path / "shard")
+    images = [pixels_of(131, 97, seed) for seed in range(N)]
+    everything = whole_batch(size, (131, 97), interpolation=np.full(N, interpolation, np.uint8))
+    everything.flip[:] = True
+    samples = samples_of([image.tobytes() for image in images], tmp_path / "shard", (131, 97), Codec.RAW)
+    plain = images_of(samples, everything, tmp_path / "shard")
     matrix = np.stack([np.eye(3), turn(0.2, 1, size), np.eye(3)])
-    warped = replace(whole, warp=Warp(matrix, size))
-    got = execute(samples, warped, tmp_path / "shard")
-    bilinear = execute(samples, replace(warped, interpolation=None), tmp_path / "shard")
+    warped = replace(everything, warp=Warp(matrix, size))
+    got = images_of(samples, warped, tmp_path / "shard")
+    bilinear = images_of(samples, replace(warped, interpolation=None), tmp_path / "shard")
     np.testing.assert_array_equal(got[1], bilinear[1])
     assert [(got[i] == plain[i]).all() for i in range(N)] == [True, False, True]
     for i in (0, 2):
-        expected = reference.execute(whole, i, images[i])
+        expected = reference.execute(everything, i, images[i])
         np.testing.assert_array_equal(reference.execute(warped, i, images[i]), expected)
     assert Warp(matrix, (40, 40)).applies(0, size)  # it shows a part of its canvas
 
@@ -281,15 +236,17 @@ def test_a_warped_region_of_a_rotated_jpeg_is_near_the_reference(
 ) -> None:
     exif, stream = Image.Exif(), io.BytesIO()
     exif[0x0112] = orientation
-    Image.fromarray(photograph(131, 97)).save(stream, "JPEG", exif=exif, quality=90)
+    photograph(131, 97).save(stream, "JPEG", exif=exif, quality=90)
     pixels = decode_with_pillow(stream.getvalue())
     height, width = pixels.shape[:2]
-    params = parameters((73, 61), (height, width), n=1)
+    params = whole_batch((73, 61), (height, width), n=1)
     params = replace(params, warp=Warp(turn(0.4, 1.1, (80, 90))[None], (80, 90), nearest=nearest))
     params.crop[:], params.region[:] = (10, 5, 80, 80), (11.3, 6.2, 88.9, 84.1)
     params.dest[:], params.flip[:] = (4, 5, 60, 70), (True, False)
     path = tmp_path / "shard"
-    got = execute(samples_of([stream.getvalue()], height, width, Codec.JPEG, path), params, path)
+    got = images_of(
+        samples_of([stream.getvalue()], path, (height, width), orientation=orientation), params, path
+    )
     found = np.abs(got[0] - reference.execute(params, 0, pixels, "float32", "NHWC"))
     assert found.max() <= 1
     assert (found > 0).mean() < 0.05
@@ -297,8 +254,8 @@ def test_a_warped_region_of_a_rotated_jpeg_is_near_the_reference(
 
 @pytest.mark.parametrize("matrix", [turn(0.7, 0.9, (70, 90)), wild(1), wild(2), np.diag((-1.0, 1, 1))])
 def test_nearest_pixels_equal_the_reference(matrix: Any, tmp_path: Path) -> None:
-    images = [photograph(70, 90, seed) for seed in range(N)]
-    params = parameters((61, 47), (70, 90))
+    images = [pixels_of(70, 90, seed) for seed in range(N)]
+    params = whole_batch((61, 47), (70, 90))
     params.dest[:] = (5, 6, 70, 90)
     params.flip[1:] = (True, False)
     warp = Warp(rows(matrix, np.float64), (80, 100), True, np.full(N, True))
@@ -311,13 +268,15 @@ def test_nearest_pixels_equal_the_reference(matrix: Any, tmp_path: Path) -> None
 def test_a_border_of_a_rotated_jpeg_is_near_the_reference(orientation: int, tmp_path: Path) -> None:
     exif, stream = Image.Exif(), io.BytesIO()
     exif[0x0112] = orientation
-    Image.fromarray(photograph(131, 97)).save(stream, "JPEG", exif=exif, quality=90)
+    photograph(131, 97).save(stream, "JPEG", exif=exif, quality=90)
     pixels = decode_with_pillow(stream.getvalue())
     height, width = pixels.shape[:2]
     plan = compile_image([Resize((70, 60)), RandomCrop((80, 64), 20, padding_mode="reflect")])
     params = plan.draw(*(np.full(N, side) for side in (height, width)), np.arange(N), 0, 0)
     path = tmp_path / "shard"
-    got = execute(samples_of([stream.getvalue()] * N, height, width, Codec.JPEG, path), params, path)
+    got = images_of(
+        samples_of([stream.getvalue()] * N, path, (height, width), orientation=orientation), params, path
+    )
     for i in range(N):
         found = np.abs(got[i] - reference.execute(params, i, pixels, "float32", "NHWC"))
         assert found.max() <= 1
@@ -333,9 +292,9 @@ def test_a_warp_of_a_reduced_jpeg_is_near_the_reference(
         image = Image.open(photo).convert("RGB").resize((450, 350), Image.Resampling.BICUBIC)
         stream = io.BytesIO()
         image.save(stream, "JPEG", quality=92)
-        params = parameters(size, (350, 450), n=1, warp=Warp(turn(0.3, 1, size)[None], size))
+        params = whole_batch(size, (350, 450), n=1, warp=Warp(turn(0.3, 1, size)[None], size))
         path = tmp_path / "shard"
-        got = execute(samples_of([stream.getvalue()], 350, 450, Codec.JPEG, path), params, path)
+        got = images_of(samples_of([stream.getvalue()], path, (350, 450)), params, path)
         expected = reference.execute(params, 0, decode_with_pillow(stream.getvalue()), "float32", "NHWC")
         differences.append(np.abs(got[0] - expected).mean())
     assert max(differences) <= most
@@ -344,15 +303,17 @@ def test_a_warp_of_a_reduced_jpeg_is_near_the_reference(
 def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     """The same bytes of all steps, of warps and of resizes from every level that this machine has."""
     size, path, digests = (51, 77), tmp_path / "shard", set()
-    samples = samples_of([photograph(61, 77, seed).tobytes() for seed in range(N)], 61, 77, Codec.RAW, path)
+    samples = samples_of([pixels_of(61, 77, seed).tobytes() for seed in range(N)], path, (61, 77), Codec.RAW)
     steps = (*EXACT.values(), *WITHIN_A_LEVEL.values())
-    whole = parameters(size, (61, 77), mean_matrix=MEAN)
-    works = [replace(whole, steps=(step,)) for step in steps]
-    works += [replace(whole, warp=Warp(rows(turn(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)]
-    works += [replace(whole, warp=Warp(rows(wild(seed), np.float64), size, True)) for seed in range(4)]
-    works.append(replace(whole, warp=Warp(rows(turn(0.3, 2, size), np.float64), size, nearest=WHERE)))
+    everything = whole_batch(size, (61, 77), mean_matrix=MEAN)
+    works = [replace(everything, steps=(step,)) for step in steps]
     works += [
-        parameters(resized, (61, 77), interpolation=np.full(N, interpolation, np.uint8))
+        replace(everything, warp=Warp(rows(turn(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)
+    ]
+    works += [replace(everything, warp=Warp(rows(wild(seed), np.float64), size, True)) for seed in range(4)]
+    works.append(replace(everything, warp=Warp(rows(turn(0.3, 2, size), np.float64), size, nearest=WHERE)))
+    works += [
+        whole_batch(resized, (61, 77), interpolation=np.full(N, interpolation, np.uint8))
         for resized in ((150, 41), (20, 19), (40, 100))
         for interpolation in Interpolation
     ]

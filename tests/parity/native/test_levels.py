@@ -6,18 +6,16 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from helpers.data.native_payloads import execute, samples_of
 
-from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import ImageFormat, Work
-from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.pipeline.engines.base import ImageFormat
 from stoker.types import DType, Layout
 
 T = TypeVar("T", Samples, ImageParams)
@@ -45,20 +43,7 @@ def samples(path: Path) -> Samples:
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (N, HEIGHT, WIDTH, 3), np.uint8)
     pixels[::2, ::2] = np.where(pixels[::2, ::2] < 128, 0, 255)
-    path.write_bytes(pixels.tobytes())
-    length = HEIGHT * WIDTH * 3
-    return Samples(
-        row=np.arange(N),
-        shard=np.zeros(N, np.int32),
-        record=np.arange(N),
-        offset=np.arange(N) * length,
-        length=np.full(N, length),
-        crc=np.array([_native.crc32c(image) for image in pixels], np.uint32),
-        codec=np.full(N, Codec.RAW, np.uint8),
-        height=np.full(N, HEIGHT, np.int32),
-        width=np.full(N, WIDTH, np.int32),
-        orientation=np.ones(N, np.uint8),
-    )
+    return samples_of([image.tobytes() for image in pixels], path, (HEIGHT, WIDTH), Codec.RAW)
 
 
 def resize(height: int, width: int) -> ImageParams:
@@ -100,24 +85,14 @@ def only(i: int, of: T) -> T:
     return replace(of, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
 
 
-def execute(path: Path, found: Samples, params: ImageParams, output: ImageFormat) -> npt.NDArray[Any]:
-    engine = NativeEngine(
-        [str(path)], [path.stat().st_size], output, num_threads=1, depth=1, max_pixels=10**6, verify=True
-    )
-    engine.submit(Work(found, params))
-    images: npt.NDArray[Any] = engine.collect().images
-    engine.close()
-    return images
-
-
 @pytest.mark.parametrize("work", works()[-12:])
 def test_large_batches_equal_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
     """Those go past the caches, and these do not."""
     path, (dtype, layout, params) = tmp_path / "shard", work
     found = samples(path)
-    images = execute(path, found, params, ImageFormat(dtype, layout))
+    images = execute(found, params, path, ImageFormat(dtype, layout)).images
     for i in range(N):
-        alone = execute(path, only(i, found), only(i, params), ImageFormat(dtype, layout))
+        alone = execute(only(i, found), only(i, params), path, ImageFormat(dtype, layout)).images
         np.testing.assert_array_equal(images[i], alone[0])
 
 
