@@ -3,13 +3,14 @@
 import io
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lmdb as py_lmdb
 import numpy as np
 import pytest
+from helpers.data.external_shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -17,38 +18,12 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedError, SourceError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.containers import tfrecord
-from stoker.formats.containers.datum import encode_datum
-from stoker.formats.containers.example import Feature, encode_example
+from stoker.formats.containers.example import Feature
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.external import external_index, indexer
 from stoker.formats.files.publishing import folder_lock
 
 Jpeg = Callable[..., bytes]
-
-
-def write_tfrecord(path: Path, examples: list[Mapping[str, Feature]]) -> Path:
-    with tfrecord.Writer(path) as writer:
-        for features in examples:
-            writer.write(b"", encode_example(features)[0], b"", b"")
-        writer.finish()
-    path.with_suffix(".idx").unlink()
-    return path
-
-
-def write_lmdb(path: Path, values: Mapping[bytes, bytes]) -> Path:
-    with py_lmdb.open(os.fspath(path), map_size=1 << 26) as env, env.begin(write=True) as txn:
-        for key, value in values.items():
-            txn.put(key, value)
-    return path
-
-
-def example(image: bytes, label: int, **more: Feature) -> dict[str, Feature]:
-    return {"image/encoded": image, "image/class/label": [label], **more}
-
-
-def datum(image: bytes, label: int) -> bytes:
-    return image.join(encode_datum(payload_bytes=len(image), height=1, width=1, label=label))
 
 
 def test_tfrecord_files_become_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> None:
@@ -227,91 +202,6 @@ def test_records_without_a_usable_image_or_label_are_refused(
         external_index.index([path], tmp_path / "into")
     assert (caught.value.shard, caught.value.record) == ("x", 1)
     assert not (tmp_path / "into" / MANIFEST_NAME).exists()
-
-
-def test_labels_are_on_all_or_none(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {"image/encoded": make_jpeg(1)}])
-    with pytest.raises(SourceError, match="no label, unlike those before it"):
-        external_index.index([path], tmp_path / "into")
-
-
-def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
-    with pytest.raises(SourceError, match="label 2, and 2 classes are named"):
-        external_index.index([path], tmp_path / "into", classes=["a", "b"])
-    below = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), -1)])
-    with pytest.raises(SourceError, match="label -1, and 2 classes are named"):
-        external_index.index([below], tmp_path / "into", classes=["a", "b"])
-    assert external_index.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
-
-
-def test_named_classes_need_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
-    with pytest.raises(SourceError, match="no label, and classes are named") as caught:
-        external_index.index([path], tmp_path / "into", classes=["a", "b"])
-    assert "--label" in str(caught.value)
-
-
-def classed(path: Path, image: bytes, *classes: tuple[int, str]) -> Path:
-    """A TFRecord file whose records have these labels with these names."""
-    named = [example(image, label, **{"image/class/text": name.encode()}) for label, name in classes]
-    return write_tfrecord(path, named)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "record", "message"),
-    [
-        ([(0, "cat"), (1, "dog")], [(1, "dog"), (0, "bird")], 1, "label 0 is 'bird' here and 'cat' before"),
-        ([(0, "cat")], [(1, "cat")], 0, "'cat' is label 1 here and label 0 in other shards"),
-        ([(0, "cat"), (0, "bird")], [], 1, "label 0 is 'bird' here and 'cat' before"),
-    ],
-    ids=["one number for two classes", "two numbers for one class", "in one shard"],
-)
-def test_shards_whose_class_numbers_contradict_each_other_are_refused(
-    tmp_path: Path,
-    make_jpeg: Jpeg,
-    first: list[tuple[int, str]],
-    second: list[tuple[int, str]],
-    record: int,
-    message: str,
-) -> None:
-    shards = [classed(tmp_path / "a", make_jpeg(0), *first), classed(tmp_path / "b", make_jpeg(1), *second)]
-    with pytest.raises(SourceError, match=message) as caught:
-        external_index.index(shards, tmp_path / "into")
-    assert (caught.value.shard, caught.value.record) == ("b" if second else "a", record)
-    assert "stoker.mix" in str(caught.value.hint)
-    assert not (tmp_path / "into").exists()
-    # Without the names the numbers alone count.
-    names = external_index.FeatureNames(text=None)
-    external_index.index(shards, tmp_path / "into", names=names, classes=["x", "y"])
-    assert stoker.verify(tmp_path / "into").ok
-
-
-def test_two_classes_of_one_name_as_in_imagenet(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    cranes = [(0, "crane"), (1, "dog"), (2, "crane")]
-    shards = [
-        classed(tmp_path / "a", make_jpeg(0), *cranes[:2]),
-        classed(tmp_path / "b", make_jpeg(1), *cranes[2:]),
-        classed(tmp_path / "c", make_jpeg(2), *cranes),
-    ]
-    external_index.index(shards, tmp_path / "into")
-    assert stoker.open(tmp_path / "into").classes == ("crane", "dog", "crane")
-    assert stoker.verify(tmp_path / "into").ok
-
-
-def test_classes_that_are_named_have_the_numbers_of_the_records(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = classed(tmp_path / "x", make_jpeg(0), (0, "n01"), (1, "n02"))
-    with pytest.raises(SourceError, match="label 0 is 'n01' here, which is class 1"):
-        external_index.index([path], tmp_path / "into", classes=["n02", "n01"])
-    external_index.index([path], tmp_path / "into", classes=["tench", "goldfish"])
-    assert stoker.verify(tmp_path / "into").ok
-
-
-def test_labels_that_are_no_positions_give_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    for name, labels in (("low", [-1, 1]), ("high", [0, 1_000_000]), ("both", [-1, 2**62])):
-        path = write_tfrecord(tmp_path / name, [example(make_jpeg(0), label) for label in labels])
-        assert external_index.index([path], tmp_path / f"into-{name}").classes == ()
-        assert stoker.open(tmp_path / f"into-{name}").labels.tolist() == labels
 
 
 def planes(pixels: NDArray[np.uint8]) -> bytes:

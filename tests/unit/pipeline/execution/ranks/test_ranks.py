@@ -8,10 +8,11 @@ import re
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from helpers.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
 
 from stoker.errors import ConfigError
 from stoker.pipeline.execution.ranks import Ranks, check_ranks, find_ranks
@@ -35,53 +36,6 @@ loader = stoker.ImageLoader(
 ranks = find_ranks()
 print(json.dumps([ranks.source, ranks.local_rank, repr(loader), [batch.row.tolist() for batch in loader]]))
 """
-
-TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
-HOROVOD = {
-    "HOROVOD_RANK": "2",
-    "HOROVOD_SIZE": "3",
-    "HOROVOD_LOCAL_RANK": "0",
-    "HOROVOD_LOCAL_SIZE": "1",
-}
-OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "3",
-    "OMPI_COMM_WORLD_SIZE": "4",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-}
-MPICH = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
-SLURM = {
-    "SLURM_PROCID": "6",
-    "SLURM_STEP_NUM_TASKS": "8",
-    "SLURM_LOCALID": "2",
-    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
-}
-OTHERS = ("GLOBAL_RANK", "TF_CONFIG")
-
-
-def tf_config(task: str | None, index: Any = 0, **cluster: int) -> dict[str, str]:
-    config: dict[str, Any] = {
-        "cluster": {job: [f"{job}-{i}:80" for i in range(n)] for job, n in cluster.items()}
-    }
-    if task is not None:
-        config["task"] = {"type": task, "index": index}
-    return {"TF_CONFIG": json.dumps(config)}
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in {*TORCHRUN, *OTHERS}:
-            monkeypatch.delenv(name)
-    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
-    monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
-    monkeypatch.delitem(sys.modules, "jax", raising=False)
-
-
-def set_all(monkeypatch: pytest.MonkeyPatch, *launchers: dict[str, str]) -> None:
-    for launcher in launchers:
-        for name, value in launcher.items():
-            monkeypatch.setenv(name, value)
 
 
 def torch_distributed(initialized: bool) -> SimpleNamespace:
@@ -203,61 +157,6 @@ def test_half_of_a_launcher_is_no_error_beside_another_that_says_the_same(
     set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
     assert find_ranks() == Ranks(6, 8, 2, 4, "Slurm")
     set_all(monkeypatch, TORCHRUN, {"GLOBAL_RANK": "1"})
-    assert find_ranks().source == "torchrun"
-
-
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        (tf_config("worker", 1, worker=3), (1, 3)),
-        (tf_config("worker", "2", worker=3), (2, 3)),
-        (tf_config("chief", worker=2, chief=1), (0, 3)),
-        (tf_config("worker", 1, worker=2, chief=1), (2, 3)),
-        (tf_config("worker", 0, worker=2, evaluator=1), (0, 2)),
-        (tf_config("evaluator", worker=2, chief=1), (0, 1)),
-        (tf_config("worker", worker=1), (0, 1)),
-        (tf_config(None, worker=1), (0, 1)),
-    ],
-)
-def test_workers_of_tensorflow(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int]
-) -> None:
-    set_all(monkeypatch, variables)
-    assert find_ranks() == Ranks(*expected, 0, 1, "TF_CONFIG")
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"cluster": {}}', '{"environment": "cloud"}'])
-def test_a_tf_config_without_a_cluster_is_one_process(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TF_CONFIG", text)
-    assert find_ranks() == Ranks()
-
-
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"TF_CONFIG": "{"}, "TF_CONFIG cannot be read"),
-        ({"TF_CONFIG": "[1]"}, "TF_CONFIG cannot be read"),
-        ({"TF_CONFIG": '{"cluster": {"worker": 2}}'}, "TF_CONFIG cannot be read"),
-        (tf_config(None, worker=2), "names 2 workers and no task"),
-        (tf_config("worker", "two", worker=2), "TF_CONFIG cannot be read"),
-        (tf_config("worker", 2, worker=2), "rank 2 of 2"),
-        (tf_config("worker", -1, worker=2), "rank -1 of 2"),
-        (tf_config("worker", 0, worker=2, ps=1), "parameter servers"),
-        (tf_config("ps", 0, worker=1, ps=1), "parameter servers"),
-    ],
-)
-def test_a_tf_config_that_names_no_rank_is_refused(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
-) -> None:
-    set_all(monkeypatch, variables)
-    with pytest.raises(ConfigError, match=message):
-        find_ranks()
-
-
-def test_torchrun_is_asked_before_tf_config_and_slurm_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, tf_config("worker", 1, worker=3), SLURM)
-    assert find_ranks() == Ranks(1, 3, 2, 4, "TF_CONFIG")
-    set_all(monkeypatch, TORCHRUN)
     assert find_ranks().source == "torchrun"
 
 

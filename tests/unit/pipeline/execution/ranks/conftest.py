@@ -1,0 +1,19 @@
+"""A process without a launcher."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from helpers.launchers import OTHERS, TORCHRUN
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in {*TORCHRUN, *OTHERS}:
+            monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
