@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError, SourceError
@@ -23,9 +23,10 @@ from .options import ConvertOptions, parse_resize, parse_share, shard_bytes
 from .plan import plan_conversion
 from .renamed_option import renamed_option
 from .run import Progress, no_progress
+from .samples.convert_samples import convert_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from fractions import Fraction
 
     from ..sources.format_names import SourceFormatName
@@ -38,9 +39,11 @@ _NAMED = 5  # classes that an error names
 
 @renamed_option("num_workers", "num_threads")
 def convert(
-    src: str | os.PathLike[str],
+    src: str | os.PathLike[str] | Iterable[Any] | SupportsItems,
     dst: str | os.PathLike[str],
     *,
+    make: Callable[[Any], Any] | None = None,
+    fields: Mapping[str, str | None] | None = None,
     format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
     seed: int | None = None,
     resize: str | None = None,
@@ -81,7 +84,15 @@ def convert(
         src: A source in one of the formats that ``SOURCE_DESCRIPTIONS`` of
             :mod:`stoker.formats.sources.format_names` describes, such as a folder with one folder for each
             class, or a list of path and label. It may be at a URL that fsspec knows, such as
-            ``s3://bucket/photos``.
+            ``s3://bucket/photos``. Or a dataset in Python: anything with a length and items by position, such
+            as those of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
+            arguments of :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths. Such
+            a conversion does not resume.
+        make: Called with each item of ``src``, in ``num_threads`` processes or on Ray; returns a sample in
+            one of these forms, or None to leave the item out.
+        fields: For datasets of dicts: names of :meth:`stoker.Writer.write` by names of fields, such as
+            ``{"picture": "image", "fine_label": "label", "uuid": "key", "coarse_label": None}``. None leaves
+            a field out.
         dst: Folder to write; made if missing. It may be such a URL, too.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.
@@ -131,12 +142,49 @@ def convert(
     Raises:
         ConfigError: An option has a value that it cannot have.
         SourceError: The source cannot be used, or has a class without an image or not among ``classes``.
+        EngineError: A process that runs ``make`` has died.
         DatasetError: There is another dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
         DecodeError: ``strict``, and a file is no intact image, or an object of one is broken.
         StorageError: A URL cannot be reached, read or written; the same call resumes.
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
+    if make is not None or not isinstance(src, (str, os.PathLike)):
+        _refuse_options_of_files(
+            val=val,
+            test=test,
+            shards=shards,
+            class_depth=class_depth,
+            source_format=source_format,
+            images=images,
+            masks=masks,
+        )
+        check_progress(progress)
+        return convert_samples(
+            src,
+            dst,
+            make=make,
+            fields=fields,
+            seed=seed,
+            engine=engine,
+            num_threads=num_threads,
+            progress=progress,
+            classes=classes,
+            format=format,
+            resize=resize,
+            encoding=encoding,
+            quality=quality,
+            subsampling=subsampling,
+            restarts=restarts,
+            shard_size=shard_size,
+            shard_records=shard_records,
+            strict=strict,
+            max_pixels=max_pixels,
+            overwrite=overwrite,
+            ignore_index=ignore_index,
+        )
+    if fields is not None:
+        raise ConfigError("fields is for datasets in Python, and the source is a path")
     check_named(source=src, target=dst, images=images, masks=masks)
     mode, height, width = parse_resize(resize)
     names = check_classes(classes)
@@ -176,6 +224,24 @@ def convert(
         listing = number_classes(listing, names, src)
     plan = plan_conversion(listing, options)
     return execute(plan, dst, threads, overwrite=overwrite, report=report, engine=engine)
+
+
+class SupportsItems(Protocol):
+    """A dataset of PyTorch's kind: a number of items, which are read by their positions."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, position: int, /) -> Any: ...
+
+
+def _refuse_options_of_files(**options: Any) -> None:
+    """Raise ConfigError for an option that is only for sources of files."""
+    for name, value in options.items():
+        if value:
+            raise ConfigError(
+                f"{name} is for sources of files, and the source is a dataset in Python",
+                hint="leave it out; Dataset.split divides a dataset that is written",
+            )
 
 
 def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..plan import ConversionPlan
     from ..run import ProgressCounter, ShardMaker
 
-__all__ = ["RayRunner"]
+__all__ = ["RayRunner", "cluster"]
 
 _RETRIES = 5  # of a shard whose worker or machine dies
 _TICK = 0.2  # seconds between two reports of progress; an interrupt waits as long
@@ -46,7 +46,7 @@ class RayRunner:
             EngineError: Ray gave up on a shard whose workers died again and again.
             StokerError: What a shard raised.
         """
-        with _cluster(self.num_threads) as ray:
+        with cluster(self.num_threads) as ray:
             # Ray keeps the plan in the shared memory of each machine, once for all tasks.
             shared = ray.put((plan, maker))
             task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_make)
@@ -91,7 +91,7 @@ def _result(ray: Any, reference: Any) -> None:
 
 
 @contextmanager
-def _cluster(num_cpus: int) -> Iterator[Any]:
+def cluster(num_cpus: int) -> Iterator[Any]:
     """Ray, with the connection that it has, or one to ``RAY_ADDRESS`` or to a new cluster of this machine."""
     try:
         import ray

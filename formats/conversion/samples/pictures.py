@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from stoker.errors import ConfigError, SourceError
+from stoker.errors import ConfigError
 
 from ...files.reading import open_regular, read_at
+from ...sources.source_reader import SkippedError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,12 +37,12 @@ def image_file(image: Any, key: str) -> bytes:
 
     Raises:
         ConfigError: It is none of these.
-        SourceError: The file at the path cannot be read.
+        SkippedError: The file at the path cannot be read.
     """
     if isinstance(image, (bytes, bytearray, memoryview)):
         return bytes(image)
     if isinstance(image, (str, os.PathLike)):
-        return _read(image, key)
+        return _read(image)
     if isinstance(image, Image.Image):
         return _png(image if image.mode in _PNG_MODES else _rgb(image, key))
     return _array_file(_as_array(image, "image", key), "image", key)
@@ -62,14 +63,12 @@ def mask_file(mask: Any, key: str) -> bytes:
     return _array_file(pixels, "segmentation", key)
 
 
-def _read(path: str | os.PathLike[str], key: str) -> bytes:
+def _read(path: str | os.PathLike[str]) -> bytes:
     try:
         with open_regular(path) as (descriptor, size):
             return read_at(descriptor, 0, size)
     except OSError as error:
-        raise SourceError(
-            f"the image cannot be read: {error.strerror or error}", path=path, key=key
-        ) from error
+        raise SkippedError("unreadable", f"{os.fspath(path)}: {error.strerror or error}") from error
 
 
 def _rgb(image: Image.Image, key: str) -> Image.Image:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stoker.errors import ConfigError, LockedError, SourceError, StokerError
 from stoker.processes import Cleanup, OwnerProcess
@@ -20,41 +16,24 @@ from ...containers.registry import DEFAULT_CONTAINER
 from ...files.reading import check_named
 from ...remote.store import is_url
 from ...sources.classes import check_classes
+from ...sources.listing import Skip
 from ..execution import Summary
-from ..options import ConvertOptions, parse_resize, shard_bytes
+from ..options import parse_resize, shard_bytes
+from .encoding_pool import EncodingPool
 from .given_sample import SampleChecker
 from .objects import BOX_FORMATS
+from .options import WriterOptions
 from .output import ShardedOutput
 from .sample_encoder import SampleEncoder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from ...sources.listing import Skip
     from ..encoder import EncodedRecord
-    from .given_sample import GivenSample
 
-__all__ = ["Writer", "WriterOptions"]
-
-_CHUNK_SAMPLES = 32  # in one task of the pool
-_CHUNK_BYTES = 1 << 20
-_FILE_BYTES = 1 << 15  # taken for an image at a path, whose size is not asked for
-
-
-@dataclass(frozen=True)
-class WriterOptions(ConvertOptions):
-    """How the samples of a writer become shards; those of :class:`ConvertOptions` that it has."""
-
-    made_by: ClassVar[str] = "writer"
-
-    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """The options as the manifest records them."""
-        of_sources = {"seed", "val", "test", "shards", "class_depth", "source_format"}
-        kept = {item.name for item in fields(self)} - of_sources | {"made_by"}
-        return {name: value for name, value in super().to_manifest().items() if name in kept}
+__all__ = ["Writer"]
 
 
 class Writer:
@@ -144,11 +123,7 @@ class Writer:
         )
         self._encoder = SampleEncoder(options, self._checker, points, ignore_index)
         self._output = ShardedOutput(folder, self._encoder, options, overwrite=overwrite)
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="stoker-write")
-        self._ahead = threads + 2
-        self._chunk: list[GivenSample] = []
-        self._chunk_bytes = 0
-        self._in_flight: deque[Future[list[EncodedRecord | Skip | StokerError]]] = deque()
+        self._pool = EncodingPool(self._encoder, threads)
         self._owner = OwnerProcess()
         self._lock = threading.Lock()
         self._count = 0
@@ -199,9 +174,9 @@ class Writer:
 
         Raises:
             ConfigError: The sample does not fit the first one, or cannot be stored; names key and column.
-            SourceError: The file of an image cannot be read.
-            DecodeError: An image is broken and ``strict``. The error names its key. As threads encode, it may
-                come with a later sample, or in :meth:`close`; all other samples are kept.
+            DecodeError: An image is broken or cannot be read, and ``strict``. The error names its key. As
+                threads encode, it may come with a later sample, or in :meth:`close`; all other samples are
+                kept.
             LockedError: The process was forked from the one that made the writer.
             WriteError: The disk is full or refuses a write; nothing more can be written.
         """
@@ -210,11 +185,19 @@ class Writer:
             name = f"{self._count:08d}" if key is None else key
             sample = self._checker.check(name, image, label, columns)
             self._count += 1
-            self._chunk.append(sample)
-            self._chunk_bytes += _known_bytes(sample)
-            if len(self._chunk) >= _CHUNK_SAMPLES or self._chunk_bytes >= _CHUNK_BYTES:
-                self._submit()
-                self._collect(self._ahead)
+            self._store(self._pool.add(sample))
+
+    def skip(self, key: str, reason: str, detail: str = "") -> None:
+        """Note a sample that is left out: it is counted by its reason, and ``skipped.jsonl`` names it.
+
+        Args:
+            key: Name of the sample.
+            reason: The reason, in words that many samples share.
+            detail: The exact finding; may be empty.
+        """
+        self._check_usable()
+        with self._lock:
+            self._output.add(Skip(key, reason, detail))
 
     def close(self) -> Summary:
         """Publish the dataset; a second call returns the same.
@@ -228,8 +211,7 @@ class Writer:
         self._check_usable()
         try:
             with self._lock:
-                self._submit()
-                self._collect(0)
+                self._store(self._pool.finish())
                 if not self._count:
                     raise SourceError("no sample was written", path=self._output.folder)
                 published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
@@ -262,43 +244,20 @@ class Writer:
         if self._closed:
             raise ConfigError("the writer is closed", path=self._output.folder, hint="make another one")
 
-    def _submit(self) -> None:
-        if self._chunk:
-            chunk, self._chunk, self._chunk_bytes = self._chunk, [], 0
-            self._in_flight.append(self._pool.submit(partial(_encode, self._encoder, chunk)))
-
-    def _collect(self, most: int) -> None:
-        """Append finished chunks until at most ``most`` are in flight; raise the first error of a sample."""
+    def _store(self, outcomes: Iterable[EncodedRecord | Skip | StokerError]) -> None:
+        """Store records; raise the first error of a sample when all others are stored."""
         failed: StokerError | None = None
-        while len(self._in_flight) > most:
-            for outcome in self._in_flight.popleft().result():
-                if isinstance(outcome, StokerError):
-                    failed = failed or outcome
-                    continue
-                try:
-                    self._output.add(outcome)
-                except BaseException:
-                    self.abandon()  # a shard may end within a record
-                    raise
+        for outcome in outcomes:
+            if isinstance(outcome, StokerError):
+                failed = failed or outcome
+                continue
+            try:
+                self._output.add(outcome)
+            except BaseException:
+                self.abandon()  # a shard may end within a record
+                raise
         if failed is not None:
             raise failed
-
-
-def _encode(encoder: SampleEncoder, chunk: list[GivenSample]) -> list[EncodedRecord | Skip | StokerError]:
-    return [_encode_one(encoder, sample) for sample in chunk]
-
-
-def _encode_one(encoder: SampleEncoder, sample: GivenSample) -> EncodedRecord | Skip | StokerError:
-    try:
-        return encoder.encode(sample)
-    except StokerError as error:
-        return error
-
-
-def _known_bytes(sample: GivenSample) -> int:
-    image = sample.image
-    size = len(image) if isinstance(image, bytes) else getattr(image, "nbytes", _FILE_BYTES)
-    return int(size) + sum(len(array.data) for array in sample.arrays)
 
 
 def _folder(target: str | os.PathLike[str]) -> Path:
@@ -312,6 +271,6 @@ def _folder(target: str | os.PathLike[str]) -> Path:
     return Path(target)
 
 
-def _abandon(pool: ThreadPoolExecutor, output: ShardedOutput) -> None:
-    pool.shutdown(wait=True, cancel_futures=True)
+def _abandon(pool: EncodingPool, output: ShardedOutput) -> None:
+    pool.close()
     output.abandon()

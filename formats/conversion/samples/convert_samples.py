@@ -1,0 +1,128 @@
+"""``stoker.convert`` of a dataset in Python: its items, or what a function makes of them, go to a writer."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from itertools import chain, count, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ...concurrency.cores import check_threads
+from ..plan import shuffled
+from ..run import no_progress
+from .datasets import find_items
+from .workers import made_samples
+from .writer import Writer
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from ..execution import Summary
+    from ..run import Progress
+    from .datasets import Items
+
+__all__ = ["convert_samples"]
+
+_TICK = 0.1  # seconds between two reports of progress
+_ENGINES = ("local", "ray")
+
+
+def convert_samples(
+    dataset: Any,
+    target: str | os.PathLike[str],
+    *,
+    make: Callable[[Any], Any] | None,
+    fields: Mapping[str, str | None] | None,
+    seed: int | None,
+    engine: str,
+    num_threads: int | None,
+    progress: Progress | None,
+    **options: Any,
+) -> Summary:
+    """Convert the items of a dataset; the arguments are those of :func:`stoker.convert`.
+
+    Args:
+        dataset: Anything with a length and positions, or an iterable.
+        target: Folder to write.
+        make: Makes a sample of each item, in processes or on Ray; None takes the items as they are.
+        fields: Arguments of a writer by the names of fields.
+        seed: Seed of a global shuffle.
+        engine: "local" or "ray".
+        num_threads: Threads that encode, and processes that run ``make``.
+        progress: Called about ten times a second.
+        options: Options of :class:`.writer.Writer`.
+
+    Raises: As :func:`stoker.convert`.
+    """
+    if engine not in _ENGINES:
+        raise ConfigError(f"engine must be one of {', '.join(_ENGINES)}, not {engine!r}")
+    if engine == "ray" and make is None:
+        raise ConfigError(
+            "engine='ray' needs a function that makes the samples, as a dataset is read by one process",
+            hint="give make=function, which is called with each item on the cluster",
+        )
+    items = find_items(dataset, fields)
+    order = _order(items, seed)
+    samples = _samples(items, make, engine, check_threads(num_threads), order)
+    if options["classes"] is None and make is None:
+        options["classes"] = items.classes
+    with closing(samples):
+        first = list(islice(samples, 1))  # processes start before the threads of a writer do
+        with Writer(target, num_threads=num_threads, **options) as writer:
+            numbered = zip(count() if order is None else order.tolist(), chain(first, samples), strict=False)
+            _write(writer, numbered, items.number, progress or no_progress)
+            return writer.close()
+
+
+def _order(items: Items, seed: int | None) -> Any:
+    if seed is None:
+        return None
+    if items.number is None or not items.by_position:
+        raise ConfigError(
+            "a seed shuffles items by their positions, and this dataset has none",
+            hint="shuffle it before, or leave seed out: ImageLoader shuffles in any case",
+        )
+    return shuffled(np.arange(items.number), seed)
+
+
+def _samples(
+    items: Items, make: Callable[[Any], Any] | None, engine: str, workers: int, order: Any
+) -> Generator[dict[str, Any] | None]:
+    given = items.each(order)
+    if make is not None:
+        yield from made_samples(make, given, items, engine, workers)
+    else:
+        yield from map(items.sample, given)
+
+
+def _write(
+    writer: Writer,
+    samples: Iterable[tuple[int, dict[str, Any] | None]],
+    total: int | None,
+    report: Progress,
+) -> None:
+    """Write all samples, and report the progress.
+
+    Args:
+        writer: The writer.
+        samples: Number of each item in the dataset, and its sample; None for one that is left out.
+        total: Number of items; None where it is unknown, and the number so far is reported.
+        report: Receives the progress.
+    """
+    shown, done = 0.0, 0
+    for number, sample in samples:
+        key = f"{number:08d}"
+        if sample is None:
+            writer.skip(key, "left out by make")
+        else:
+            writer.write(**{"key": key, **sample})
+        done += 1
+        if time.monotonic() - shown > _TICK:
+            shown = time.monotonic()
+            report(done, total or done, 0, "converting")
+    report(done, total or done, 0, "publishing")

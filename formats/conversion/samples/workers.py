@@ -1,0 +1,171 @@
+"""A function of the user's that makes samples of inputs, in processes of this machine or on Ray.
+
+Samples come back to the calling process in the order of their inputs: one writer stores them, so that the
+dataset does not depend on the number of workers.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError, EngineError, SourceError, StokerError
+
+from ..runners.ray_runner import cluster
+from .pictures import image_file, mask_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from .datasets import Items
+
+    Made = list[dict[str, Any] | None]
+    Start = Callable[[list[Any], int], Callable[[], Made]]
+
+__all__ = ["made_samples"]
+
+_CHUNK = 8  # inputs in one task
+_AHEAD = 2  # tasks for each worker
+
+
+def made_samples(
+    make: Callable[[Any], Any], inputs: Iterator[Any], items: Items, engine: str, workers: int
+) -> Iterator[dict[str, Any] | None]:
+    """Yield the sample of each input; None for one that ``make`` leaves out.
+
+    Args:
+        make: Called with an input; returns a sample in any form that an item of a dataset may have, or None.
+        inputs: Inputs in the order of their samples.
+        items: Makes arguments of a writer of what ``make`` returns.
+        engine: "local" for processes, "ray" for tasks of a Ray cluster.
+        workers: Number of processes; of CPUs where a Ray cluster is started.
+
+    Raises:
+        SourceError: ``make`` raised an error, for an input that the error names.
+        ConfigError: ``make`` cannot be sent to a process, or what it returns is no sample.
+        EngineError: A worker died.
+    """
+    run = partial(_make_chunk, make, items)
+    with _processes(run, workers) if engine == "local" else _tasks(run, workers) as start:
+        window: deque[Callable[[], Made]] = deque()
+        done = 0
+        while chunk := list(islice(inputs, _CHUNK)):
+            window.append(start(chunk, done))
+            done += len(chunk)
+            if len(window) > _AHEAD * workers:
+                yield from window.popleft()()
+        while window:
+            yield from window.popleft()()
+
+
+def _make_chunk(
+    make: Callable[[Any], Any], items: Items, inputs: list[Any], first: int
+) -> Made | StokerError:
+    """Make some samples on a worker. Stoker's errors are returned, because Ray would wrap raised ones."""
+    try:
+        return [_make_one(make, items, one, first + i) for i, one in enumerate(inputs)]
+    except StokerError as error:
+        return error
+
+
+def _make_one(make: Callable[[Any], Any], items: Items, given: Any, number: int) -> dict[str, Any] | None:
+    try:
+        made = make(given)
+    except Exception as error:
+        raise SourceError(
+            f"make raised {type(error).__name__} for input {number}: {error}",
+            hint="return None for an input to leave it out",
+        ) from error
+    if made is None:
+        return None
+    sample = items.sample(made)
+    key = str(sample.get("key") or number)
+    # Encoded here: pixels take longer to send than files, and the writing process has its own work.
+    sample["image"] = image_file(sample["image"], key)
+    if sample.get("segmentation") is not None:
+        sample["segmentation"] = mask_file(sample["segmentation"], key)
+    return sample
+
+
+def _checked(result: Made | StokerError) -> Made:
+    if isinstance(result, StokerError):
+        raise result
+    return result
+
+
+_RUN: list[Callable[[list[Any], int], Made | StokerError]] = []  # of a worker process
+
+
+def _set_run(run: Callable[[list[Any], int], Made | StokerError]) -> None:
+    _RUN[:] = [run]
+
+
+def _run_chunk(inputs: list[Any], first: int) -> Made | StokerError:
+    return _RUN[0](inputs, first)
+
+
+@contextmanager
+def _processes(run: Callable[..., Made | StokerError], workers: int) -> Generator[Start]:
+    context = multiprocessing.get_context()
+    pool = ProcessPoolExecutor(workers, context, initializer=_set_run, initargs=(run,))
+
+    def start(inputs: list[Any], first: int) -> Callable[[], Made]:
+        future = pool.submit(_run_chunk, inputs, first)
+        return lambda: _checked(future.result())
+
+    try:
+        yield start
+    except BrokenProcessPool as error:
+        raise EngineError(
+            "a process that makes samples has died",
+            hint="it may have run out of memory; if it never started, call convert below "
+            "if __name__ == '__main__', or take fewer: num_threads=1",
+        ) from error
+    except (AttributeError, TypeError) as error:
+        if "pickle" not in str(error):
+            raise
+        raise ConfigError(
+            f"make, or an input, cannot be sent to a process: {error}",
+            hint="define the function at the top level of a module",
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _tasks(run: Callable[..., Made | StokerError], workers: int) -> Generator[Start]:
+    with cluster(workers) as ray:
+        shared = ray.put(run)
+        task = ray.remote(num_cpus=1)(_run_shared)
+        running: set[Any] = set()
+
+        def start(inputs: list[Any], first: int) -> Callable[[], Made]:
+            reference = task.remote(shared, inputs, first)
+            running.add(reference)
+            return partial(collect, reference)
+
+        def collect(reference: Any) -> Made:
+            try:
+                result = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                raise EngineError(f"Ray could not make samples: {error}") from error
+            running.discard(reference)
+            return _checked(result)
+
+        try:
+            yield start
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+
+def _run_shared(
+    run: Callable[[list[Any], int], Made | StokerError], inputs: list[Any], first: int
+) -> Made | StokerError:
+    return run(inputs, first)
