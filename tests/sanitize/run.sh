@@ -45,7 +45,7 @@ sanitized() { # kind, libraries to preload; then a command line for Python
 check() { # kind, libraries to preload, which tests
     sanitized "$1" "$2" -c "from stoker import _native; assert _native.__file__.startswith('$build/$1'), _native.__file__"
     echo "== $1: tests"
-    sanitized "$1" "$2" -m pytest -q -p no:cacheprovider -k "$3" "$root"/tests/*/native
+    sanitized "$1" "$2" -m pytest -q -p no:cacheprovider --capture=sys -k "$3" "$root"/tests/*/native
     echo "== $1: fuzzer, $seconds s"
     # Sanitizers reserve more address space than any limit of it would allow.
     sanitized "$1" "$2" "$root/tests/fuzz/fuzz.py" --seconds "$seconds" --memory 0 --limit 60 --scratch "$build/$1"
