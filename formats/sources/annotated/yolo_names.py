@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
 import yaml
 
 from stoker.errors import SourceError
@@ -21,7 +20,7 @@ __all__ = ["YoloNames", "read_names"]
 
 _YAML, _TEXT = ("data.yaml", "dataset.yaml", "data.yml"), "classes.txt"
 _LONGEST = 1 << 20  # characters of a YAML file: names of ten thousand classes have fewer
-_DEEPEST = 16  # brackets in brackets: the time that PyYAML takes grows with their square
+_DEEPEST = 16  # lists and mappings in each other; PyYAML crashes at some ten thousand
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # several times as fast, where PyYAML has it
 
 
@@ -81,10 +80,9 @@ def _load(path: str, text: str) -> dict[str, Any]:
     """The mapping that a YAML file holds, all its scalars as text."""
     if len(text) > _LONGEST:
         _fail(path, f"it has more than {_LONGEST} characters")
-    depth = np.cumsum([1 if letter in "[{" else -1 for letter in text if letter in "[]{}"])
-    if depth.max(initial=0) > _DEEPEST:
-        _fail(path, f"it nests more than {_DEEPEST} brackets")
     try:
+        if _nests_deeper(text, _DEEPEST):
+            _fail(path, f"it nests more than {_DEEPEST} lists or mappings")
         # BaseLoader makes only text, lists and mappings. SafeLoader would read a class named "no" as False.
         document = yaml.load(text, Loader=_LOADER)  # noqa: S506 - it is safer than SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
@@ -92,6 +90,19 @@ def _load(path: str, text: str) -> dict[str, Any]:
     if document is not None and not isinstance(document, dict):
         _fail(path, "it holds no mapping")
     return document or {}
+
+
+def _nests_deeper(text: str, most: int) -> bool:
+    """Whether YAML nests more lists and mappings than ``most``; it is read up to there, without recursion."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > most:
+            return True
+    return False
 
 
 def _strings(path: str, name: str, value: Any) -> tuple[str, ...]:
@@ -103,7 +114,9 @@ def _strings(path: str, name: str, value: Any) -> tuple[str, ...]:
             _fail(path, f"the numbers of {name} must count from 0")
         value = list(value.values())
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        _fail(path, f"{name} must be a list of names or numbers, not {str(value)[:60]!r}")
+        # Lists that name one list often are a few bytes in YAML, and gigabytes as text.
+        found = repr(value[:60]) if isinstance(value, str) else "one of other values"
+        _fail(path, f"{name} must be a list of names or numbers, not {found}")
     return tuple(value)
 
 

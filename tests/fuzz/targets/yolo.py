@@ -36,6 +36,7 @@ flip_idx:
 - 1
 - 0
 """
+_NESTED = (b"- ", b"? ", b"[", b"{a: ", b"&a [*a, ")
 _LABELS = b"""0 0.5 0.5 0.25 0.25 0.4 0.4 2 0.6 0.6 1
 1 0.5 0.5 0.25 0.25
 2 0.1 0.1 0.9 0.1 0.5 0.9
@@ -51,6 +52,8 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     def attack(rng: np.random.Generator) -> bool:
         damaged = int(rng.integers(0, 3))
         text = _YAML if rng.random() < 0.5 else as_text(mutate_document(_DOCUMENT, rng), rng)
+        if rng.random() < 0.05:
+            text = _NESTED[int(rng.integers(0, len(_NESTED)))] * int(rng.integers(1, 1 << 17))
         (scratch / "data.yaml").write_bytes(mutate(text, rng) if damaged == 0 else text)
         labels = mutate(_LABELS, rng) if damaged else _LABELS
         (scratch / "labels" / "a.txt").write_bytes(labels)

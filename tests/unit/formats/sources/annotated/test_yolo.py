@@ -208,13 +208,23 @@ def test_folders_that_are_not_yolo(tmp_path: Path) -> None:
         list_yolo(Source(tmp_path))
 
 
+# Each list has the list before nine times: 9^8 names in 400 bytes.
+LISTS_OF_LISTS = "a0: &a0 [x]\n"
+LISTS_OF_LISTS += (
+    "".join(f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]\n" for i in range(8)) + "names: *a8\n"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("kpt_shape: [1000000, 3]", "1000000 keypoints, more than 500"),
         ("kpt_shape: [3000000000, 3]", "3000000000 keypoints, more than 500"),
-        ("names: " + "[" * 2000, "nests more than 16 brackets"),
-        ("names: " + "{a: [" * 2000, "nests more than 16 brackets"),
+        ("names: " + "[" * 2000, "nests more than 16 lists"),
+        ("names: " + "{a: [" * 2000, "nests more than 16 lists"),
+        ("- " * 300_000, "nests more than 16 lists"),
+        ("? " * 300_000, "nests more than 16 lists"),
+        (LISTS_OF_LISTS, "names must be a list of names or numbers, not one of other values"),
     ],
 )
 def test_small_files_that_would_cost_much_are_refused(tmp_path: Path, text: str, message: str) -> None:
