@@ -34,6 +34,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that fail are tried again at once."""
+    monkeypatch.setattr("stoker.formats.remote.retry._FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
 def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of conversions: what is synced when is tested in tests/fault."""
     monkeypatch.setattr("os.fsync", lambda descriptor: None)

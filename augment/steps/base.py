@@ -20,10 +20,25 @@ __all__ = ["Step", "to_uint8"]
 
 @dataclass(frozen=True)
 class Step:
-    """Base of all steps; a user's transform may append a step of the user's own.
+    """Base of all steps: a frozen dataclass of arrays. A user's transform may append a user's step.
+
+    This is a whole step::
+
+        @dataclass(frozen=True)
+        class Solarize(Step):
+            operation: ClassVar[str] = "solarize"
+
+            threshold: npt.NDArray[np.int16]  # (N,)
+
+            def apply(self, i: int, pixels: Pixels) -> Pixels:
+                return np.where(pixels >= self.threshold[i], 255 - pixels, pixels)
+
+    The reference engine runs ``apply``. C++ gets the arrays by the names of the fields, in the dtypes of its
+    columns (``_native.STEP_COLUMNS``). DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
+    ``tests/parity/test_every_transform.py`` states how far engines may differ.
 
     Attributes:
-        operation: Name of the C++ operation that executes it in the native engine; empty for none.
+        operation: Name under which C++ registers the operation; empty for a step that C++ does not execute.
         where: (N,) bool, samples that it changes. The other arrays are ignored for all other samples.
     """
 

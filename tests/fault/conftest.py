@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stoker.formats.remote import retry
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -114,9 +112,8 @@ class FaultyServer:
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """``serve(folder)`` starts a server; pauses before tries are short."""
-    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.001)
+def serve(short_pauses: None) -> Iterator[object]:
+    """``serve(folder)`` starts a server."""
     servers: list[FaultyServer] = []
 
     def start(root: Path) -> FaultyServer:

@@ -18,22 +18,20 @@ from stoker.formats.containers.datum import encode_datum
 from stoker.formats.containers.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.external import shards as external_shards
-from stoker.formats.remote import retry
 from stoker.formats.remote.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses")
 
 ROOT = "memory://bucket/shards"
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pauses before tries, and several requests for a shard."""
-    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
+    """Several requests for a shard."""
     monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 500)
 
 

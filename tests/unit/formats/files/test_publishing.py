@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -88,22 +89,12 @@ class TestLock:
         with folder_lock(tmp_path):
             assert (tmp_path / LOCK_NAME).exists()
 
-    def test_an_interrupt_while_the_lock_is_taken_releases_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(("owner", "call"), [(os, "fstat"), (Path, "unlink")], ids=["taken", "released"])
+    def test_an_interrupt_while_the_lock_is_taken_or_released_releases_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, call: str
     ) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fstat", Mock(side_effect=KeyboardInterrupt))
-            with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
-                pass
-        with folder_lock(tmp_path):
-            pass
-        assert list(tmp_path.iterdir()) == []
-
-    def test_an_interrupt_while_the_lock_is_released_releases_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "unlink", Mock(side_effect=KeyboardInterrupt))
+            patch.setattr(owner, call, Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
                 pass
         with folder_lock(tmp_path):

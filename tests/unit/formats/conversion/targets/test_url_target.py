@@ -13,17 +13,13 @@ from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
-from stoker.formats.remote import retry
 from stoker.formats.remote.store import Store, is_url
 from stoker.formats.sources.source_reader import SkippedError, read_source_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 @pytest.fixture

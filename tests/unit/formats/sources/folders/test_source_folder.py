@@ -14,7 +14,6 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StorageError
-from stoker.formats.remote import retry
 from stoker.formats.remote.store import Store
 from stoker.formats.remote.web import crawl, look_up
 from stoker.formats.sources.detect import find_format
@@ -36,9 +35,8 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def web(tmp_path: Path, short_pauses: None) -> Iterator[str]:
     """URL of a web server that shows ``tmp_path``."""
-    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
     server.daemon_threads = True
     server.socket.listen(128)  # with 5, further simultaneous connections wait for seconds
