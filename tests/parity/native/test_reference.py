@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker import ImageLoader
-from stoker.augment import ImageParams, Resize
+from stoker.augment import ColorJitter, ImageParams, RandomResizedCrop, Resize
 from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
@@ -182,6 +182,21 @@ def test_reduced_decoding_is_near_pillow(
     assert len(differences) > 20
     assert np.mean(differences) <= 1
     assert max(differences) <= 2
+
+
+@pytest.mark.parametrize("side", [32, 64])
+def test_crops_of_photographs_differ_by_two_levels_at_most(side: int, dataset: Path) -> None:
+    """The same tolerance for the random crops of trainings, which reduce each photograph differently."""
+    transforms = [RandomResizedCrop(side), ColorJitter(0.4, 0.4, 0.4)]
+    batches = []
+    for engine in ("native", "reference"):
+        options: dict[str, Any] = {"dtype": "uint8", "engine": engine, "num_threads": 2}
+        with ImageLoader(dataset, batch_size=156, seed=3, transforms=transforms, **options) as loader:
+            batches.append(next(iter(loader)).image.astype(int))
+    differences = np.abs(batches[0] - batches[1]).mean(axis=(1, 2, 3))
+    assert len(differences) == 156
+    assert differences.mean() <= 1
+    assert differences.max() <= 2
 
 
 @pytest.mark.parametrize("size", [(64, 64), (31, 17)])
