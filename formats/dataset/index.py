@@ -8,7 +8,9 @@ Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``l
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
 ``orientation`` uint8; :class:`stoker.formats.dataset.samples.Samples` explains them. Usually: ``label``
 int64, or large_list<int64> if samples have several labels; and the columns of objects and masks that
-:mod:`stoker.formats.dataset.columns.annotation_columns` describes. All other columns are the user's.
+:mod:`stoker.formats.dataset.columns.annotation_columns` describes. Where JPEGs have restart markers:
+``jpeg_bands`` large_list<uint32>, the first byte and the CRC32C of the headers and of each band of rows. All
+other columns are the user's.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["IMAGE_COLUMNS", "KNOWN_COLUMNS", "REQUIRED_COLUMNS", "VERSION_METADATA", "Index"]
+__all__ = ["BAND_COLUMNS", "IMAGE_COLUMNS", "KNOWN_COLUMNS", "REQUIRED_COLUMNS", "VERSION_METADATA", "Index"]
 
 REQUIRED_COLUMNS: dict[str, pa.DataType] = {
     "shard": pa.int32(),
@@ -48,7 +50,10 @@ IMAGE_COLUMNS: dict[str, pa.DataType] = {
     "width": pa.int32(),
     "orientation": pa.uint8(),
 }
-KNOWN_COLUMNS = {**REQUIRED_COLUMNS, **IMAGE_COLUMNS, **OBJECT_COLUMNS, **MASK_COLUMNS}
+BAND_COLUMNS: dict[str, pa.DataType] = {"jpeg_bands": pa.large_list(pa.uint32())}
+KNOWN_COLUMNS = {**REQUIRED_COLUMNS, **IMAGE_COLUMNS, **BAND_COLUMNS, **OBJECT_COLUMNS, **MASK_COLUMNS}
+MOST_BAND_NUMBERS = 130
+"""Numbers of the most bands that an image has, 64, and of its headers."""
 _VERSION = b"1"
 _VERSION_KEY = b"stoker.index.version"
 VERSION_METADATA = {_VERSION_KEY: _VERSION}
@@ -161,9 +166,32 @@ class Index:
         """
         at = np.asarray(rows, np.int64)
         names = ("shard", "record", "offset", "length", "crc", "codec", "height", "width", "orientation")
-        samples = Samples(row=at, **{name: self.column(name)[at] for name in names})
+        columns = {name: self.column(name)[at] for name in names}
+        samples = Samples(row=at, **columns, bands=self.bands(at))
         self._check_sizes(samples.height, samples.width, at)
         return samples
+
+    def bands(self, rows: npt.ArrayLike) -> npt.NDArray[np.uint32] | None:
+        """Return rows of the column of bands, see :class:`.samples.Samples`; None if there is none.
+
+        Raises:
+            StaleIndexError: The column is damaged.
+        """
+        (name,) = BAND_COLUMNS
+        if name not in self.schema.names:
+            return None
+        try:
+            lists = self.lists(name).take(rows)
+        except ValueError as error:
+            raise StaleIndexError(f"the bands in the index are damaged: {error}", path=self.path) from error
+        width = int(lists.counts.max(initial=0))
+        if width > MOST_BAND_NUMBERS:
+            raise StaleIndexError(
+                f"a row of the index has {width} numbers of bands", path=self.path, hint=_HINT
+            )
+        table = np.zeros((len(lists), width), np.uint32)
+        table[np.arange(width) < lists.counts[:, None]] = lists.values
+        return table
 
     def check_sizes(self) -> None:
         """Check that every image has pixels; two columns are read.

@@ -27,6 +27,8 @@ class Samples:
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
         width: (N,) int32, likewise.
         orientation: (N,) uint8, EXIF orientation of the stored image, 1 to 8; 1 if it has none.
+        bands: (N, W) uint32, the lists of the index column ``jpeg_bands``, with zeros after their ends; None
+            if there is no such column.
     """
 
     row: npt.NDArray[np.int64]
@@ -39,6 +41,7 @@ class Samples:
     height: npt.NDArray[np.int32]
     width: npt.NDArray[np.int32]
     orientation: npt.NDArray[np.uint8]
+    bands: npt.NDArray[np.uint32] | None = None
 
     def __len__(self) -> int:
         return len(self.row)

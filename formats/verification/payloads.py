@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker._native import crc32c
-from stoker.errors import DecodeError
+from stoker._native import bands_match, crc32c
+from stoker.errors import DecodeError, StaleIndexError
 
 from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
@@ -43,8 +43,14 @@ def payload_problems(
         arrays: Names of the array columns.
         decode: Whether to decode images and masks as well.
     """
-    images = index.samples(rows) if decode else None
-    yield from _damaged(files, _Rows.of("payload", index, rows, ("offset", "length", "crc"), images))
+    images = bands = None
+    try:
+        bands = index.bands(rows)
+        images = index.samples(rows) if decode else None
+    except StaleIndexError as error:
+        yield 0, error.message
+    payloads = _Rows.of("payload", index, rows, ("offset", "length", "crc"), images)
+    yield from _damaged(files, replace(payloads, bands=bands))
     if "mask_offset" in index.types:
         yield from _damaged(files, _Rows.of("mask", index, rows, tuple(MASK_COLUMNS), images))
     for name in arrays:
@@ -62,6 +68,7 @@ class _Rows:
         length: (N,) bytes.
         crc: (N,) CRC32C.
         images: The rows of the index; None if nothing is decoded.
+        bands: Bands of payloads, see :attr:`Samples.bands`.
     """
 
     what: str
@@ -70,6 +77,7 @@ class _Rows:
     length: npt.NDArray[np.int64]
     crc: npt.NDArray[np.uint32]
     images: Samples | None
+    bands: npt.NDArray[np.uint32] | None = None
 
     @classmethod
     def of(
@@ -103,6 +111,8 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
                 data = read_at(descriptor, offset, length)
                 if crc32c(data) != rows.crc[i]:
                     yield i, f"the {rows.what}'s checksum does not match"
+                elif rows.bands is not None and rows.bands[i].any() and not bands_match(data, rows.bands[i]):
+                    yield i, "the checksums of its bands in the index do not match"
                 elif rows.images is not None and (message := _DECODE[rows.what](data, rows.images, i)):
                     yield i, message
     except OSError as error:

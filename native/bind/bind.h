@@ -57,6 +57,7 @@ void bind_shards(nb::module_& m);
 void bind_steps(nb::module_& m);
 void bind_payloads(nb::module_& m);
 void bind_pool(nb::module_& m);
+void bind_restarts(nb::module_& m);
 void bind_transcode(nb::module_& m);
 
 }  // namespace stoker

@@ -58,5 +58,6 @@ NB_MODULE(_native, m) {
     bind_payloads(m);
     bind_steps(m);
     bind_pool(m);
+    bind_restarts(m);
     bind_transcode(m);
 }

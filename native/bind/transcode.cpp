@@ -7,7 +7,6 @@
 
 #include "bind/bind.h"
 #include "decode/size_check.h"
-#include "transcode/restart_marks.h"
 #include "transcode/transcode.h"
 
 namespace stoker {
@@ -50,17 +49,6 @@ Result transcode_array(const RgbArray& pixels, const std::string& mode, int heig
     return without_gil([&] { return transcode_pixels(source, options); });
 }
 
-std::tuple<nb::object, std::string, std::string> mark_restarts_in(nb::handle data) {
-    const Buffer buffer(data);
-    RestartMarked marked;
-    {
-        const nb::gil_scoped_release release;
-        marked = mark_restarts({buffer.data(), buffer.size()});
-    }
-    if (marked.payload.empty()) return {nb::none(), marked.reason, marked.detail};
-    return {nb::bytes(marked.payload.data(), marked.payload.size()), "", ""};
-}
-
 using Output = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>>;
 
 Output resize_array(const RgbArray& pixels, std::pair<int, int> size, std::optional<std::array<double, 4>> box) {
@@ -89,7 +77,6 @@ void bind_transcode(nb::module_& m) {
           "subsampling"_a, "max_pixels"_a, "restarts"_a = false);
     m.def("transcode_pixels", transcode_array, "pixels"_a, "mode"_a, "height"_a, "width"_a, "encoding"_a,
           "quality"_a, "subsampling"_a, "max_pixels"_a, "restarts"_a = false);
-    m.def("mark_restarts", mark_restarts_in, "data"_a);
     m.def("resize", resize_array, "pixels"_a, "size"_a, "box"_a = nb::none());
 }
 

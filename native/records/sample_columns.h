@@ -14,6 +14,7 @@ struct SampleColumns {
     const std::int32_t* height;  // of the oriented image
     const std::int32_t* width;
     const std::uint8_t* orientation;
+    RowsOfAnySize<std::uint32_t> bands;  // see restarts/bands.h; no data: no sample has bands
 };
 
 // A column has the name of the attribute of Samples that it holds.
@@ -26,6 +27,7 @@ inline constexpr Column kSampleColumns[] = {
     per_sample<&SampleColumns::height>("height"),
     per_sample<&SampleColumns::width>("width"),
     per_sample<&SampleColumns::orientation>("orientation"),
+    optional(per_sample<&SampleColumns::bands>("bands", {kAnySize})),
 };
 
 }  // namespace stoker

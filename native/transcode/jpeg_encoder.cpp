@@ -5,6 +5,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "restarts/layout.h"
 #include "transcode/jpeg_output.h"
 
 namespace stoker {

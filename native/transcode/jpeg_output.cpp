@@ -3,11 +3,6 @@
 #include <jerror.h>
 
 namespace stoker {
-namespace {
-
-constexpr unsigned kMaxIntervalsPerRow = 4;
-
-}  // namespace
 
 JpegOutput::JpegOutput() {
     destination_.owner = this;
@@ -31,12 +26,6 @@ boolean JpegOutput::grow(j_compress_ptr encoder) {
     self.destination_.next_output_byte = bytes + taken;
     self.destination_.free_in_buffer = larger - taken;
     return TRUE;
-}
-
-unsigned restart_interval(unsigned mcus_per_row) {
-    unsigned count = kMaxIntervalsPerRow;
-    while (mcus_per_row % count != 0) --count;
-    return mcus_per_row / count;
 }
 
 }  // namespace stoker

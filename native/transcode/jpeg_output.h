@@ -35,8 +35,4 @@ class JpegOutput {
     std::size_t capacity_ = 0;
 };
 
-// The number of MCUs between two restart markers, for an image with so many MCUs in a row: each row has 4
-// intervals of the same length, or the most below 4 that divide it.
-unsigned restart_interval(unsigned mcus_per_row);
-
 }  // namespace stoker

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "decode/header.h"
+#include "restarts/layout.h"
 #include "transcode/jpeg_output.h"
 
 // libjpeg reports an error by longjmp. copy() and what it calls have only plain data on their stacks, so that

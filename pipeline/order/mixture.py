@@ -169,9 +169,10 @@ class Mixture:
             part = self.datasets[d].samples(local[here])
             row, shard = part.row + self._first_rows[d], part.shard + self._first_shards[d]
             parts.append(replace(part, row=row, shard=shard.astype(np.int32)))
-        columns = [column.name for column in fields(Samples)]
+        columns = [column.name for column in fields(Samples) if column.name != "bands"]
         return Samples(
-            **{name: _gathered(which, [getattr(part, name) for part in parts]) for name in columns}
+            **{name: _gathered(which, [getattr(part, name) for part in parts]) for name in columns},
+            bands=_gathered_bands(which, [part.bands for part in parts]),
         )
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
@@ -265,6 +266,20 @@ def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[An
     values = np.empty(len(which), np.result_type(*parts))
     for (_, here), part in zip(_parts(which), parts, strict=True):
         values[here] = part
+    return values
+
+
+def _gathered_bands(
+    which: Int64, parts: Sequence[npt.NDArray[np.uint32] | None]
+) -> npt.NDArray[np.uint32] | None:
+    """Merge tables of different widths, see :attr:`Samples.bands`; None is a table without columns."""
+    widths = [0 if part is None else part.shape[1] for part in parts]
+    if not any(widths):
+        return None
+    values = np.zeros((len(which), max(widths)), np.uint32)
+    for (_, here), part, width in zip(_parts(which), parts, widths, strict=True):
+        if part is not None:
+            values[here, :width] = part
     return values
 
 

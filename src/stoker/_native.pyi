@@ -99,8 +99,13 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
     """
 
 def payloads(
-    shards: Shards, samples: dict[str, npt.NDArray[Any]], count: int, max_pixels: int, verify: bool
-) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
+    shards: Shards,
+    samples: dict[str, npt.NDArray[Any]],
+    count: int,
+    max_pixels: int,
+    verify: bool,
+    crops: npt.NDArray[np.int32] | None = None,
+) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]], npt.NDArray[np.int32]]:
     """Read and check the payloads of ``count`` samples for another decoder. It releases the GIL.
 
     It checks the header, size and end marker of a JPEG, the number of raw pixels, and for other codecs the
@@ -112,10 +117,13 @@ def payloads(
         count: Number of samples.
         max_pixels: An image with more pixels is refused.
         verify: Compare payloads with their checksums.
+        crops: (N, 4) top, left, height and width of the part of each image that is needed. A JPEG with
+            restart markers and EXIF orientation 1 becomes a smaller JPEG, see ``splice``.
 
     Returns:
         The bytes of each payload, (length,) uint8, read-only, and without a copy if the file is mapped; empty
-        if they cannot be read. And by position, the status and the reason of each bad sample.
+        if they cannot be read. By position, the status and the reason of each bad sample. And (N, 2), top and
+        left of each payload in its image: 0 unless it is a part of it.
     """
 
 # native/steps
@@ -432,6 +440,21 @@ def transcode_pixels(
 ) -> tuple[bytes, int, int]:
     """Resize and encode RGB pixels, (H, W, 3), C-contiguous. Other arguments are those of ``transcode``."""
 
+def resize(
+    pixels: npt.NDArray[np.uint8], size: tuple[int, int], box: tuple[float, float, float, float] | None = None
+) -> npt.NDArray[np.uint8]:
+    """Resize RGB pixels by an antialiased bilinear filter, which differs from Pillow's by at most 1.
+
+    It releases the GIL.
+
+    Args:
+        pixels: (H, W, 3), C-contiguous.
+        size: Height and width of the result.
+        box: Top, left, bottom and right of the part to resize; None for all.
+    """
+
+# native/restarts
+
 def mark_restarts(data: Any) -> tuple[bytes | None, str, str]:
     """Copy the coefficients of a JPEG, without loss, into a sequential one with restart markers.
 
@@ -447,17 +470,36 @@ def mark_restarts(data: Any) -> tuple[bytes | None, str, str]:
         is damaged or cannot be copied.
     """
 
-def resize(
-    pixels: npt.NDArray[np.uint8], size: tuple[int, int], box: tuple[float, float, float, float] | None = None
-) -> npt.NDArray[np.uint8]:
-    """Resize RGB pixels by an antialiased bilinear filter, which differs from Pillow's by at most 1.
+def make_bands(data: Any) -> npt.NDArray[np.uint32]:
+    """Return the first byte and the CRC32C of the headers of a JPEG and of each band of its MCU rows.
 
-    It releases the GIL.
+    There is nothing, (0,), unless the JPEG is sequential, in one scan, and its restart intervals divide its
+    rows.
+    A band has about 8 KiB, or a 64th of a large payload. It releases the GIL.
+    """
+
+def bands_match(data: Any, bands: npt.NDArray[np.uint32]) -> bool:
+    """Return whether all bytes of a payload have the checksums of its bands. It releases the GIL."""
+
+def splice(
+    data: Any, bands: npt.NDArray[np.uint32], crop: tuple[int, int, int, int], verify: bool = True
+) -> tuple[bytes, int, int] | None:
+    """Return a JPEG of the restart intervals that show a crop, with the same pixels there.
+
+    Only the headers and the bands that the crop needs are read. It releases the GIL.
 
     Args:
-        pixels: (H, W, 3), C-contiguous.
-        size: Height and width of the result.
-        box: Top, left, bottom and right of the part to resize; None for all.
+        data: A JPEG.
+        bands: Its bands.
+        crop: Top, left, height and width in the stored image.
+        verify: Whether the checksums of the headers and of these bands are compared.
+
+    Returns:
+        The JPEG, and the top and left of its first pixel in the image. None where there are no bands, the
+        crop lies outside, or the crop needs all intervals.
+
+    Raises:
+        ValueError: A checksum does not match.
     """
 
 # native/kernels

@@ -17,7 +17,14 @@ from ...dataset.columns.list_column import ListColumn
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_source_file
 from .encode_image import encode_image
-from .sample_record import ImageSample, RecordRules, encode_record, object_columns, place_columns
+from .sample_record import (
+    ImageSample,
+    RecordRules,
+    band_columns,
+    encode_record,
+    object_columns,
+    place_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,10 +143,12 @@ class ImageEncoder:
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[RecordDetails], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """Labels, the user's columns, objects and masks."""
+        """Labels, the user's columns, bands, objects and masks."""
         listing = self.listing
         labels = {} if listing.labels is None else {"label": listing.labels}
         columns = {name: array.take(rows) for name, array in {**labels, **listing.columns}.items()}
+        if self.options.restarts:
+            columns |= band_columns([one.bands for one in details])
         if listing.objects is not None:
             samples = [one.objects for one in details if one.objects is not None]
             # If no sample is left, a sample without objects says which columns there are.

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stoker._native import crc32c
+from stoker._native import crc32c, make_bands
 from stoker.errors import ConfigError
 
+from ...codecs.codec import Codec
 from ...containers.registry import find_writing
 from ...dataset.columns.annotation_columns import to_columns
 from ...dataset.columns.array_columns import PLACE_TYPES
+from ...dataset.columns.list_column import ListColumn
+from ...dataset.index import BAND_COLUMNS
 from ...sources.listing import Skip
 from ..encoder import EncodedRecord
 from .encode_image import Sample, image_record
@@ -43,6 +46,7 @@ __all__ = [
     "Place",
     "RecordDetails",
     "RecordRules",
+    "band_columns",
     "encode_record",
     "object_columns",
     "place_columns",
@@ -99,12 +103,14 @@ class RecordDetails(NamedTuple):
     objects: Annotations | None
     mask: Place
     arrays: tuple[Place, ...]
+    bands: npt.NDArray[np.uint32]
 
 
 def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) -> EncodedRecord:
     """Return the record of an encoded image; objects and mask are checked and resized with it.
 
-    The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays.
+    The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays,
+    and images get no restart markers.
 
     Raises:
         SkippedError: The mask is broken or does not fit.
@@ -128,7 +134,9 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
     if sample.arrays:
         more, places = _wrap_arrays(options.container, sample.arrays, len(suffix))
         suffix += more
-    known = objects is not None or mask is not None or sample.arrays
+    known = objects is not None or mask is not None or sample.arrays or options.restarts
+    marked = options.restarts and image.codec == Codec.JPEG
+    bands = make_bands(image.payload) if marked else np.zeros(0, np.uint32)
     return EncodedRecord(
         key=sample.key,
         prefix=prefix,
@@ -136,7 +144,7 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         suffix=suffix,
         attributes=(image.codec, image.height, image.width, image.orientation),
         skipped=skipped,
-        details=RecordDetails(objects, mask_place, places) if known else None,
+        details=RecordDetails(objects, mask_place, places, bands) if known else None,
     )
 
 
@@ -174,6 +182,14 @@ def object_columns(samples: Sequence[Annotations], like: Annotations) -> dict[st
     """Index columns of the objects of N samples; N may be 0, and the columns are those of ``like``."""
     made = to_columns(samples or [like])
     return {name: array[: len(samples)] for name, array in made.items()}
+
+
+def band_columns(bands: Sequence[npt.NDArray[np.uint32]]) -> dict[str, pa.Array]:
+    """The index column of the bands of N images, see :attr:`stoker.formats.dataset.samples.Samples.bands`."""
+    lists = ListColumn.of_counts(
+        [len(numbers) for numbers in bands], np.concatenate([np.zeros(0, np.uint32), *bands])
+    )
+    return {name: lists.to_arrow() for name in BAND_COLUMNS}
 
 
 def place_columns(

@@ -18,7 +18,14 @@ from ...sources.annotated.coco_categories import swap_of
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
 from ..images.encode_image import encode_image
-from ..images.sample_record import ImageSample, RecordRules, encode_record, object_columns, place_columns
+from ..images.sample_record import (
+    ImageSample,
+    RecordRules,
+    band_columns,
+    encode_record,
+    object_columns,
+    place_columns,
+)
 from .columns import number_column
 from .pictures import image_file, mask_file
 
@@ -135,7 +142,7 @@ class SampleEncoder:
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[_Details], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """Labels, the user's columns, objects, masks, and the places and shapes of arrays."""
+        """Labels, the user's columns, bands, objects, masks, and the places and shapes of arrays."""
         form = self._form
         columns: dict[str, Any] = {}
         labels = [one.sample.labels or () for one in details]
@@ -147,6 +154,8 @@ class SampleEncoder:
         for at, (name, column) in enumerate(form.values.items()):
             columns[name] = number_column([one.sample.values[at] for one in details], column)
         records = [one.record for one in details if one.record is not None]
+        if self.options.restarts:
+            columns |= band_columns([one.bands for one in records])
         if form.objects:
             objects = [self._with_keypoints(one.objects) for one in records if one.objects is not None]
             columns |= object_columns(objects, objects[0])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stoker.errors import SourceError
 
 from ...dataset.columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
-from ...dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
+from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...files.paths import printable_name
 from ...files.reading import open_regular
 from ..format_names import SOURCE_DESCRIPTIONS
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["fail", "has_cells", "has_list_suffix", "read_entries"]
 
-_RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, "label", "row", "image"}
+_RESERVED = {
+    *REQUIRED_COLUMNS,
+    *IMAGE_COLUMNS,
+    *BAND_COLUMNS,
+    *OBJECT_COLUMNS,
+    *MASK_COLUMNS,
+    "label",
+    "row",
+    "image",
+}
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.columns.list_column import ListColumn
 
 from ..shared.console import human_bytes, plain, table
 from .annotations import annotation_facts, class_labels
@@ -54,7 +55,16 @@ def _image_facts(dataset: Dataset) -> list[tuple[str, str]]:
         ("height", _spread(height, " px")),
         ("width", _spread(width, " px")),
         ("bytes per sample", _spread(lengths)),
+        *_restart_facts(dataset),
     ]
+
+
+def _restart_facts(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return how many images have restart markers; nothing where the dataset was made without them."""
+    if "jpeg_bands" not in dataset.columns:
+        return []
+    marked = int((ListColumn.from_arrow(dataset.index.arrow("jpeg_bands")).counts[dataset.rows] > 0).sum())
+    return [("restart markers", f"in {marked:,} of {len(dataset):,} images")]
 
 
 def _spread(values: npt.NDArray[Any], unit: str = "") -> str:

@@ -87,7 +87,7 @@ class DaliEngine:
 
     def submit(self, work: Work) -> None:
         """Check the payloads of a batch and start it."""
-        payloads = self._reader.read(work.samples)
+        payloads = self._reader.read(work.samples, work.params.crop)
         if self._color is None:
             self._color = work.params.color[0]
         # A bad sample has a colour matrix of its own.

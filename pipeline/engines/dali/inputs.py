@@ -49,7 +49,7 @@ class DaliBatch:
 
     def alone(self, i: int) -> DaliBatch:
         """A batch of sample ``i`` alone."""
-        return replace(self, payloads=Payloads([self.payloads.data[i]]), only=i)
+        return replace(self, payloads=self.payloads.alone(i), only=i)
 
     def black(self, n: int) -> DaliBatch:
         """A batch of ``n`` black pixels with the parameters of the first sample."""
@@ -74,7 +74,7 @@ class DaliBatch:
         params = _without(self.params, bad) if bad.any() else self.params
         feeds: dict[str, npt.NDArray[Any]] = {}
         if self.spec.encoded:
-            feeds = {"anchor": params.crop[:, :2], "shape": params.crop[:, 2:]}
+            feeds = {"anchor": self._anchors(params), "shape": params.crop[:, 2:]}
         feeds |= _warped(params) if self.spec.warp else _along_axes(params, self.spec)
         if not self.spec.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
@@ -89,6 +89,16 @@ class DaliBatch:
         if self.only is not None:
             feeds = {name: values[rows] for name, values in feeds.items()}
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
+
+    def _anchors(self, params: ImageParams) -> npt.NDArray[np.int32]:
+        """Top and left of each crop in its payload, by row of the parameters."""
+        anchors: npt.NDArray[np.int32] = params.crop[:, :2].copy()
+        origin = self.payloads.origin
+        if origin is None:
+            return anchors
+        good = [i for i in range(len(self.payloads)) if i not in self.payloads.bad]
+        anchors[self._rows()[good]] -= origin[good]
+        return anchors
 
     def _rows(self) -> npt.NDArray[np.int64]:
         """Rows of the parameters that the payloads have, (payloads,)."""

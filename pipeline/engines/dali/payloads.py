@@ -36,13 +36,19 @@ class Payloads:
         data: For each sample a JPEG, (length,) uint8, or pixels, (H, W, 3) uint8; one black pixel if it is
             bad.
         bad: Status and message of bad samples, by position.
+        origin: (N, 2) int32, top and left of each payload in its image; None where all are whole images.
     """
 
     data: list[npt.NDArray[np.uint8]]
     bad: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    origin: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.data)
+
+    def alone(self, i: int) -> Payloads:
+        """The payload of sample ``i`` alone."""
+        return Payloads([self.data[i]], origin=None if self.origin is None else self.origin[i : i + 1])
 
     def reject(self, i: int, status: Status, reason: str) -> None:
         """Note that sample ``i`` is bad, and put a black pixel in its place."""
@@ -93,16 +99,23 @@ class PayloadReader:
         self._max_pixels = max_pixels
         self._verify = verify
 
-    def read(self, samples: Samples) -> Payloads:
-        """The payloads of samples; those that DALI does not decode become pixels here."""
-        data, found = _native.payloads(
+    def read(self, samples: Samples, crops: npt.NDArray[np.int32] | None = None) -> Payloads:
+        """The payloads of samples; those that DALI does not decode become pixels here.
+
+        Args:
+            samples: N rows of the index.
+            crops: (N, 4) int32, top, left, height and width of the part of each image that is needed. Of a
+                JPEG with restart markers only the intervals that show it are read. None for whole images.
+        """
+        data, found, origin = _native.payloads(
             self._shards,
             pack(_native.SAMPLE_COLUMNS, samples),
             len(samples),
             self._max_pixels,
             self._verify,
+            crops if crops is None or samples.bands is None else np.ascontiguousarray(crops, np.int32),
         )
-        payloads = Payloads(data)
+        payloads = Payloads(data, origin=None if samples.bands is None else origin)
         for i, (status, reason) in found.items():
             payloads.reject(i, Status(status), reason)
         for i in np.flatnonzero(~engine_decodes("dali", samples.codec)).tolist():

@@ -2,18 +2,23 @@
 
 import io
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers.data.jpeg_coefficients import coefficients, restart_interval, segments
 from PIL import Image, ImageCms
 
 import stoker
 from stoker import _native
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.codecs.decode import decode_rgb
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.index import Index
+from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import Manifest
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -222,3 +227,69 @@ class TestTheOption:
         one, three = (stoker.open(tmp_path / str(threads)) for threads in (1, 3))
         for a, b in itertools.zip_longest(one.data_files, three.data_files):
             assert a.read_bytes() == b.read_bytes()
+
+
+class TestBands:
+    """The index column of checksums, which loaders and ``stoker.verify`` compare."""
+
+    @pytest.fixture
+    def dataset(self, tmp_path: Path) -> Dataset:
+        for number in range(3):
+            stored = encode(picture(300, 400 + number), quality=97)
+            folder = tmp_path / "source" / "one"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{number}.jpg").write_bytes(cut(stored) if number == 1 else stored)
+        stoker.convert(tmp_path / "source", tmp_path / "out", restarts=True)
+        return stoker.open(tmp_path / "out")
+
+    def test_they_are_those_of_the_payloads(self, dataset: Dataset) -> None:
+        lists = dataset.lists("jpeg_bands", range(3))
+        for position in range(3):
+            stored = lists.values[lists.starts[position] : lists.starts[position + 1]]
+            assert np.array_equal(stored, _native.make_bands(dataset.read(position)))
+        assert lists.counts[1] == 0
+        assert lists.counts[0] > 4
+        table = dataset.samples([1, 0]).bands
+        assert table is not None
+        assert table.shape == (2, lists.counts[0])
+        assert not table[0].any()
+
+    @pytest.mark.parametrize("restarts", [False, None])
+    def test_other_datasets_have_no_such_column(self, restarts: bool | None, tmp_path: Path) -> None:
+        convert_one(encode(picture(9, 9)), tmp_path, restarts=restarts)
+        dataset = stoker.open(tmp_path / "out")
+        assert "jpeg_bands" not in dataset.columns
+        assert dataset.samples([0]).bands is None
+
+    def test_a_mixture_of_datasets_with_and_without_them(self, dataset: Dataset, tmp_path: Path) -> None:
+        convert_one(encode(picture(9, 9)), tmp_path / "plain")
+        other = stoker.open(tmp_path / "plain" / "out")
+        bands = stoker.mix([(other, 1), (dataset, 3)]).samples([0, 1, 3]).bands
+        assert bands is not None
+        assert not bands[0].any()
+        assert np.array_equal(bands[1:], dataset.samples([0, 2]).bands)
+        assert stoker.mix([(other, 1), (other, 1)]).samples([0, 1]).bands is None
+
+    def test_verify_compares_them(self, dataset: Dataset, tmp_path: Path) -> None:
+        assert stoker.verify(dataset.path).ok
+        path = dataset.path / "index.arrow"
+        number = dataset.lists("jpeg_bands", [2]).values[-1].tobytes()
+        data = path.read_bytes()
+        assert data.count(number) == 1
+        path.write_bytes(data.replace(number, bytes(4)))
+        manifest = json.loads((dataset.path / "dataset.json").read_text())
+        manifest["index"]["digest"] = f"crc32c:{_native.crc32c(path.read_bytes()):08x}"
+        (dataset.path / "dataset.json").write_text(json.dumps(manifest))
+        (problem,) = stoker.verify(dataset.path).problems
+        assert (problem.record, problem.message) == (
+            2,
+            "the checksums of its bands in the index do not match",
+        )
+
+    def test_too_many_numbers_for_an_image_are_refused(self, dataset: Dataset, tmp_path: Path) -> None:
+        index = dataset.index
+        columns: dict[str, Any] = {name: index.arrow(name) for name in index.schema.names}
+        columns["jpeg_bands"] = pa.array([[0] * 131, [], []], pa.large_list(pa.uint32()))
+        write_index(tmp_path / "index.arrow", columns)
+        with pytest.raises(StaleIndexError, match="131 numbers of bands"):
+            Index.open(tmp_path / "index.arrow").samples([0])

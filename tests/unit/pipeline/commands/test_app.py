@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -120,6 +121,16 @@ def test_info_of_pixels(run: Run, photos: Path, tmp_path: Path) -> None:
     run("info", tmp_path / "shards", "--mean-image", tmp_path / "mean.png")
     with Image.open(tmp_path / "mean.png") as image:
         assert image.size == (256, 256)
+
+
+def test_restart_markers(run: Run, photos: Path, tmp_path: Path) -> None:
+    damaged = (photos / "a" / "0.jpg").read_bytes()
+    (photos / "a" / "damaged.jpg").write_bytes(damaged[: len(damaged) // 2] + b"\xff\xd9")
+    said = run("convert", photos, tmp_path / "shards", "--restarts")
+    assert "skipped 1: restart markers (damaged, or of a kind that libjpeg-turbo cannot copy)" in said
+    assert re.search("restart markers +in 6 of 7 images", run("info", tmp_path / "shards"))
+    run("convert", photos, tmp_path / "resized", "--resize", "shorter=8", "--no-restarts")
+    assert "restart markers" not in run("info", tmp_path / "resized")
 
 
 def test_info_for_programs(run: Run, photos: Path, tmp_path: Path) -> None:

@@ -1,0 +1,30 @@
+// Smaller JPEGs out of the restart intervals of a JPEG that show a rectangle of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "decode/size_check.h"
+#include "pixels/rectangle.h"
+#include "records/shards.h"
+#include "restarts/bands.h"
+
+namespace stoker {
+
+// A JPEG that shows a part of another, the position of its first pixel there, and the size of the other.
+struct Spliced {
+    std::vector<std::uint8_t> jpeg;
+    Size whole{};
+    int top = 0;
+    int left = 0;
+};
+
+// Returns a JPEG of the intervals that show `crop`, a rectangle of the stored image, and of those beside them that the
+// interpolation of chroma looks at: it shows the crop with the pixels that the whole image has. Without such intervals,
+// or where the crop needs all of them, there is no JPEG. Only the headers and the bands of the crop are looked at. If
+// `verify`, their checksums are compared; `check` is the result.
+std::optional<Spliced> splice(const Payload& jpeg, const Bands& bands, const Rectangle& crop, bool verify,
+                              CheckResult& check);
+
+}  // namespace stoker
