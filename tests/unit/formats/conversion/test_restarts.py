@@ -293,3 +293,13 @@ class TestBands:
         write_index(tmp_path / "index.arrow", columns)
         with pytest.raises(StaleIndexError, match="131 numbers of bands"):
             Index.open(tmp_path / "index.arrow").samples([0])
+
+    def test_samples_of_a_writer_have_them(self, tmp_path: Path) -> None:
+        image = picture(300, 400)
+        with stoker.Writer(tmp_path / "out", restarts=True) as writer:
+            writer.write(encode(image), label=0)
+            writer.write(image, label=0)
+        dataset = stoker.open(tmp_path / "out")
+        lists = dataset.lists("jpeg_bands", range(2))
+        assert np.array_equal(lists.values, _native.make_bands(dataset.read(0)))
+        assert (lists.counts > 0).tolist() == [True, False]  # the second is a PNG
