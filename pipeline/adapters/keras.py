@@ -85,13 +85,14 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
         return LoaderView(self, self._peek_state)
 
 
+_WEIGHT_COLUMN = (
+    "The third column of the loader weighs samples; any column of numbers of the index can be it."
+)
 _TAKE_THE_PLACE = {
     "y": "The second column of the loader is the target: columns=('image', 'label').",
-    "sample_weight": "The third column of the loader is the weight of each sample; any column of numbers of the "
-    "index can be it.",
-    "class_weight": "sampler=stoker.ClassBalanced() draws classes equally often. The third column of the loader "
-    "is the weight of each sample; any column of numbers of the index can be it. In a loop of your own, "
-    "model.train_on_batch(images, labels, class_weight=...) weighs classes.",
+    "sample_weight": _WEIGHT_COLUMN,
+    "class_weight": f"sampler=stoker.ClassBalanced() draws classes equally often. {_WEIGHT_COLUMN} "
+    "In a loop of your own, model.train_on_batch(images, labels, class_weight=...) weighs classes.",
 }
 """Arguments of ``fit`` and ``evaluate`` that Keras ignores beside a DataAdapter, and what to use instead."""
 

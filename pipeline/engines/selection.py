@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..execution.ranks import Ranks
     from .devices import BatchPlacement, Machine
 
-__all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution"]
+__all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution", "slow_needs"]
 
 _ON_CPU = ("native", "reference")
 """Engines that run on any machine, the fastest first."""
@@ -134,6 +134,11 @@ def choose_engine(
 def executes(engine: str, needs: frozenset[str]) -> bool:
     """Whether the engine executes all of ``needs``; see :attr:`ImagePlan.needs`."""
     return not _missing(engine, needs)
+
+
+def slow_needs(needs: frozenset[str]) -> tuple[str, ...]:
+    """Those of ``needs`` that no engine but the slow reference executes."""
+    return tuple(sorted(_missing("native", needs)))
 
 
 def check_needs(engine: str, needs: frozenset[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .batch import FinishedBatch
 
-__all__ = ["Stats", "StatsTotals"]
+__all__ = ["Stats", "StatsTotals", "explain_slow_engine"]
 
 _KEYS_KEPT = 1000
 
@@ -19,6 +19,7 @@ class StatsTotals:
     """Running totals of one loader: seconds, samples and bad samples.
 
     ``seen`` counts the samples that were made, bad ones included, and ``samples`` those received.
+    ``engine`` and ``slow_steps`` are those of :class:`Stats`.
 
     The worker thread and the consumer's thread each write their own fields.
     """
@@ -37,6 +38,8 @@ class StatsTotals:
     skipped: int = 0
     replaced: int = 0
     bad_keys: list[str] = field(default_factory=list)
+    engine: str = ""
+    slow_steps: tuple[str, ...] = ()
 
     def begin(self) -> None:
         """Start to measure time; later calls do nothing."""
@@ -72,6 +75,8 @@ class StatsTotals:
             skipped=self.skipped,
             replaced=self.replaced,
             bad_keys=tuple(self.bad_keys),
+            engine=self.engine,
+            slow_steps=self.slow_steps,
         )
 
 
@@ -93,6 +98,8 @@ class Stats:
         skipped: Bad samples left out (``on_error="skip"``).
         replaced: Bad samples replaced (``on_error="replace"``).
         bad_keys: Keys of the first thousand bad samples.
+        engine: Name of the engine that makes images; empty for text.
+        slow_steps: Names of the steps that only the slow engine "reference" executes.
     """
 
     samples: int
@@ -105,6 +112,8 @@ class Stats:
     skipped: int
     replaced: int
     bad_keys: tuple[str, ...]
+    engine: str = ""
+    slow_steps: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -123,7 +132,30 @@ class Stats:
         advice = {
             "planning": "Python planning and payload checks take the time: use larger batches.",
             "fetching": "Storage or network take the time: bring the dataset here first (stoker stage).",
-            "executing": "Reading and decoding take the time: use more threads or store smaller samples.",
+            "executing": self._advice_on_engine(),
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
         return f"The loader is the limit: the loop waited {self.waited_share:.0%} of the time. {advice}"
+
+    def _advice_on_engine(self) -> str:
+        if self.engine != "reference":
+            where = f" (engine {self.engine!r})" if self.engine else ""
+            return f"Reading and decoding{where} take the time: use more threads or store smaller samples."
+        if not self.slow_steps:
+            return "The slow engine 'reference' takes the time: leave out engine='reference'."
+        explanation = explain_slow_engine(self.slow_steps)
+        return f"{explanation[0].upper()}{explanation[1:]}."
+
+
+def explain_slow_engine(steps: tuple[str, ...]) -> str:
+    """Return why the slow engine runs, and what to do about it.
+
+    Args:
+        steps: Names of the steps that only this engine executes, from one.
+    """
+    plural, it = ("s", "them") if len(steps) > 1 else ("", "it")
+    return (
+        f"the slow engine 'reference' runs all transforms, because only it executes the step{plural} "
+        f"{' and '.join(steps)}: write {it} as a Table of levels, or as a function of batches at the end of "
+        "the list, and a fast engine runs the others"
+    )

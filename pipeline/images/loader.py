@@ -15,11 +15,12 @@ from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.base import Engine, EngineSettings
 from ..engines.devices import device_name, this_machine
 from ..engines.registry import make_engine
-from ..engines.selection import ExecutionPlan, plan_execution
+from ..engines.selection import ExecutionPlan, plan_execution, slow_needs
 from ..execution.arguments import optional_number, whole_number
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import convert_stream_state
+from ..execution.stats import explain_slow_engine
 from ..order.schedule import LastBatch, Schedule
 from .batch_assembler import function_output_spec
 from .config import make_config
@@ -221,6 +222,10 @@ class ImageLoader(Loader):
 
         framework = adapters.framework_of(output)
         plan = self._plan_execution(engine, device, framework, pin_memory, num_threads)
+        self._totals.engine, self._totals.slow_steps = plan.engine, slow_needs(self._config.plan.needs)
+        if engine == "auto" and plan.engine == "reference":
+            explanation = explain_slow_engine(self._totals.slow_steps)
+            warnings.warn(f"{explanation}; engine='reference' says that you accept this", stacklevel=2)
         self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
         self._adapter = adapters.load(framework, plan.placement)
         self._engine = self._make_engine(

@@ -28,6 +28,8 @@ def command(line):
     app(shlex.split(line), standalone_mode=False)
 """
 AUGMENTATION = """
+import warnings
+warnings.filterwarnings("ignore", "the slow engine 'reference' runs all transforms")
 command("convert examples/photos/val shards/photos")
 command("convert examples/photos/val shards/train")
 

@@ -61,6 +61,7 @@ def test_a_batch_equals_the_reference_for_each_sample(thumbnails: Path, dtype: A
         assert np.array_equal(images[i].view(expected.dtype), expected)
 
 
+@pytest.mark.filterwarnings("ignore:the slow engine 'reference' runs all transforms")
 def test_auto_takes_it_for_transforms_that_no_other_engine_executes(thumbnails: Path) -> None:
     own = [RandomResizedCrop(24), MakeSolid()]
     with stoker.ImageLoader(thumbnails, batch_size=8, transforms=own) as loader:

@@ -1,0 +1,60 @@
+"""A step of the user moves all transforms to the slow engine: the loader warns, and the verdict says so."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pytest
+
+from stoker.augment import RandomResizedCrop, Transform
+from stoker.augment.steps import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoker import ImageLoader
+
+
+@dataclass(frozen=True)
+class Scratch(Step):
+    """A step that no engine but the reference executes."""
+
+    def apply(self, i: int, pixels: Any) -> Any:
+        return pixels[::-1]
+
+
+@dataclass(frozen=True)
+class Scratched(Transform):
+    """Adds the step."""
+
+    draws: ClassVar[int] = 0
+
+    def params(self, state: Any, u: Any) -> None:
+        state.add_steps(Scratch(np.ones(len(u), bool)))
+
+
+SCRATCHED: list[Any] = [RandomResizedCrop(8), Scratched()]
+
+
+def test_a_step_of_ones_own_is_a_warning_that_names_it(load: Callable[..., ImageLoader]) -> None:
+    with pytest.warns(UserWarning, match=r"'reference' runs all .* step Scratch: .* a function of") as caught:
+        loader = load(transforms=SCRATCHED, columns=("image",))
+    assert loader.engine == "reference"
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(loader)) == 4
+        load(transforms=SCRATCHED, engine="reference")  # asked for
+        load()
+
+
+@pytest.mark.filterwarnings("ignore:the slow engine")
+def test_the_statistics_name_the_engine_and_the_step(load: Callable[..., ImageLoader]) -> None:
+    stats = load(transforms=SCRATCHED).stats()
+    assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
+    stats = load(transforms=SCRATCHED, engine="reference").stats()
+    assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
+    assert (load().stats().engine, load().stats().slow_steps) == ("native", ())
