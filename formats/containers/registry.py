@@ -6,12 +6,16 @@ and the checks of options take the names from the table.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.errors import ConfigError
 
+from ..files.reading import open_regular, read_at
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from .base import Container, ReadStart, Writing
 
@@ -22,6 +26,8 @@ __all__ = [
     "detect_container",
     "find_container",
     "find_writing",
+    "is_local_shard",
+    "read_local_start",
     "writable",
 ]
 
@@ -92,3 +98,17 @@ def detect_container(read_start: ReadStart) -> Container | None:
     """Return the container that recognizes a shard, or None."""
     containers = map(find_container, CONTAINERS)
     return next((container for container in containers if container.recognizes(read_start)), None)
+
+
+def is_local_shard(path: Path) -> bool:
+    """Whether a file or folder on a disk is a shard of a container."""
+    return detect_container(partial(read_local_start, path)) is not None
+
+
+def read_local_start(path: Path, name: str, most: int) -> bytes | None:
+    """Return the first bytes of a file of a local shard, see :data:`.base.ReadStart`."""
+    try:
+        with open_regular(path / name) as (descriptor, _):
+            return read_at(descriptor, 0, most)
+    except OSError:
+        return None

@@ -7,6 +7,7 @@ uint32, both little-endian.
 
 from __future__ import annotations
 
+import shlex
 import struct
 from array import array
 from contextlib import suppress
@@ -142,18 +143,33 @@ def _value_length(path: Path, position: int, header: bytes, left: int) -> int:
         raise _corrupt(f"the file ends within a record, {left} bytes after its start", path, position)
     length, crc = _HEADER.unpack(header)
     if masked_crc(crc32c(header[:8])) != crc:
-        if position == 0 and header[:2] == b"\x1f\x8b":
-            raise _corrupt(
-                "the file is compressed with gzip, which allows no random access",
-                path,
-                position,
-                hint="decompress it first: gunzip FILE",
-            )
+        if position == 0:
+            _check_uncompressed(path, header)
         hint = None if position else "the file is damaged, or it is no TFRecord"
         raise _corrupt("the length's checksum does not match", path, position, hint)
     if length > min(left - _FRAMING, _LONGEST):
         raise _corrupt(f"the record claims {length} bytes where {left - _FRAMING} are left", path, position)
     return int(length)
+
+
+def _check_uncompressed(path: Path, header: bytes) -> None:
+    """Raise CorruptRecordError for a file that TensorFlow wrote with compression, GZIP or ZLIB."""
+    plain = shlex.quote(f"{path.name.removesuffix('.gz').removesuffix('.tfrecord')}-plain.tfrecord")
+    packed = shlex.quote(path.name)
+    if header[:2] == b"\x1f\x8b":
+        # With a redirection, as gunzip refuses a name that does not end in .gz.
+        name, command = "gzip", f"gunzip < {packed} > {plain}"
+    elif header[0] & 15 == 8 and int.from_bytes(header[:2], "big") % 31 == 0:  # RFC 1950, section 2.2
+        inflate = "import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"
+        name, command = "zlib", f'python -c "{inflate}" < {packed} > {plain}'
+    else:
+        return
+    raise _corrupt(
+        f"the file is compressed with {name}, which allows no random access",
+        path,
+        0,
+        hint=f"decompress it first: {command}",
+    )
 
 
 def _corrupt(message: str, path: Path, position: int, hint: str | None = None) -> CorruptRecordError:

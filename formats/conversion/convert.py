@@ -17,6 +17,7 @@ from ..remote.store import is_url
 from ..sources.classes import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folders.local_images import may_be_image
+from ..sources.no_images import name_reasons
 from ..sources.source import Source
 from .execution import Engine, Summary, check_num_threads, execute
 from .options import ConvertOptions, parse_resize, parse_share, shard_bytes
@@ -260,13 +261,14 @@ def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], opti
 
 
 def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
-    """Raise SourceError for the first file that the listing leaves out and that may be an image."""
-    for skip in filter(may_be_image, listing.skipped):
+    """Raise SourceError for the files that the listing leaves out and that may be images."""
+    lost = list(filter(may_be_image, listing.skipped))
+    if lost:
         raise SourceError(
-            skip.message,
+            lost[0].message if len(lost) == 1 else name_reasons(lost),
             path=src,
-            key=skip.key,
-            hint="repair or remove the file, or convert without strict to skip it",
+            key=lost[0].key,
+            hint="repair or remove them, or convert without strict to skip them",
         )
 
 

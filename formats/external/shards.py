@@ -16,9 +16,16 @@ from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.urls import without_credentials
 
 from ..concurrency.bounded_map import bounded_map
-from ..containers.registry import CONTAINERS, DEFAULT_CONTAINER, detect_container, find_container
+from ..containers.registry import (
+    CONTAINERS,
+    DEFAULT_CONTAINER,
+    detect_container,
+    find_container,
+    is_local_shard,
+    read_local_start,
+)
 from ..files.publishing import remove
-from ..files.reading import check_named, open_regular, read_at
+from ..files.reading import check_named
 from ..remote.store import Store, is_url
 
 if TYPE_CHECKING:
@@ -58,7 +65,7 @@ class ExternalShard:
         if not is_url(self.file):
             yield Path(self.file)
             return
-        copy = temporary / "shard"
+        copy = temporary / self.file.rpartition("/")[2]  # its own name, which hints show
         try:
             self._copy(copy)
             yield copy
@@ -174,11 +181,7 @@ def _read_start(source: str, name: str, most: int) -> bytes | None:
         folder, _, file = f"{source}/{name}".rstrip("/").rpartition("/")
         store = Store(folder)
         return None if store.size(file) is None else store.read_if_there(file, most=most)
-    try:
-        with open_regular(Path(source) / name) as (descriptor, _):
-            return read_at(descriptor, 0, most)
-    except OSError:
-        return None
+    return read_local_start(Path(source), name, most)
 
 
 def _local(source: str, container: Container) -> ExternalShard:
@@ -192,6 +195,12 @@ def _local(source: str, container: Container) -> ExternalShard:
 
 
 def _no_shard(source: str, *containers: str) -> SourceError:
+    if Path(source).is_dir() and (held := sorted(filter(is_local_shard, Path(source).iterdir()))):
+        return SourceError(
+            f"this folder is no shard, but holds {len(held):,}, such as {held[0].name}",
+            path=source,
+            hint=f"name the shards themselves: {source}/*{held[0].suffix}",
+        )
     known = " or ".join(row.plural for row in CONTAINERS.values())
     return SourceError(
         f"this is no shard of {' or '.join(containers)}",

@@ -1,21 +1,23 @@
-"""The error for a source that has no image left, with the reasons."""
+"""The reasons for which files of a source are left out, for errors."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
+from ..containers.registry import is_local_shard
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .listing import Skip
 
-__all__ = ["no_images_error"]
+__all__ = ["INDEX_SHARDS", "name_reasons", "no_images_error"]
 
 # The next thing to do, by reason.
 _REMEDIES = {
@@ -24,6 +26,11 @@ _REMEDIES = {
     "URL in a list on a disk": "a list of images at URLs must lie at a URL, too: "
     "put it there and convert its URL",
 }
+INDEX_SHARDS = (
+    "stoker index makes a dataset of the shards of another program: stoker index SHARDS --into DATASET"
+)
+"""What to do about shards in place of images."""
+_NAMED = 3  # files
 _DATASET = {MANIFEST_NAME, INDEX_NAME}
 
 
@@ -41,9 +48,27 @@ def no_images_error(
     skipped = list(skipped)
     if {skip.key for skip in skipped} >= _DATASET:
         return SourceError(message, path=path, hint="it is a dataset already: look at it with stoker info")
+    if any(skip.key and is_local_shard(Path(path) / skip.key) for skip in skipped[:_NAMED]):
+        return SourceError(message, path=path, hint=INDEX_SHARDS)
     counts = Counter(skip.reason for skip in skipped)
-    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in counts.most_common())
+    reasons = name_reasons(skipped)
     remedies = "; ".join(_REMEDIES[reason] for reason in _REMEDIES if counts[reason])
     return SourceError(
         f"{message}; left out: {reasons}" if reasons else message, path=path, hint=remedies or hint
     )
+
+
+def name_reasons(skipped: Sequence[Skip]) -> str:
+    """The reasons, each with the number of its files, and some files of the most frequent one."""
+    counts = Counter(skip.reason for skip in skipped)
+    reasons = ", ".join(
+        f"{count:,} x {_with_detail(reason, skipped)}" for reason, count in counts.most_common()
+    )
+    keys = [skip.key for skip in skipped if skip.key and skip.reason == counts.most_common(1)[0][0]]
+    return f"{reasons}, such as {', '.join(keys[:_NAMED])}" if keys else reasons
+
+
+def _with_detail(reason: str, skipped: Sequence[Skip]) -> str:
+    """A reason, with its detail if all of its files have the same."""
+    messages = {skip.message for skip in skipped if skip.reason == reason}
+    return messages.pop() if len(messages) == 1 else reason

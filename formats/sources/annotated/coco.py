@@ -101,7 +101,7 @@ def list_coco_file(
     found, skipped = find_files(root, reader.names, follow_links=follow_links)
     if not len(found.files):
         raise SourceError(
-            f"not one of {len(reader.names):,} images is in {root}: {reader.names[0]}",
+            f"not one of {len(reader.names):,} images is in {root}, such as {', '.join(reader.names[:3])}",
             path=file,
             hint="name the folder of the images: --images DIR",
         )

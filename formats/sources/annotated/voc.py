@@ -154,7 +154,8 @@ class _Reader:
         found, missing = find_files(self.root.root, self.images, follow_links=self.root.follow_links)
         if not len(found.files):
             raise SourceError(
-                f"not one of the images of {len(self.images):,} annotations is there",
+                f"not one of the images of {len(self.images):,} annotations is there, "
+                f"such as {', '.join(self.images[:3])}",
                 path=self.folder.root,
                 hint=f"{len(self.skipped):,} annotations cannot be read" if self.skipped else None,
             )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from ...codecs.registry import CODECS
 
-__all__ = ["has_image_suffix", "why_no_image"]
+__all__ = ["IMAGE_SUFFIXES", "has_image_suffix", "why_no_image"]
 
-_IMAGES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
+IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
+"""Suffixes of the images that Stoker reads, in lower case."""
 _OTHER_IMAGES = (".heic", ".heif", ".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
 
 
 def has_image_suffix(key: str) -> bool:
     """Whether the name of a file is that of an image in a format that Stoker reads."""
-    return key.lower().endswith(_IMAGES)
+    return key.lower().endswith(IMAGE_SUFFIXES)
 
 
 def why_no_image(key: str) -> str:

@@ -32,6 +32,7 @@ from ..listing import ListedFiles, Listing, Skip
 from ..no_images import no_images_error
 from .entry_columns import EntryColumns
 from .list_entries import fail, has_cells, has_list_suffix, read_entries
+from .missing_files import likely_cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -89,7 +90,8 @@ def list_file(
     if not len(found.files) and not skipped:
         fail(file, "the list has no entries")
     if not len(found.files):
-        raise no_images_error("the list names no image that can be read", file, skipped)
+        hint = None if is_url(folder) else likely_cause(folder, [skip.key for skip in skipped])
+        raise no_images_error("the list names no image that can be read", file, skipped, hint)
     try:
         labels, classes = columns.labels(found.entries)
         missing = set(columns.class_names()) - set(classes) if classes and skipped else set()

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from stoker.errors import SourceError
 
+from ...containers.registry import is_local_shard
 from ...dataset.columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...files.paths import printable_name
 from ...files.reading import open_regular
 from ..format_names import SOURCE_DESCRIPTIONS
+from ..no_images import INDEX_SHARDS
 from .json_stream import stream_array
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ def read_entries(file: Path) -> Iterator[Entry]:
         SourceError: The file is no such list; the error names the entry and the reason.
     """
     reader = _READERS.get(file.suffix.lower())
+    if reader is None and is_local_shard(file):
+        raise SourceError("the source is a shard of another program", path=file, hint=INDEX_SHARDS)
     if reader is None:
         fail(file, "the source is neither a folder nor a .csv, .json or .jsonl file")
     try:

@@ -104,6 +104,8 @@ def print_rows(rows: list[tuple[str, Any]]) -> None:
 def print_summary(summary: Summary, what: str) -> None:
     """Print what a conversion wrote and skipped; ``what`` is the noun of a sample, such as "image"."""
     print_skipped(summary.skipped)
+    if summary.skipped:
+        out.print("skipped.jsonl in the dataset names each of them", style="yellow")
     size, seconds, rate = human_bytes(summary.bytes), summary.seconds, summary.images_per_second
     made = f"{count(summary.written, what)}, {size} in {count(summary.shards, 'shard')}"
     if summary.already:

@@ -1,9 +1,14 @@
 """Tests of TFRecord: framing, checksums, the description of a written shard, DALI's index."""
 
 import errno
+import gzip
 import resource
 import struct
+import subprocess
+import sys
+import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,12 +81,29 @@ def test_any_contiguous_buffer_is_a_payload(tmp_path: Path) -> None:
     assert bytes(next(tfrecord.scan(tmp_path / "s.tfrecord")).view[1:25]) == pixels.tobytes()
 
 
-def test_the_error_for_a_gzip_file_names_gzip(tmp_path: Path) -> None:
-    path = tmp_path / "s.tfrecord"
-    path.write_bytes(b"\x1f\x8b\x08" + bytes(50))
-    with pytest.raises(CorruptRecordError, match="gzip") as caught:
-        next(tfrecord.scan(path))
-    assert "gunzip" in str(caught.value)
+@pytest.mark.parametrize(
+    ("name", "compress", "says"),
+    [
+        ("s.tfrecord", gzip.compress, "gzip"),
+        ("s.tfrecord.gz", gzip.compress, "gzip"),
+        ("a shard", gzip.compress, "gzip"),
+        ("s.tfrecord", zlib.compress, "zlib"),
+        ("s.tfrecord", partial(zlib.compress, level=1), "zlib"),
+    ],
+)
+def test_the_command_for_a_compressed_file_decompresses_it(
+    tmp_path: Path, name: str, compress: Callable[[bytes], bytes], says: str
+) -> None:
+    """``gunzip s.tfrecord`` ends with "unknown suffix -- ignored"."""
+    write(tmp_path / "whole", [b"abc" * 50])
+    whole = (tmp_path / "whole").read_bytes()
+    (tmp_path / name).write_bytes(compress(whole))
+    with pytest.raises(CorruptRecordError, match=f"compressed with {says}") as caught:
+        next(tfrecord.scan(tmp_path / name))
+    command = str(caught.value.hint).removeprefix("decompress it first: ").replace("python", sys.executable)
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    (made,) = tmp_path.glob("*-plain.tfrecord")
+    assert made.read_bytes() == whole
 
 
 def test_the_error_for_another_format_suggests_that(tmp_path: Path) -> None:

@@ -275,15 +275,24 @@ def test_invalid_arguments_are_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
         external_index.index([path], tmp_path / "into")
 
 
+def test_a_folder_of_shards_is_none_itself(make_dataset: Callable[..., Path], tmp_path: Path) -> None:
+    folder = make_dataset("tfrecord", shards=2)
+    with pytest.raises(
+        SourceError, match=r"no shard, but holds 2, such as shard-00000.*\.tfrecord"
+    ) as caught:
+        external_index.index([folder], tmp_path / "into")
+    assert f"{folder}/*.tfrecord" in str(caught.value.hint)
+
+
 def test_other_files_are_no_shards(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     os.mkfifo(tmp_path / "fifo")
     for sources, containers in (
-        ([tmp_path], "tfrecord or lmdb"),
-        ([tmp_path / "fifo"], "tfrecord or lmdb"),
-        ([path, tmp_path], "tfrecord"),
+        ([tmp_path], ", but holds 1, such as y"),
+        ([tmp_path / "fifo"], " of tfrecord or lmdb"),
+        ([path, tmp_path / "fifo"], " of tfrecord"),
     ):
-        with pytest.raises(SourceError, match=f"no shard of {containers}"):
+        with pytest.raises(SourceError, match=f"no shard{containers}"):
             external_index.index(sources, tmp_path / "into")
     assert not (tmp_path / "into").exists()
 

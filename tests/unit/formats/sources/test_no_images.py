@@ -67,3 +67,18 @@ def test_a_dataset_as_a_source(make_dataset: Callable[..., Path]) -> None:
     with pytest.raises(SourceError, match="no image in a class folder") as caught:
         list_folder(make_dataset())
     assert "a dataset already" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_shards_as_a_source(make_dataset: Callable[..., Path], tmp_path: Path, container: str) -> None:
+    (tmp_path / "shards").mkdir()
+    for file in make_dataset(container).glob("shard-*"):
+        if file.suffix != ".idx":
+            file.rename(tmp_path / "shards" / f"train-{file.name}-of-other")
+    with pytest.raises(SourceError) as caught:
+        list_folder(tmp_path / "shards")
+    assert "stoker index" in str(caught.value.hint)
+    if container == "tfrecord":
+        with pytest.raises(SourceError, match="a shard of another program") as caught:
+            list_file(next((tmp_path / "shards").iterdir()))
+        assert "stoker index" in str(caught.value.hint)

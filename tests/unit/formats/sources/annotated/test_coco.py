@@ -297,7 +297,10 @@ def test_broken_and_missing_images_are_skipped(folder: Path) -> None:
         ('{"images": [}', "no JSON object"),
         ('{"path": "a.png"}', "names no images: it has path"),
         ("{}", "names no images: it has nothing"),
-        ('{"images": [{"id": 1, "file_name": "nowhere.png"}]}', "not one of 1 images is in .*: nowhere.png"),
+        (
+            '{"images": [{"id": 1, "file_name": "nowhere.png"}]}',
+            "not one of 1 images is in .*, such as nowhere.png",
+        ),
         ('{"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}', "no id"),
     ],
 )

@@ -1,0 +1,69 @@
+"""The likely cause where the files that a list names are not there, for the hint of an error."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..folders.suffixes import IMAGE_SUFFIXES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["likely_cause"]
+
+_TRIED = 20  # paths; a mistake in a prefix is in all of them
+_FOLDERS = 100  # subfolders that may be the missing prefix
+
+
+def likely_cause(folder: str, paths: Sequence[str]) -> str:
+    """Return where most of the paths do lead to files, or where they were looked for.
+
+    Args:
+        folder: Folder on a disk in which relative paths start.
+        paths: Paths of a list, from one, none of which leads to a file.
+    """
+    some = sorted(paths)[:_TRIED]
+    for change, words in _changes(folder, some[0]):
+        if sum(os.path.isfile(change(path)) for path in some) > len(some) / 2:  # noqa: PTH113 - tried often
+            return words
+    place = os.path.join(folder, some[0])  # noqa: PTH118 - the path may be absolute
+    return f"relative paths start at {folder}: the first file would be {place}"
+
+
+def _changes(folder: str, first: str) -> Iterator[tuple[Callable[[str], str], str]]:
+    """Yield functions that change a path, and what it means if the changed paths lead to files."""
+    for other in dict.fromkeys((os.getcwd(), os.path.dirname(folder))):  # noqa: PTH109, PTH120 - texts
+        yield (
+            partial(os.path.join, other),
+            f"relative paths start at the folder of the list, and these files are in {other}: "
+            "put the list there, or write absolute paths",
+        )
+    parts = first.split("/")
+    for count in range(1, len(parts)):
+        prefix = "/".join(parts[:count]) + "/"
+        words = f"the files are there without the prefix {prefix!r} of their paths: remove it from the list"
+        yield partial(_without, folder, prefix), words
+    for name in _subfolders(folder):
+        words = f"the files are there with the prefix {name + '/'!r}: write it before each path"
+        yield partial(os.path.join, folder, name), words
+    for suffix in IMAGE_SUFFIXES:
+        words = f"the files are there with the suffix {suffix!r}: write it behind each path"
+        yield partial(_with_suffix, folder, suffix), words
+
+
+def _without(folder: str, prefix: str, path: str) -> str:
+    return os.path.join(folder, path.removeprefix(prefix))  # noqa: PTH118 - the path may be absolute
+
+
+def _with_suffix(folder: str, suffix: str, path: str) -> str:
+    return os.path.join(folder, path) + suffix  # noqa: PTH118 - the path may be absolute
+
+
+def _subfolders(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())[:_FOLDERS]
+    except OSError:
+        return []
