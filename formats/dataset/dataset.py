@@ -12,6 +12,7 @@ from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
 
 from ..files.reading import open_regular, read_at
+from .class_names import class_numbers
 from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .columns.array_columns import place_of, shape_column
 from .columns.list_column import take_lists
@@ -19,7 +20,7 @@ from .manifest import TOKENIZER_NAME
 from .splitting import in_first_part
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -184,17 +185,49 @@ class Dataset:
             raise IndexError(f"positions go from 0 to {len(self) - 1}, found {at.min()} to {at.max()}")
         return at if self._rows is None else self._rows[at]
 
-    def select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
+    def select(
+        self,
+        which: npt.ArrayLike | str | pc.Expression | None = None,
+        *,
+        classes: str | Sequence[str] | None = None,
+    ) -> Dataset:
         """Return a dataset of some of the samples; shards are not touched.
+
+        Classes keep their numbers, also if only some are left.
 
         Args:
             which: (N,) bool, a mask; or (M,) integers, positions in any order, repeats allowed; or
                 a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
-                (``"label < 10 and width >= 224"``, see :func:`stoker.formats.dataset.select.parse`).
+                (``"label < 10 and width >= 224"``, see :func:`stoker.formats.dataset.select.parse`). None
+                for all samples.
+            classes: Names of classes. A sample must also have one of them, as a label.
 
         Raises:
-            ConfigError: The mask or the positions do not fit, or the condition is invalid for this index.
+            ConfigError: The mask or the positions do not fit, or the condition is invalid for this index, or
+                there is no such class.
         """
+        if which is None and classes is None:
+            raise ConfigError("select needs a condition, positions, a mask or classes")
+        selection = self if which is None else self._select(which)
+        if classes is None:
+            return selection
+        return selection._select(selection._has_class(class_numbers(self.classes, classes)))
+
+    def _has_class(self, numbers: list[int]) -> npt.NDArray[np.bool_]:
+        """(N,) bool, whether a label of each sample is one of ``numbers``."""
+        if "label" in self.tasks:
+            return np.isin(self.labels, numbers)
+        if "labels" not in self.tasks:
+            raise ConfigError(
+                "the samples have no labels, by which classes= could choose them",
+                path=self.path,
+                hint="Give a condition on the columns of the index, a mask, or positions.",
+            )
+        lists = self.lists("label", np.arange(len(self)))
+        owner = np.repeat(np.arange(len(self)), lists.counts)
+        return np.isin(np.arange(len(self)), owner[np.isin(lists.values, numbers)])
+
+    def _select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
         at = np.asarray(which)
         if isinstance(which, str) or at.dtype == object:
             from .select import matching

@@ -22,6 +22,8 @@ import pyarrow.dataset as pads
 
 from stoker.errors import ConfigError, StaleIndexError
 
+from .class_names import names_classes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -73,7 +75,10 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
         matches = pads.dataset(pa.table(batch)).to_table(columns={"matches": condition})["matches"]
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = str(error).split(" in ")[0] if "FieldRef" in str(error) else error
-        raise ConfigError(f"select: {expression} cannot be used: {reason}", hint=hint) from error
+        by_name = _hint_of_classes(expression) if isinstance(expression, str) else None
+        raise ConfigError(
+            f"select: {expression} cannot be used: {reason}", hint=f"{by_name} {hint}" if by_name else hint
+        ) from error
     if not pa.types.is_boolean(matches.type):
         raise ConfigError(f"select: {expression} is no condition but {matches.type}", hint=hint)
     return np.asarray(matches.to_numpy(), bool)
@@ -106,13 +111,23 @@ def parse(text: str) -> pc.Expression:
     try:
         return _translate(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError as error:
-        raise ConfigError(f"select: {text!r} is no expression: {error.msg}") from error
+        raise ConfigError(
+            f"select: {text!r} is no expression: {error.msg}", hint=_hint_of_classes(text)
+        ) from error
     except (RecursionError, MemoryError) as error:
         raise ConfigError("select: the expression is nested too deeply") from error
     except (ValueError, OverflowError, pa.ArrowException) as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"select: {text!r} cannot be used: {error}") from error
+
+
+def _hint_of_classes(text: str) -> str | None:
+    """The hint for a condition with names of classes; None if it has none."""
+    names = names_classes(text)
+    if names is None:
+        return None
+    return f"Choose classes by their names with select(classes={names or ['cat']}), beside any condition."
 
 
 def _translate(node: ast.expr) -> Any:

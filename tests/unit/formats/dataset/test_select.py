@@ -166,3 +166,50 @@ def test_a_selection_is_selected_from(make_dataset: Callable[..., Path]) -> None
     assert dataset.select("label == 0").fingerprint == dataset.select(dataset.labels == 0).fingerprint
     assert dataset.select(pc.field("label") > 0).rows.tolist() == [1, 2, 4, 5]
     assert len(dataset.select("label > 7")) == 0
+
+
+class TestClassNames:
+    """Classes have numbers in the index and names in the manifest."""
+
+    def test_classes_are_chosen_by_their_names(self, make_dataset: Callable[..., Path]) -> None:
+        dataset = stoker.open(make_dataset())
+        assert dataset.classes == ("cat", "dog", "eel")
+        chosen = dataset.select(classes=["eel", "cat"])
+        assert [chosen.classes[label] for label in chosen.labels] == ["cat", "eel", "cat", "eel"]
+        assert dataset.select(classes="dog").labels.tolist() == [1, 1]
+        assert dataset.select("height > 0", classes=["dog"]).keys([0, 1]) == ["k1", "k4"]
+        assert dataset.select([5, 4, 4, 0], classes=["dog", "eel"]).rows.tolist() == [5, 4, 4]
+        assert dataset.select([0, 1, 5]).select(classes=["eel"]).keys([0]) == ["k5"]
+
+    def test_one_of_several_labels_is_enough(self, pack_images: Callable[..., Path], make_jpeg: Any) -> None:
+        labels = pa.array([[0, 2], [], [1]], pa.large_list(pa.int64()))
+        dataset = stoker.open(pack_images([make_jpeg(i) for i in range(3)], label=labels))
+        assert dataset.select(classes=["eel"]).rows.tolist() == [0]
+        assert dataset.select(classes=["dog", "cat"]).rows.tolist() == [0, 2]
+
+    @pytest.mark.parametrize(
+        ("which", "hint"),
+        [
+            ("class == 'cat'", "select(classes=['cat'])"),
+            ("label == 'cat'", "select(classes=['cat'])"),
+            ('label in ("cat", "dog")', "select(classes=['cat', 'dog'])"),
+            ("width >= 9 and class != 'eel'", "select(classes=['eel'])"),
+            ("class == 1", "classes="),
+        ],
+    )
+    def test_a_name_in_a_condition_is_answered_with_classes(
+        self, make_dataset: Callable[..., Path], which: str, hint: str
+    ) -> None:
+        with pytest.raises(ConfigError) as caught:
+            stoker.open(make_dataset()).select(which)
+        assert hint in str(caught.value.hint)
+
+    def test_what_is_refused(self, make_dataset: Callable[..., Path]) -> None:
+        dataset = stoker.open(make_dataset())
+        with pytest.raises(ConfigError, match="no class 'dgo'") as caught:
+            dataset.select(classes=["cat", "dgo"])
+        assert "dog" in str(caught.value.hint)
+        with pytest.raises(ConfigError, match="names of classes, found 1"):
+            dataset.select(classes=[1])  # type: ignore[list-item]
+        with pytest.raises(ConfigError, match="needs a condition, positions, a mask or classes"):
+            dataset.select()
