@@ -12,6 +12,7 @@ from stoker.errors import ConfigError
 
 from .host_arrays import partner_box
 from .loader_view import LoaderView
+from .trainer import check_resume, check_skipping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,9 +158,11 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
                 "A loader cannot run in workers of a DataLoader, as it has threads of its own. "
                 "Give the DataLoader num_workers=0 and batch_size=None."
             )
+        check_skipping(self._view.loader)
         return iter(self._view)
 
     def __len__(self) -> int:
+        check_resume(self._view.loader)
         return len(self._view)
 
 

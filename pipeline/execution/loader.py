@@ -147,6 +147,12 @@ class Loader(ABC):
         )
 
     @property
+    def steps_left(self) -> int:
+        """Batches from the position of :meth:`state_dict` to the end of its epoch, on this rank."""
+        state = self._state()
+        return len(self._schedule(state.epoch, state.position))
+
+    @property
     def has_equal_epochs(self) -> bool:
         """Whether all whole epochs have the same number of batches."""
         return True

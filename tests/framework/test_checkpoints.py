@@ -120,14 +120,17 @@ def test_lightning_resumes_with_equal_steps_alone(
         assert sorted(received) == sorted(row for batch in list(loader)[2:] for row in batch.row.tolist())
 
 
-def test_accelerate_resumes_inside_an_epoch(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch_size", [16, 8, 32])
+def test_accelerate_resumes_inside_an_epoch(
+    make: Callable[..., ImageLoader], tmp_path: Path, batch_size: int
+) -> None:
     accelerate = pytest.importorskip("accelerate")
 
     def train(stop: int = 12, resume: bool = False) -> list[Step]:
         accelerator = accelerate.Accelerator(cpu=True)
         network = Network()
         model, optimizer = accelerator.prepare(network, torch.optim.SGD(network.parameters(), lr=0.01))
-        with make() as loader:
+        with make(batch_size=batch_size if resume else 16) as loader:
             accelerator.register_for_checkpointing(loader)
             if resume:
                 accelerator.load_state(str(tmp_path / "state"))
@@ -143,12 +146,33 @@ def test_accelerate_resumes_inside_an_epoch(make: Callable[[], ImageLoader], tmp
 
     undisturbed = train()
     train(stop=STOP)
-    check(train(resume=True), undisturbed, STOP, make())
+    rest = train(resume=True)
+    if batch_size == 16:
+        check(rest, undisturbed, STOP, make())
+    trained, expected = (
+        sorted(row for rows, _ in steps for row in rows) for steps in (rest, undisturbed[STOP:])
+    )
+    assert trained == expected
 
 
-def test_the_trainer_of_transformers_resumes_inside_an_epoch(
-    make: Callable[[], ImageLoader], tmp_path: Path
+def test_accelerate_skips_no_batches_of_a_loader_that_has_skipped_them(
+    make: Callable[..., ImageLoader],
 ) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    with make() as loader, make() as other:
+        batches = iter(loader)
+        next(batches)
+        next(batches)
+        other.load_state_dict(loader.state_dict())
+        view = torch.utils.data.DataLoader(iterable_dataset(other), batch_size=None)
+        with pytest.raises(CheckpointError, match="2 batches would be left out"):
+            next(iter(accelerate.skip_first_batches(view, 2)))
+
+
+def test_the_trainer_of_transformers_resumes_inside_an_epoch_or_not_at_all(
+    make: Callable[..., ImageLoader], tmp_path: Path
+) -> None:
+    """With larger steps the Trainer took the training for finished."""
     transformers = pytest.importorskip("transformers")
 
     class SavePlace(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional
@@ -166,13 +190,13 @@ def test_the_trainer_of_transformers_resumes_inside_an_epoch(
             view = iterable_dataset(self.loader)
             return torch.utils.data.DataLoader(view, batch_size=None, collate_fn=lambda b: b._asdict())
 
-    def train(folder: Path, resume: str | None = None) -> list[Step]:
+    def train(folder: Path, resume: str | None = None, loaded: bool = True, **options: Any) -> list[Step]:
         network = Network()
         arguments = transformers.TrainingArguments(
             str(folder),
             num_train_epochs=3,
             save_steps=STOP,
-            ignore_data_skip=True,
+            ignore_data_skip=options.pop("ignore_data_skip", True),
             remove_unused_columns=False,
             lr_scheduler_type="constant",
             report_to="none",
@@ -180,8 +204,8 @@ def test_the_trainer_of_transformers_resumes_inside_an_epoch(
             disable_tqdm=True,
             dataloader_pin_memory=False,
         )
-        with make() as loader:
-            if resume:
+        with make(**options) as loader:
+            if resume and loaded:
                 loader.load_state_dict(json.loads(Path(resume, "loader.json").read_text()))
             trainer = Trainer(network, arguments, callbacks=[SavePlace(loader)])
             trainer.loader = loader
@@ -189,7 +213,12 @@ def test_the_trainer_of_transformers_resumes_inside_an_epoch(
         return network.steps
 
     undisturbed = train(tmp_path)
-    check(train(tmp_path / "again", str(tmp_path / f"checkpoint-{STOP}")), undisturbed, STOP, make())
+    checkpoint = str(tmp_path / f"checkpoint-{STOP}")
+    check(train(tmp_path / "again", checkpoint), undisturbed, STOP, make())
+    wrong: list[dict[str, Any]] = [{"batch_size": 8}, {"batch_size": 32}, {"rank": 0, "world_size": 2}]
+    for options in (*wrong, {"ignore_data_skip": False}, {"loaded": False}):
+        with pytest.raises(CheckpointError, match="samples would be left out"):
+            train(tmp_path / "other", checkpoint, **options)
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process is meant here

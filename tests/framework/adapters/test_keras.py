@@ -105,6 +105,26 @@ def test_a_checkpoint_goes_on_inside_an_epoch(thumbnails: Path, tmp_path: Path) 
 
 
 @needs_tensorflow_backend
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+@pytest.mark.parametrize(("batch_size", "steps"), [(8, 4), (32, 1)])
+def test_a_resume_with_another_batch_size_trains_the_rest_of_the_epoch(
+    thumbnails: Path, batch_size: int, steps: int
+) -> None:
+    with load(thumbnails) as loader:
+        batches = iter(loader)
+        next(batches)
+        next(batches)
+        state = loader.state_dict()
+    with load(thumbnails, batch_size=batch_size) as loader:
+        loader.load_state_dict(state)
+        record = Record(loader)
+        network(built=True).fit(loader, verbose=0, callbacks=[record])
+        assert len(record.places) == steps
+        assert loader.state_dict()["epoch"] == 1
+        assert loader.stats().samples == 29
+
+
+@needs_tensorflow_backend
 @pytest.mark.parametrize("name", ["class_weight", "sample_weight", "y"])
 def test_arguments_that_keras_would_ignore_are_refused(thumbnails: Path, name: str) -> None:
     """Keras trained without the weights and said nothing."""
