@@ -5,6 +5,7 @@
 #include "bind/bind.h"
 #include "decode/codecs.h"
 #include "decode/header.h"
+#include "decode/jpeg_decoder.h"
 #include "kernels/cpu.h"
 #include "records/crc32c.h"
 
@@ -45,6 +46,7 @@ NB_MODULE(_native, m) {
     nb::register_exception_translator(translate);
     m.def("crc32c", crc32c_of, "data"_a, "value"_a = 0);
     m.def("cpu_level", [] { return name(cpu_level()); });
+    m.def("jpeg_decoder", [] { return uses_own_jpeg_decoder() ? "stoker" : "libjpeg-turbo"; });
     nb::list decoded;
     for (const CodecEntry& entry : decoded_codecs()) decoded.append(static_cast<int>(entry.codec));
     m.attr("DECODED_CODECS") = nb::tuple(decoded);

@@ -1,30 +1,26 @@
-// The decoder of JPEG, on libjpeg-turbo.
+// The decoder of JPEG: Stoker's own for most baseline images, libjpeg-turbo for all others.
 #pragma once
 
-#include <csetjmp>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <vector>
-
-#include <jpeglib.h>
+#include <memory>
 
 #include "decode/decoder.h"
+#include "decode/jpeg/region_decoder.h"
+#include "decode/turbo_decoder.h"
 
 namespace stoker {
 
-// One libjpeg decompressor, which is used for one image after the other.
+// Whether Stoker's own decoder is used: where it has vector code, unless STOKER_JPEG says `turbo`, or `stoker` for its
+// use everywhere. The variable is read once. It is for comparisons.
+bool uses_own_jpeg_decoder();
+
+// Errors are libjpeg-turbo's: it decodes an image again from the row at which Stoker's decoder finds damage.
 class JpegDecoder final : public Decoder {
   public:
-    // Checks the header, the size and the end marker, without libjpeg.
-    static CheckResult check(const EncodedImage& image);
-
-    JpegDecoder();
-    ~JpegDecoder() override;
+    static CheckResult check(const EncodedImage& image) { return TurboDecoder::check(image); }
 
     bool open(const EncodedImage& image) override;
-    int height() const override { return static_cast<int>(decoder_.image_height); }
-    int width() const override { return static_cast<int>(decoder_.image_width); }
+    int height() const override { return own_ ? decoder_->height() : turbo_.height(); }
+    int width() const override { return own_ ? decoder_->width() : turbo_.width(); }
     bool needs_orientation() const override { return true; }
     bool can_reduce() const override { return true; }
     bool start(const Window& window, int eighths) override;
@@ -32,29 +28,15 @@ class JpegDecoder final : public Decoder {
     void finish() override;
 
   private:
-    static void on_error(j_common_ptr decoder);
-    static void on_message(j_common_ptr decoder, int level);
-    static void on_progress(j_common_ptr decoder);
-    static boolean on_end(j_decompress_ptr decoder);
-    static void on_skip(j_decompress_ptr decoder, long count);
-    [[noreturn]] void fail(Status status);
-    [[noreturn]] void fail(Status status, const char* reason);
-    bool ends_properly() const;
-    bool can_crop() const;
-    bool set_columns();
-    void to_rgb(std::uint8_t* row) const;
+    bool open_turbo();
+    bool start_turbo();
 
-    jpeg_decompress_struct decoder_{};
-    jpeg_error_mgr errors_{};
-    jpeg_source_mgr source_{};
-    jpeg_progress_mgr progress_{};
-    std::jmp_buf jump_{};
-    char message_[JMSG_LENGTH_MAX] = "";
-    Window window_{};
-    int origin_ = 0;  // column of the first pixel of libjpeg's rows
-    int pixels_ = 0;  // number of pixels in libjpeg's rows
-    std::vector<std::uint8_t> rows_;
-    std::size_t row_bytes_ = 0;
+    std::unique_ptr<jpeg::RegionDecoder> decoder_ = std::make_unique<jpeg::RegionDecoder>();
+    TurboDecoder turbo_;
+    bool own_ = false;
+    EncodedImage image_;
+    Window window_{};  // the rows that are left
+    int eighths_ = 8;
 };
 
 }  // namespace stoker

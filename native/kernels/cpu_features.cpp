@@ -29,7 +29,7 @@ CpuFeatures detect() {
     if (!os_saves || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
     constexpr std::uint32_t ymm = 0x06, zmm = 0xe6;  // states of XCR0: SSE and AVX; with masks and both halves of ZMM
     const std::uint32_t states = saved_states();
-    features.avx2 = (states & ymm) == ymm && has(b, 5) && fma && f16c;
+    features.avx2 = (states & ymm) == ymm && has(b, 5) && has(b, 3) && has(b, 8) && fma && f16c;
     features.avx512 = features.avx2 && (states & zmm) == zmm && has(b, 16) && has(b, 17) && has(b, 30) && has(b, 31);
     features.vbmi = features.avx512 && has(c, 1);
     features.vnni = features.avx512 && has(c, 11);

@@ -5,7 +5,7 @@ namespace stoker {
 
 struct CpuFeatures {
     bool sse42 = false;
-    bool avx2 = false;    // with FMA and F16C
+    bool avx2 = false;    // with FMA, F16C, BMI1 and BMI2
     bool avx512 = false;  // the level of Skylake-X: F, BW, VL and DQ
     bool vbmi = false;    // AVX-512's byte permutations
     bool vnni = false;    // AVX-512's dot products of bytes

@@ -506,3 +506,12 @@ def splice(
 
 def cpu_level() -> str:
     """Return the instruction set of the kernels, chosen at run time: avx512, avx2, neon or plain."""
+
+# native/decode
+
+def jpeg_decoder() -> str:
+    """Return the decoder of baseline JPEGs: stoker, or libjpeg-turbo without AVX2 or if STOKER_JPEG is turbo.
+
+    With ``STOKER_JPEG=stoker`` Stoker's decoder also runs without AVX2. The pixels are the same.
+    libjpeg-turbo decodes all other JPEGs, and finds the errors of damaged ones. The variable is read once.
+    """

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the C++ module with sanitizers and runs its tests and the fuzzer against it.
 #
-#     tests/sanitize/run.sh [address] [thread]      FUZZ_SECONDS=30  PYTHON=python  BUILD=build/sanitize
+#     tests/sanitize/run.sh [address] [thread]      FUZZ_SECONDS=30  JPEG_INPUTS=100000  PYTHON=python  BUILD=build/sanitize
 #
 # "address" is AddressSanitizer and UndefinedBehaviorSanitizer together; both kinds by default. Needs GCC, or
 # another compiler that answers -print-file-name for the sanitizers' shared libraries.
@@ -11,6 +11,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python}
 build=${BUILD:-$root/build/sanitize}
 seconds=${FUZZ_SECONDS:-30}
+jpeg_inputs=${JPEG_INPUTS:-100000}
 compiler=${CXX:-c++}
 
 prepare() { # kind, compiler flags
@@ -46,9 +47,26 @@ check() { # kind, libraries to preload, which tests
     sanitized "$1" "$2" -c "from stoker import _native; assert _native.__file__.startswith('$build/$1'), _native.__file__"
     echo "== $1: tests"
     sanitized "$1" "$2" -m pytest -q -p no:cacheprovider --capture=sys -k "$3" "$root"/tests/*/native
+    if [ "$1" = address ]; then
+        echo "== $1: comparison of the JPEG decoders"
+        jpeg_decoders
+    fi
     echo "== $1: fuzzer, $seconds s"
     # Sanitizers reserve more address space than any limit of it would allow.
     sanitized "$1" "$2" "$root/tests/fuzz/fuzz.py" --seconds "$seconds" --memory 0 --limit 60 --scratch "$build/$1"
+}
+
+# Compares both JPEG decoders in a program without Python, which makes a million inputs a matter of minutes.
+jpeg_decoders() {
+    cmake --build "$build/address" --target jpeg_decoders >>"$build/address/build.log" 2>&1
+    (
+        cd "$build/address"
+        export STOKER_JPEG=stoker
+        ./jpeg_decoders "$jpeg_inputs" 0 damaged
+        for level in avx512 avx2 plain; do
+            STOKER_CPU_LEVEL=$level ./jpeg_decoders $((jpeg_inputs / 10)) 1 intact
+        done
+    )
 }
 
 library() { "$compiler" -print-file-name="$1"; }

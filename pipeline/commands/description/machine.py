@@ -49,6 +49,7 @@ def examine() -> list[Finding]:
     return [
         Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
         _native(),
+        Finding("JPEG decoder", _jpeg_decoder()),
         Finding("cores", f"{available_cores()} that this process may use"),
         *_ranks(),
         *_gpu(),
@@ -63,6 +64,13 @@ def _native() -> Finding:
     level = _native.cpu_level()
     advice = "" if level != "plain" else "This processor has no AVX2: the engine is several times slower."
     return Finding("native engine", f"built, uses {level}", advice)
+
+
+def _jpeg_decoder() -> str:
+    from stoker import _native
+
+    own = _native.jpeg_decoder() == "stoker"
+    return "Stoker's for baseline images, libjpeg-turbo for others" if own else "libjpeg-turbo"
 
 
 def _ranks() -> list[Finding]:

@@ -273,6 +273,7 @@ def test_bench(run: Run, photos: Path, tmp_path: Path) -> None:
 def test_doctor(run: Run) -> None:
     said = run("doctor")
     assert "native engine" in said
+    assert "JPEG decoder" in said
     assert "engine='auto'" in said
 
 

@@ -1,0 +1,24 @@
+// The kernels for AVX2 and BMI2, whose shifts by any number of bits the symbol decoder needs.
+#include "decode/jpeg/dct_avx2.h"
+#include "decode/jpeg/sample_avx2.h"
+#include "decode/jpeg/sample_loops.h"
+#include "decode/jpeg/scan_loops.h"
+#include "decode/jpeg/symbol_loops.h"
+
+namespace stoker::jpeg {
+
+extern const JpegKernels avx2_kernels;
+const JpegKernels avx2_kernels = {
+    .unstuff = plain_unstuff,
+    .find_marker = plain_find_marker,
+    .decode_symbols = decode_symbols,
+    .inverse_dct = {each_block<plain_dct1>, each_block<plain_dct2>, each_block<plain_dct4>, avx2_dct8},
+    .upsample_h2v1 = avx2_h2v1,
+    .upsample_h2v2 = avx2_h2v2,
+    .upsample_h1v2 = plain_h1v2,
+    .repeat_h2 = plain_repeat_h2,
+    .ycbcr_to_rgb = avx2_ycbcr_to_rgb,
+    .grey_to_rgb = avx2_grey_to_rgb,
+};
+
+}  // namespace stoker::jpeg

@@ -1,0 +1,55 @@
+// The decoder of a region of a baseline JPEG. JpegDecoder asks it first, and libjpeg-turbo for all that it does not take.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/jpeg/frame.h"
+#include "decode/jpeg/jpeg_kernels.h"
+#include "decode/jpeg/plane.h"
+#include "decode/jpeg/scan_reader.h"
+#include "pixels/aligned_bytes.h"
+#include "pixels/rectangle.h"
+
+namespace stoker::jpeg {
+
+// Pixels are those of libjpeg-turbo's default decoding of the whole image. Memory is bounded by the width of the image,
+// and is kept for the next image.
+class RegionDecoder {
+  public:
+    // Returns false if libjpeg-turbo must decode the image. The payload must outlive the decoding.
+    bool open(const Payload& payload);
+    int height() const { return frame_.height; }
+    int width() const { return frame_.width; }
+    // As Decoder::start, which cannot fail here.
+    void start(const Window& window, int eighths);
+    // As Decoder::read; returns 0 if the data is damaged.
+    int read(const std::uint8_t* rows[Decoder::kMaxRows]);
+
+  private:
+    void set_planes(int eighths);
+    void set_rows();
+    bool decode_mcu_row();
+    void transform(int mcu, int mcus);
+    const std::uint8_t* chroma_row(int component, int y);
+    void write_row(int y, std::uint8_t* rgb);
+
+    Frame frame_;
+    ScanReader reader_;
+    Window window_{};
+    std::array<Plane, kMaxComponents> planes_;
+    int log_size_ = 3;   // of the samples along a side of a block of luma
+    bool triangle_ = true;  // triangle filters, or repeated samples
+    bool context_ = false;  // rows of chroma depend on the rows above and below
+    int first_mcu_ = 0, last_mcu_ = 0;  // the columns of MCUs [first, last) that are stored
+    int mcu_row_ = 0;                   // the next to decode
+    int ready_ = 0;                     // rows of the image before this one can be written
+    int next_row_ = 0;
+    AlignedBytes rows_;  // of RGB, then one upsampled row of Cb and of Cr
+    std::size_t row_bytes_ = 0, upsampled_bytes_ = 0;
+    std::array<std::array<DctBlock, kChunkBlocks>, kMaxComponents> blocks_;
+};
+
+}  // namespace stoker::jpeg

@@ -1,0 +1,118 @@
+// The loop that decodes symbols, for the files of kernels, each of which compiles it for its instruction set.
+#pragma once
+
+#include <array>
+#include <cstring>
+
+#include "decode/jpeg/symbol_stream.h"
+
+namespace stoker::jpeg {
+namespace {
+
+// The position in natural order of each position of a block. Positions behind its end lead to the slot after it.
+constexpr std::array<std::uint8_t, 256> kOrder = [] {
+    std::array<std::uint8_t, 256> order{};
+    order.fill(kCoefficients);
+    for (int i = 0; i < kCoefficients; ++i) order[i] = kZigzag[i];
+    return order;
+}();
+
+inline std::uint64_t load_big_endian(const std::uint8_t* bytes) {
+    std::uint64_t value;
+    std::memcpy(&value, bytes, sizeof value);
+    return __builtin_bswap64(value);
+}
+
+// The next bits of a stream, in registers.
+struct BitWindow {
+    std::uint64_t window;
+    unsigned bits;
+    const std::uint8_t* next;
+
+    // Keeps at least kWindowBits valid bits in the window. The bits below them are those that follow, or 0.
+    [[gnu::always_inline]] void refill() {
+        window |= load_big_endian(next) >> bits;
+        next += (63 - bits) >> 3;
+        bits |= kWindowBits;
+    }
+    [[gnu::always_inline]] void drop(unsigned count) {
+        window <<= count;
+        bits -= count;
+    }
+    [[gnu::always_inline]] std::uint64_t lookup(const Phase& phase) const {
+        return phase.table->entries[window >> (64 - kLookupBits)];
+    }
+};
+
+// What the next step begins with: the next phase and its entry at position 0 if the phase has ended, or the same phase
+// and entry. Compilers make a branch of this, which would be mispredicted for every other block.
+[[gnu::always_inline]] inline void move_on(unsigned& position, std::uint64_t& entry, Phase*& phase,
+                                           std::uint64_t next_entry, unsigned zero) {
+#if defined(__x86_64__)
+    Phase* next_phase = phase + 1;
+    __asm__("cmpl %[limit], %[position]\n\t"
+            "cmovae %[zero], %[position]\n\t"
+            "cmovae %[next_entry], %[entry]\n\t"
+            "cmovae %[next_phase], %[phase]"
+            : [position] "+&r"(position), [entry] "+&r"(entry), [phase] "+&r"(phase)
+            : [limit] "i"(kLastCoefficient), [zero] "r"(zero), [next_entry] "r"(next_entry),
+              [next_phase] "r"(next_phase)
+            : "cc");
+#else
+    const bool ended = position >= kLastCoefficient;
+    entry = ended ? next_entry : entry;
+    position = ended ? zero : position;
+    phase += ended;
+#endif
+}
+
+// Decodes one symbol that the lookup does not decide; returns its entry.
+[[gnu::noinline, gnu::cold]] std::uint64_t decode_undecided(const Phase* phase, std::uint64_t window,
+                                                            unsigned position) {
+    const std::uint64_t entry = phase->table->codes->decode(window);
+    phase->block[kOrder[position + Entry::first_step(entry)]] = static_cast<std::int16_t>(Entry::first_value(entry));
+    return entry;
+}
+
+// Decodes all phases of a stream. Neither the change from DC to AC nor that from block to block is a branch: the
+// entries of both tables are loaded, and one of them is taken.
+void decode_symbols(SymbolStream& stream) {
+    BitWindow in{stream.window, stream.bits, stream.next};
+    Phase* phase = stream.phase;
+    const Phase* end = stream.end;
+    in.refill();
+    unsigned position = 0;
+    std::uint64_t entry = in.lookup(*phase);
+    const auto step = [&]() __attribute__((always_inline)) {
+        const unsigned first = position + Entry::first_step(entry);
+        unsigned last = position + Entry::step(entry);
+        std::int16_t* block = phase->block;
+        const std::uint64_t beyond = in.window << kLookupBits >> 1 >> Entry::shift(entry);
+        block[kOrder[last]] = Entry::value(entry);
+        block[kOrder[first]] = static_cast<std::int16_t>(Entry::first_value(entry) + static_cast<std::uint32_t>(beyond));
+        if (first >= kLastCoefficient) [[unlikely]] {
+            in.refill();
+            entry = decode_undecided(phase, in.window, position);
+            in.drop(Entry::bits(entry));
+            in.refill();
+            last = position + Entry::step(entry);
+        } else {
+            in.drop(Entry::bits(entry));
+        }
+        phase->last = last;
+        position = last;
+        entry = in.lookup(phase[0]);
+        move_on(position, entry, phase, in.lookup(phase[1]), 0);
+    };
+    while (true) {
+        step();
+        if (phase == end) break;
+        step();
+        if (phase == end) break;
+        in.refill();
+    }
+    stream = {phase, stream.end, in.next, in.window, in.bits};
+}
+
+}  // namespace
+}  // namespace stoker::jpeg

@@ -1,0 +1,153 @@
+"""The decoder of baseline JPEGs against libjpeg-turbo: the same pixels and errors on every kind of file.
+
+Each decoder runs in a process of its own, since ``STOKER_JPEG`` and ``STOKER_CPU_LEVEL`` are read once.
+``tests/sanitize/jpeg_decoders.cpp`` compares both on many more files.
+"""
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+RUN = """
+import hashlib, pickle, sys
+import numpy as np
+from stoker import _native
+pool = _native.Pool(1)
+for path, data, crops, side in pickle.load(sys.stdin.buffer):
+    outcomes = []
+    for mode, height, width in (("none", 1, 1), ("squash", 5, 4), ("squash", 11, 9)):
+        try:
+            pixels, *_ = _native.transcode(data, mode, height, width, "raw", 90, "420", 1 << 20)
+            outcomes.append(hashlib.sha256(pixels).hexdigest())
+        except ValueError as error:
+            outcomes.append(str(error))
+    print(outcomes)
+    if not len(crops):
+        continue
+    _, width, height, _, _ = _native.probe(data)
+    n = len(crops)
+    with open(path, "wb") as file:
+        file.write(data)
+    constant = lambda value, dtype: np.full(n, value, dtype)
+    samples = dict(shard=constant(0, np.int32), offset=constant(0, np.int64),
+                   length=constant(len(data), np.int64), crc=constant(_native.crc32c(data), np.uint32),
+                   codec=constant(1, np.uint8), height=constant(height, np.int32),
+                   width=constant(width, np.int32), orientation=constant(1, np.uint8))
+    boxes = np.concatenate([crops, np.full((n, 2), side)], 1).astype(np.int32)
+    params = dict(crop=boxes, region=np.concatenate([crops, crops + side], 1).astype(float),
+                  dest=np.tile([0, 0, side, side], (n, 1)).astype(np.int32), flip=np.zeros((n, 2), bool),
+                  color=np.tile(np.eye(3, 4, dtype=np.float32), (n, 1, 1)), fill=np.zeros(3, np.uint8))
+    out, status = np.empty((n, side, side, 3), np.uint8), np.empty(n, np.uint8)
+    job = pool.submit(_native.Shards([path], [len(data)]), samples, params, out=out, layout=1, status=status,
+                      max_pixels=1 << 20, verify=True)
+    job.wait()
+    print(status.tolist(), [job.reason(i) for i in range(n)], hashlib.sha256(out).hexdigest())
+print(_native.jpeg_decoder())
+"""
+
+Case = tuple[str, bytes, Any, int]
+
+
+def run(cases: list[Case], **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        input=pickle.dumps(cases),
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.decode().splitlines()
+
+
+def encode(pixels: Any, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "JPEG", **options)
+    return stream.getvalue()
+
+
+def transposed(data: bytes) -> bytes:
+    """A JPEG whose 4:2:2 becomes 4:4:0: the factors of luma are exchanged, so the picture is another one."""
+    at = data.index(b"\xff\xc0") + 11
+    assert data[at] == 0x21
+    return data[:at] + b"\x12" + data[at + 1 :]
+
+
+def picture(rng: np.random.Generator, height: int, width: int, channels: int) -> Any:
+    """Noise, or few colours with smooth changes."""
+    if rng.random() < 0.3:
+        pixels = rng.integers(0, 256, (height, width, channels), np.uint8)
+    else:
+        small = Image.fromarray(rng.integers(0, 256, (3, 4, 3), np.uint8))
+        pixels = np.asarray(small.resize((width, height), Image.Resampling.BICUBIC))[..., :channels]
+    return pixels[..., 0] if channels == 1 else pixels
+
+
+def cases(path: str) -> list[Case]:
+    """Every sampling, many sizes and qualities, restart intervals of every kind, and crops."""
+    rng = np.random.default_rng(0)
+    found: list[Case] = []
+    for i in range(240):
+        height, width = (int(side) for side in rng.integers(1, 71, 2))
+        options: dict[str, Any] = {"quality": int(rng.integers(1, 101)), "optimize": bool(rng.integers(0, 2))}
+        kind = i % 5
+        if kind:
+            options["subsampling"] = ("4:4:4", "4:2:2", "4:2:0", "4:2:2")[kind - 1]
+        match i % 4:
+            case 1:
+                options["restart_marker_blocks"] = int(rng.integers(1, 10))
+            case 2:
+                options["restart_marker_rows"] = int(rng.integers(1, 4))
+        data = encode(picture(rng, height, width, 3 if kind else 1), **options)
+        if kind == 4 and min(height, width) > 16:
+            # The same number of MCUs in both directions, so that the data is complete.
+            data = transposed(encode(picture(rng, 48, 48, 3), subsampling="4:2:2", quality=80))
+            height, width = 48, 48
+        side = int(rng.integers(1, min(height, width) + 1))
+        crops = np.stack([rng.integers(0, extent - side + 1, 6) for extent in (height, width)], 1)
+        found.append((path, data, crops, side))
+    return found
+
+
+def damaged(path: str) -> list[Case]:
+    rng = np.random.default_rng(1)
+    found: list[Case] = []
+    for _, data, _, _ in cases(path):
+        if b"\xff\xdd" in data:
+            continue  # the data of other restart intervals than those of a crop is not looked at
+        for _ in range(3):
+            changed = bytearray(data)
+            at = int(rng.integers(2, len(data)))
+            match rng.integers(0, 3):
+                case 0:
+                    changed[at] = int(rng.integers(0, 256))
+                case 1:
+                    del changed[at:]
+                case _:
+                    del changed[at : at + 3]
+            if rng.random() < 0.5:
+                changed += b"\xff\xd9"
+            found.append((path, bytes(changed), (), 1))
+    return found
+
+
+@pytest.mark.parametrize("level", ["plain", "avx2", "avx512"])
+def test_pixels_equal_those_of_libjpeg_turbo(level: str, tmp_path: Any) -> None:
+    work = cases(str(tmp_path / "shard"))
+    *expected, turbo = run(work, STOKER_JPEG="turbo")
+    *found, own = run(work, STOKER_JPEG="stoker", STOKER_CPU_LEVEL=level)
+    assert (turbo, own) == ("libjpeg-turbo", "stoker")
+    assert [i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b] == []
+
+
+def test_damaged_files_give_the_same_errors(tmp_path: Any) -> None:
+    work = damaged(str(tmp_path / "shard"))
+    expected, found = run(work, STOKER_JPEG="turbo"), run(work, STOKER_JPEG="stoker")
+    assert any("JPEG" in one for one in expected)
+    assert [i for i, (a, b) in enumerate(zip(expected[:-1], found[:-1], strict=True)) if a != b] == []
