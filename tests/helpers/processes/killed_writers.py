@@ -1,0 +1,81 @@
+"""A program that kills writers, each in a process forked from this one, at calls that change the disk.
+
+One process that has imported everything forks every writer, so that a hundred kills cost no imports.
+
+    python killed_writers.py FOLDER CONTAINER calls      at a call of every kind
+    python killed_writers.py FOLDER CONTAINER every      at every call
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+from helpers.data.file_trees import read_files
+from helpers.processes.disk_calls import DiskFault
+
+import stoker
+from stoker.errors import DatasetError
+from stoker.formats.dataset.manifest import MANIFEST_NAME
+
+SAMPLES = 5
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write(target: Path, container: str, fault: DiskFault) -> None:
+    """Writes a dataset of three shards."""
+    with (
+        fault.installed(),
+        stoker.Writer(target, format=container, shard_records=2, num_threads=1, classes=["a", "b"]) as writer,
+    ):
+        for i in range(SAMPLES):
+            writer.write(np.full((4, 4, 3), i, np.uint8), label=i % 2, number=i, vector=np.arange(i))
+
+
+def start(target: Path, container: str, fault: DiskFault) -> int:
+    """Forks a writer and returns its exit code, which is 3 where a dataset is there."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        write(target, container, fault)
+        os._exit(0)
+    except DatasetError as error:
+        os._exit(3 if "already" in str(error) else 4)
+    except BaseException as error:
+        print(repr(error), file=sys.stderr, flush=True)
+        os._exit(5)
+
+
+def kill(folder: Path, container: str, *, every: bool) -> int:
+    """Kills writers at every call or at the middle one of each kind, and returns how many were killed."""
+    calls = DiskFault(0, die)
+    write(folder / "reference", container, calls)
+    expected = read_files(folder / "reference")
+    faults = [DiskFault(number + 1, die) for number in range(sum(calls.counts.values()))]
+    if not every:
+        faults = [DiskFault((count + 1) // 2, die, kind) for kind, count in calls.counts.items()]
+    for fault in faults:
+        target = folder / "out"
+        assert start(target, container, fault) == -signal.SIGKILL
+        visible = (target / MANIFEST_NAME).exists()
+        if visible:
+            assert len(stoker.open(target)) == SAMPLES
+            assert stoker.verify(target).ok
+        # What is left locks no writer out, and stays in no dataset.
+        assert start(target, container, DiskFault(0, die)) == (3 if visible else 0)
+        if not visible:
+            assert read_files(target) == expected
+        shutil.rmtree(target)
+    return len(faults)
+
+
+if __name__ == "__main__":
+    print(kill(Path(sys.argv[1]), sys.argv[2], every=sys.argv[3] == "every"))
