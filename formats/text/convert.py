@@ -2,81 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
 
-from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import DEFAULT_CONTAINER
-from ..conversion.execution import Summary, check_num_threads, execute
-from ..conversion.options import ShardOptions, parse_share, shard_bytes
-from ..conversion.plan import plan_conversion
+from ..conversion.execution import Summary, check_num_threads
 from ..conversion.renamed_option import renamed_option
 from ..conversion.run import Progress, no_progress
 from ..files.publishing import os_errors
 from ..files.reading import check_named
 from ..remote.copies import local_copies
 from ..remote.store import is_url
-from ..sources.listing import Skip
-from .encoder import IDS_FEATURE, TextEncoder
-from .text_listing import TextListing, open_text
-from .tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
+from .convert_listing import convert_listing
+from .spool import spool_items
+from .text_listing import open_text
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from fractions import Fraction
 
-    import numpy.typing as npt
-
-__all__ = ["TextOptions", "convert_text"]
-
-_RECORD_OVERHEAD = 80  # bytes: framing, the names of the features
-_COUNTED_LINES = 4096  # in one task
+__all__ = ["convert_text"]
 
 Paths = str | os.PathLike[str]
 
 
-@dataclass(frozen=True)
-class TextOptions(ShardOptions):
-    """How text becomes shards.
-
-    Attributes:
-        fields: Names of the sequences of a sample, with commas between.
-        tokenizer: whitespace, bytes, or the name of the tokenizer's file.
-        tokenizer_digest: SHA-256 of the dataset's ``tokenizer.json``; empty if it has none.
-        vocab_size: All token ids are less than this.
-        pad_id: Token id for padding.
-        dtype: Type of the payload: uint16 or int32, little-endian.
-    """
-
-    made_by: ClassVar[str] = "convert-text"
-
-    fields: str = "tokens"
-    tokenizer: str = "whitespace"
-    tokenizer_digest: str = ""
-    vocab_size: int = 0
-    pad_id: int = 0
-    dtype: str = "uint16"
-
-    def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""
-        return sizes * (3 if self.tokenizer == "bytes" else 1) + _RECORD_OVERHEAD
-
-
 @renamed_option("num_workers", "num_threads")
 def convert_text(
-    src: Paths | Sequence[Paths],
+    src: Paths | Sequence[Paths] | Iterable[str] | Iterable[Mapping[str, Any]],
     dst: Paths,
     *,
     tokenizer: str | os.PathLike[str] = "whitespace",
@@ -106,12 +64,14 @@ def convert_text(
     Args:
         src: A text file with one sample in each line, or a file of JSON Lines (``.jsonl``); or several such
             files, which form one corpus in the order given. Each file may be compressed with gzip, and may be
-            at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first.
+            at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first. Or an iterable
+            of texts, or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names
+            files.
         dst: Folder to write; made if missing. It may be such a URL, too.
         tokenizer: "whitespace" (words, of which the vocabulary is counted first), "bytes" (of UTF-8), or the
             path of a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
-        fields: For JSON Lines, the fields to convert, by default ``text``; for lines, the name of the field,
-            by default ``tokens``; for parallel files, a name for each.
+        fields: For JSON Lines and dicts, the fields to convert, by default ``text``; for lines, the name of
+            the field, by default ``tokens``; for parallel files, a name for each.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
@@ -137,64 +97,50 @@ def convert_text(
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
     check_progress(progress)
-    sources = [src] if isinstance(src, (str, os.PathLike)) else list(src)
-    for source in sources:
-        check_named(source=source, target=dst)
-    threads = check_num_threads(num_threads)
+    paths = _paths_of(src)
+    for path in paths or ():
+        check_named(source=path)
+    check_named(target=dst)
+    check_num_threads(num_threads)
     report = progress or no_progress
     report(0, 0, 0, "listing")
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
-    with (
-        os_errors(scratch),
-        local_copies(sources) as paths,
-        open_text(paths, fields, scratch, parallel=parallel) as listing,
-    ):
-        chosen = _tokenizer(tokenizer, listing, threads)
-        options = TextOptions(
-            container=format,
-            seed=seed,
-            shard_bytes=shard_bytes(shard_size, shard_records, shards),
-            shard_records=shard_records or 0,
-            shards=shards or 0,
-            val=parse_share("val", val),
-            test=parse_share("test", test),
-            strict=strict,
-            fields=",".join(listing.fields),
-            tokenizer=chosen.name,
-            tokenizer_digest=hashlib.sha256(chosen.file).hexdigest() if chosen.file is not None else "",
-            vocab_size=chosen.vocab_size,
-            pad_id=chosen.pad_id,
-            dtype="uint16" if chosen.vocab_size <= 1 << 16 else "int32",
-        )
-        _check_names(listing.fields)
-        plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype))
-        return execute(plan, dst, threads, overwrite=overwrite, report=report)
+    options: dict[str, Any] = {
+        "format": format,
+        "seed": seed,
+        "shard_size": shard_size,
+        "shard_records": shard_records,
+        "shards": shards,
+        "val": val,
+        "test": test,
+        "strict": strict,
+    }
+    options |= {"tokenizer": tokenizer, "num_threads": num_threads, "overwrite": overwrite, "report": report}
+    with os_errors(scratch):
+        if paths is None:
+            _check_not_parallel(parallel)
+            with closing(spool_items(cast("Iterable[Any]", src), fields, scratch)) as spool:
+                return convert_listing(spool.listing(), dst, **options)
+        with (
+            local_copies(paths) as copies,
+            open_text(copies, fields, scratch, parallel=parallel) as listing,
+        ):
+            return convert_listing(listing, dst, **options)
 
 
-def _check_names(fields: tuple[str, ...]) -> None:
-    if IDS_FEATURE in fields:
-        raise ConfigError(
-            f"a field cannot have the name {IDS_FEATURE!r}, which records use for the token ids"
-        )
+def _paths_of(src: Any) -> list[Paths] | None:
+    """The files that a source names; None if it yields texts."""
+    if isinstance(src, (str, os.PathLike)):
+        return [src]
+    is_list = isinstance(src, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in src)
+    return list(src) if is_list else None
+
+
+def _check_not_parallel(parallel: bool) -> None:
+    if parallel:
+        raise ConfigError("parallel is for files of text; give dicts with a field for each language")
 
 
 def _existing(folder: Path) -> Path:
     """The folder, or the nearest folder above it that exists."""
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-
-
-def _tokenizer(name: str | os.PathLike[str], listing: TextListing, threads: int) -> Tokenizer:
-    if name == "bytes":
-        return Bytes()
-    if name != "whitespace":
-        return File(name)
-    starts = range(0, len(listing), _COUNTED_LINES)
-    tasks = ((start, partial(_count, listing, start)) for start in starts)
-    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
-        return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * threads))
-
-
-def _count(listing: TextListing, start: int) -> Counter[str]:
-    rows = np.arange(start, min(start + _COUNTED_LINES, len(listing)))
-    found = [one for one in listing.texts(rows) if not isinstance(one, Skip)]
-    return count_words([text for one in found for text in one])

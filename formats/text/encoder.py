@@ -109,8 +109,8 @@ class TextEncoder:
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """See :class:`Encoder`; there are none."""
-        return {}
+        """See :class:`Encoder`; the user's columns."""
+        return {name: array.take(rows) for name, array in self.listing.columns.items()}
 
     def strict_error(self, skip: Skip) -> SourceError:
         """See :class:`Encoder`."""

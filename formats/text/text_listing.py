@@ -82,6 +82,8 @@ class TextListing(Listing):
 
     def path_of(self, key: str) -> Path:
         """Path of the file that holds the sample ``key``."""
+        if len(self.files) == 1:
+            return self.files[0].path
         return self.files[self.file_names.index(key.rpartition(":")[0])].path
 
     def _lines(self, rows: npt.NDArray[np.int64]) -> Iterable[tuple[bytes, ...]]:

@@ -181,6 +181,9 @@ class ArrayReader:
         samples["orientation"] = np.ones(n, np.uint8)
         samples["height"] = samples["width"] = np.ones(n, np.int32)
         given = {
-            one.name: np.asarray(samples[one.name], one.dtype, order="C") for one in _native.SAMPLE_COLUMNS
+            one.name: np.asarray(samples[one.name], one.dtype, order="C")
+            for one in _native.SAMPLE_COLUMNS
+            if not one.optional
         }
-        return _native.payloads(self._shards, given, n, _ANY_NUMBER, self._verify)
+        data, bad, _ = _native.payloads(self._shards, given, n, _ANY_NUMBER, self._verify)
+        return data, bad

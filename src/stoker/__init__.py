@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.open import open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.text.convert import convert_text
+    from stoker.formats.text.writer import TextWriter
     from stoker.formats.verification.verify import verify
     from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.order.epoch_order import BlockShuffle
@@ -44,6 +45,7 @@ __all__ = [
     "Mixture",
     "Repeated",
     "TextLoader",
+    "TextWriter",
     "Weighted",
     "Writer",
     "augment",
@@ -65,6 +67,7 @@ _HOME = {
     "Mixture": "stoker.pipeline.order.mixture",
     "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",
+    "TextWriter": "stoker.formats.text.writer",
     "Weighted": "stoker.pipeline.order.sampling",
     "Writer": "stoker.formats.conversion.samples.writer",
     "convert": "stoker.formats.conversion.convert",

@@ -18,7 +18,7 @@ import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats.containers.example import parse_example
 from stoker.formats.containers.registry import find_container
-from stoker.formats.text import convert
+from stoker.formats.text import convert_listing
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 LINES = [" ".join(WORDS[: 1 + i % 7]) for i in range(50)]
@@ -48,9 +48,9 @@ def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
         next(counts)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(convert, "_COUNTED_LINES", 1)
-    monkeypatch.setattr(convert, "_count", lambda listing, start: counted.append(start))
-    monkeypatch.setattr(convert, "Whitespace", SimpleNamespace(build=build))
+    monkeypatch.setattr(convert_listing, "_COUNTED_LINES", 1)
+    monkeypatch.setattr(convert_listing, "_count", lambda listing, start: counted.append(start))
+    monkeypatch.setattr(convert_listing, "Whitespace", SimpleNamespace(build=build))
     with pytest.raises(KeyboardInterrupt):
         stoker.convert_text(source, tmp_path / "d", num_threads=1)
     assert len(counted) < 5 < len(LINES)

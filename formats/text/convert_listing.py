@@ -1,0 +1,132 @@
+"""From a listing of texts to published shards of token ids: what files and written texts share."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..concurrency.bounded_map import bounded_map
+from ..conversion.execution import Summary, check_num_threads, execute
+from ..conversion.options import ShardOptions, parse_share, shard_bytes
+from ..conversion.plan import plan_conversion
+from ..conversion.run import Progress, no_progress
+from ..sources.listing import Skip
+from .encoder import IDS_FEATURE, TextEncoder
+from .tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
+
+if TYPE_CHECKING:
+    import os
+    from collections import Counter
+    from fractions import Fraction
+
+    import numpy.typing as npt
+
+    from .text_listing import TextListing
+
+__all__ = ["TextOptions", "convert_listing"]
+
+_RECORD_OVERHEAD = 80  # bytes: framing, the names of the features
+_COUNTED_LINES = 4096  # in one task
+
+
+@dataclass(frozen=True)
+class TextOptions(ShardOptions):
+    """How text becomes shards.
+
+    Attributes:
+        fields: Names of the sequences of a sample, with commas between.
+        tokenizer: whitespace, bytes, or the name of the tokenizer's file.
+        tokenizer_digest: SHA-256 of the dataset's ``tokenizer.json``; empty if it has none.
+        vocab_size: All token ids are less than this.
+        pad_id: Token id for padding.
+        dtype: Type of the payload: uint16 or int32, little-endian.
+    """
+
+    made_by: ClassVar[str] = "convert-text"
+
+    fields: str = "tokens"
+    tokenizer: str = "whitespace"
+    tokenizer_digest: str = ""
+    vocab_size: int = 0
+    pad_id: int = 0
+    dtype: str = "uint16"
+
+    def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""
+        return sizes * (3 if self.tokenizer == "bytes" else 1) + _RECORD_OVERHEAD
+
+
+def convert_listing(
+    listing: TextListing,
+    dst: str | os.PathLike[str],
+    *,
+    tokenizer: str | os.PathLike[str],
+    format: str,  # noqa: A002 - the user's word for it
+    seed: int | None,
+    shard_size: str | int | None,
+    shard_records: int | None,
+    shards: int | None,
+    val: str | float | Fraction,
+    test: str | float | Fraction,
+    strict: bool,
+    num_threads: int | None,
+    overwrite: bool,
+    report: Progress = no_progress,
+) -> Summary:
+    """Tokenize the texts of a listing and publish their datasets.
+
+    The arguments are those of :func:`stoker.convert_text`, which says what it raises.
+    """
+    check_fields(listing.fields)
+    threads = check_num_threads(num_threads)
+    chosen = _tokenizer(tokenizer, listing, threads)
+    options = TextOptions(
+        container=format,
+        seed=seed,
+        shard_bytes=shard_bytes(shard_size, shard_records, shards),
+        shard_records=shard_records or 0,
+        shards=shards or 0,
+        val=parse_share("val", val),
+        test=parse_share("test", test),
+        strict=strict,
+        fields=",".join(listing.fields),
+        tokenizer=chosen.name,
+        tokenizer_digest=hashlib.sha256(chosen.file).hexdigest() if chosen.file is not None else "",
+        vocab_size=chosen.vocab_size,
+        pad_id=chosen.pad_id,
+        dtype="uint16" if chosen.vocab_size <= 1 << 16 else "int32",
+    )
+    plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype))
+    return execute(plan, dst, threads, overwrite=overwrite, report=report)
+
+
+def check_fields(fields: tuple[str, ...]) -> None:
+    """Raise ConfigError for a field whose name records use themselves."""
+    if IDS_FEATURE in fields:
+        raise ConfigError(
+            f"a field cannot have the name {IDS_FEATURE!r}, which records use for the token ids"
+        )
+
+
+def _tokenizer(name: str | os.PathLike[str], listing: TextListing, threads: int) -> Tokenizer:
+    if name == "bytes":
+        return Bytes()
+    if name != "whitespace":
+        return File(name)
+    starts = range(0, len(listing), _COUNTED_LINES)
+    tasks = ((start, partial(_count, listing, start)) for start in starts)
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
+        return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * threads))
+
+
+def _count(listing: TextListing, start: int) -> Counter[str]:
+    rows = np.arange(start, min(start + _COUNTED_LINES, len(listing)))
+    found = [one for one in listing.texts(rows) if not isinstance(one, Skip)]
+    return count_words([text for one in found for text in one])

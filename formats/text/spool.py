@@ -1,0 +1,160 @@
+"""Texts that a program hands over, kept in a file without a name until they are converted.
+
+A vocabulary and the shares of splits are known only after the last text. The kernel removes the file, even
+if this process is killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from array import array
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import ConfigError, SourceError
+
+from ..conversion.samples.columns import number_column, store_value, types_of
+from ..dataset.columns.strings import Strings
+from .lines import LineFile
+from .text_listing import TextListing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..conversion.samples.columns import ColumnType
+
+__all__ = ["TextSpool", "spool_items"]
+
+_BUFFER = 1 << 20
+_NAME = "the texts that were written"
+
+
+class TextSpool:
+    """Samples of text that grow by one at a time, and become a listing.
+
+    Args:
+        fields: Names of the fields, each a text in every sample.
+        scratch: Folder on whose disk the file lies.
+    """
+
+    def __init__(self, fields: Sequence[str], scratch: Path) -> None:
+        self.fields = tuple(fields)
+        self._file = tempfile.TemporaryFile(dir=scratch, buffering=_BUFFER)  # noqa: SIM115 - close() closes it
+        self._starts = array("q", [0])
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._keys = Strings()
+        self._types: dict[str, ColumnType] | None = None
+        self._values: dict[str, list[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, key: str, texts: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Add a sample.
+
+        Args:
+            key: Its name.
+            texts: A text for each field.
+            values: Numbers and texts of further columns, the same names in all samples.
+
+        Raises:
+            ConfigError: A field has no text, or a column does not fit the first sample; names the key.
+        """
+        for name in self.fields:
+            if not isinstance(texts.get(name), str):
+                raise ConfigError(
+                    f"the sample has no text in the field {name!r}",
+                    key=key,
+                    hint=f"every sample has the fields {', '.join(self.fields)}: name them with fields=(...)",
+                )
+        types = self._column_types(values, key)
+        stored = {name: store_value(name, values[name], column, key) for name, column in types.items()}
+        line = json.dumps({name: texts[name] for name in self.fields}).encode()
+        self._file.write(line + b"\n")
+        self._starts.append(self._starts[-1] + len(line) + 1)
+        self._digest.update(line + b"\n" + key.encode(errors="backslashreplace") + b"\0")
+        self._keys.add(key.encode(errors="backslashreplace"))
+        self._types = types
+        for name, value in stored.items():
+            self._values.setdefault(name, []).append(value)
+
+    def _column_types(self, values: Mapping[str, Any], key: str) -> dict[str, ColumnType]:
+        types = types_of(values, key) if self._types is None else self._types
+        if values.keys() != types.keys():
+            names = ", ".join(map(repr, sorted(values.keys() ^ types.keys())))
+            raise ConfigError(f"the sample and the first one do not both have {names}", key=key)
+        if arrays := [name for name, column in types.items() if column.kind == "array"]:
+            raise ConfigError(
+                f"column {arrays[0]!r} holds an array, and columns of text are numbers and texts", key=key
+            )
+        return types
+
+    def listing(self) -> TextListing:
+        """The samples so far, as a source of text; nothing can be added while it is used.
+
+        Raises:
+            SourceError: There is no sample.
+        """
+        if not len(self):
+            raise SourceError("no text was written")
+        self._file.flush()
+        status = os.fstat(self._file.fileno())
+        starts = np.frombuffer(self._starts, np.int64)
+        types = self._types or {}
+        columns = {name: number_column(self._values[name], column) for name, column in types.items()}
+        for name in sorted(columns):
+            self._digest.update(b"".join(bytes(one) for one in columns[name].buffers() if one is not None))
+        digest = self._digest.hexdigest()
+        file = LineFile(Path(_NAME), self._file.fileno(), starts, digest, status.st_mtime_ns)
+        return TextListing(
+            root=Path(_NAME),
+            keys=self._keys.to_arrow(),
+            sizes=file.sizes,
+            modified=np.broadcast_to(np.int64(status.st_mtime_ns), len(self)),
+            labels=pa.array(np.zeros(len(self), np.int64)),
+            classes=(),
+            columns=columns,
+            files=(file,),
+            file_names=(_NAME,),
+            fields=self.fields,
+            json_lines=True,
+            parallel=False,
+        )
+
+    def close(self) -> None:
+        """Close the file, which removes it."""
+        self._file.close()
+
+
+def spool_items(items: Iterable[Any], fields: Sequence[str] | None, scratch: Path) -> TextSpool:
+    """Keep the texts of an iterable; the caller closes the spool.
+
+    Args:
+        items: Texts, or mappings of fields, whose others are left out.
+        fields: Names of the fields; by default "text" of mappings and "tokens" for texts.
+        scratch: Folder on whose disk they are kept.
+
+    Raises:
+        ConfigError: An item is neither, or a field has no text.
+    """
+    spool: TextSpool | None = None
+    for number, item in enumerate(items):
+        named = isinstance(item, Mapping)
+        if spool is None:
+            spool = TextSpool(fields or (("text",) if named else ("tokens",)), scratch)
+        if not named and len(spool.fields) > 1:
+            raise ConfigError(
+                f"an item is a {type(item).__name__}, and there are {len(spool.fields)} fields",
+                key=f"{number:08d}",
+                hint="give dicts with the fields",
+            )
+        texts = {name: item.get(name) for name in spool.fields} if named else {spool.fields[0]: item}
+        spool.add(f"{number:08d}", texts, {})
+    return TextSpool(fields or ("text",), scratch) if spool is None else spool

@@ -1,0 +1,210 @@
+"""``stoker.TextWriter``: a dataset of texts that a program writes one by one."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.arguments import list_of_names
+from stoker.errors import ConfigError, DatasetError, LockedError
+from stoker.processes import Cleanup, OwnerProcess
+
+from ..containers.registry import DEFAULT_CONTAINER
+from ..conversion.options import parse_share, shard_bytes
+from ..dataset.manifest import MANIFEST_NAME
+from ..files.publishing import check_target, folder_lock, os_errors
+from ..files.reading import check_named
+from ..remote.store import is_url
+from .convert_listing import TextOptions, check_fields, convert_listing
+from .spool import TextSpool
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from fractions import Fraction
+    from types import TracebackType
+
+    from ..conversion.execution import Summary
+
+__all__ = ["TextWriter"]
+
+
+class TextWriter:
+    """Writes texts into a dataset of token ids.
+
+    The texts are tokenized in :meth:`close`, or at the end of a ``with`` block, as
+    :func:`stoker.convert_text` does it. Until then, and if the block raises or the process is killed, the
+    folder holds no dataset. A writer may be used from several threads.
+
+    Args:
+        target: Folder to write; made if missing.
+        tokenizer: "whitespace", "bytes", or the path of a Hugging Face tokenizers JSON.
+        fields: Names of the sequences of a sample, such as ("source", "target") for translations.
+        format: Container of the shards: ``tfrecord`` or ``lmdb``.
+        seed: Seed of a global shuffle; None keeps the order of the calls.
+        shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
+        shard_records: Records of a shard, instead of a size.
+        shards: Number of shards of each split, instead of a size.
+        val: Share of the samples that becomes a validation dataset: ``0.1`` or ``10%``.
+        test: Share that becomes a test dataset.
+        strict: Whether a text without tokens is an error; else it is left out and counted.
+        num_threads: Threads that tokenize; by default the cores that this process may use.
+        overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
+
+    Raises:
+        ConfigError: An option has a value that it cannot have.
+        DatasetError: There is a dataset in ``target``.
+        LockedError: Another writer or conversion writes into ``target``.
+        WriteError: The disk is full or refuses a write.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        tokenizer: str | os.PathLike[str] = "whitespace",
+        fields: Sequence[str] = ("text",),
+        format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
+        seed: int | None = None,
+        shard_size: str | int | None = None,
+        shard_records: int | None = None,
+        shards: int | None = None,
+        val: str | float | Fraction = 0,
+        test: str | float | Fraction = 0,
+        strict: bool = False,
+        num_threads: int | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        check_named(target=target)
+        if is_url(target):
+            raise ConfigError(
+                "a writer writes into a folder of this machine, and the target is a URL",
+                path=target,
+                hint="write into a folder, then copy it to the URL",
+            )
+        self._fields = list_of_names("fields", fields)
+        check_fields(self._fields)
+        self._options: dict[str, Any] = {
+            "tokenizer": tokenizer,
+            "format": format,
+            "seed": seed,
+            "shard_size": shard_size,
+            "shard_records": shard_records,
+            "shards": shards,
+            "val": val,
+            "test": test,
+            "strict": strict,
+            "num_threads": num_threads,
+            "overwrite": overwrite,
+        }
+        TextOptions(  # which checks them before the first text is written
+            container=format,
+            seed=seed,
+            shard_bytes=shard_bytes(shard_size, shard_records, shards),
+            shard_records=shard_records or 0,
+            shards=shards or 0,
+            val=parse_share("val", val),
+            test=parse_share("test", test),
+        )
+        self._folder = Path(target)
+        self._held = ExitStack()
+        check_target(self._folder)
+        with os_errors(self._folder, resumes=False):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._held.enter_context(folder_lock(self._folder))
+            self._refuse_dataset(overwrite=overwrite)
+            self._spool = TextSpool(self._fields, self._folder)
+        self._owner = OwnerProcess()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._summary: Summary | None = None
+        self._abandon = Cleanup(self, _abandon, self._spool, self._held)
+
+    def _refuse_dataset(self, *, overwrite: bool) -> None:
+        for folder in (self._folder, self._folder / "train"):
+            if (folder / MANIFEST_NAME).exists() and not overwrite:
+                self._held.close()
+                raise DatasetError(
+                    "there is a dataset in the folder already",
+                    path=folder,
+                    hint="name another folder, or replace it with overwrite=True",
+                )
+
+    def __enter__(self) -> TextWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abandon()
+        elif not self._closed:
+            self.close()
+
+    def __len__(self) -> int:
+        """Number of samples that were written so far."""
+        return len(self._spool)
+
+    def write(self, text: str | None = None, *, key: str | None = None, **columns: Any) -> None:
+        """Write a sample.
+
+        Args:
+            text: The text, where samples have one field.
+            key: Name of the sample; by default its number, from ``00000000``.
+            columns: A text for each field, where it is not ``text``; any other name is a column of the index,
+                a number or a text in every sample.
+
+        Raises:
+            ConfigError: A field has no text, or a column does not fit the first sample; names key and column.
+            LockedError: The process was forked from the one that made the writer.
+            WriteError: The disk is full or refuses a write.
+        """
+        self._check_usable()
+        with self._lock, os_errors(self._folder, resumes=False):
+            name = f"{len(self._spool):08d}" if key is None else key
+            if not isinstance(name, str) or not name:
+                raise ConfigError(f"key must be a text that is not empty, not {name!r}")
+            texts = {field: columns[field] for field in self._fields if field in columns}
+            if text is not None:
+                texts[self._fields[0]] = text
+            values = {field: value for field, value in columns.items() if field not in texts}
+            self._spool.add(name, texts, values)
+
+    def close(self) -> Summary:
+        """Tokenize all texts and publish the dataset; a second call returns the same.
+
+        Raises: As :func:`stoker.convert_text`.
+        """
+        if self._summary is not None:
+            return self._summary
+        self._check_usable()
+        try:
+            with self._lock:
+                listing = self._spool.listing()
+                self._held.close()  # the conversion takes the lock itself
+                self._summary = convert_listing(listing, self._folder, **self._options)
+        finally:
+            self.abandon()
+        return self._summary
+
+    def abandon(self) -> None:
+        """Give up what was written; after :meth:`close` it does nothing."""
+        self._closed = True
+        self._abandon()
+
+    def _check_usable(self) -> None:
+        if not self._owner.is_current():
+            raise LockedError(
+                "this writer was made in another process, which writes into its folder",
+                path=self._folder,
+                hint="make a writer in each process, each with a folder of its own",
+            )
+        if self._closed:
+            raise ConfigError("the writer is closed", path=self._folder, hint="make another one")
+
+
+def _abandon(spool: TextSpool, held: ExitStack) -> None:
+    spool.close()
+    held.close()

@@ -1,0 +1,120 @@
+"""``stoker.TextWriter``, and ``stoker.convert_text`` of texts in Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data.file_trees import read_files
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+TEXTS = ["one two", "three", "two two one", "four five six seven"]
+
+
+def ids(target: Path, position: int) -> list[int]:
+    dataset = stoker.open(target)
+    return np.frombuffer(dataset.read(position), str(dataset.manifest.options["dtype"])).tolist()
+
+
+@pytest.mark.parametrize("tokenizer", ["whitespace", "bytes"])
+def test_written_texts_have_the_tokens_of_a_file_of_them(tmp_path: Path, tokenizer: str) -> None:
+    (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
+    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "file", tokenizer=tokenizer, shards=2)
+    with stoker.TextWriter(tmp_path / "out", tokenizer=tokenizer, fields=["tokens"], shards=2) as writer:
+        for text in TEXTS:
+            writer.write(text)
+        assert len(writer) == 4
+    for i in range(4):
+        assert ids(tmp_path / "out", i) == ids(tmp_path / "file", i)
+    assert stoker.open(tmp_path / "out").keys(range(4)) == [f"{i:08d}" for i in range(4)]
+    assert stoker.verify(tmp_path / "out").ok
+
+
+def test_columns_and_keys_are_read_back_and_leave_in_batches(tmp_path: Path) -> None:
+    with stoker.TextWriter(tmp_path / "out", tokenizer="bytes", seed=1) as writer:
+        for i, text in enumerate(TEXTS):
+            writer.write(text, key=f"k{i}", source="ab"[i % 2], score=i / 2)
+    dataset = stoker.open(tmp_path / "out")
+    keys = dataset.keys(range(4))
+    assert sorted(keys) == ["k0", "k1", "k2", "k3"]
+    assert dataset.column("score").tolist() == [int(key[1:]) / 2 for key in keys]
+    with stoker.TextLoader(dataset, batch_size=2, columns=("input_ids", "source", "score")) as loader:
+        sources = [source for batch in loader for source in batch.source]
+    assert sorted(sources) == ["a", "a", "b", "b"]
+
+
+def test_several_fields_and_splits(tmp_path: Path) -> None:
+    with stoker.TextWriter(tmp_path / "out", fields=("source", "target"), val="25%") as writer:
+        for text in TEXTS:
+            writer.write(source=text, target=text[::-1])
+    assert len(stoker.open(tmp_path / "out" / "train")) == 3
+    dataset = stoker.open(tmp_path / "out" / "val")
+    assert {"source_length", "target_length"} <= set(dataset.columns)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda: iter(TEXTS),
+        lambda: (text for text in TEXTS),
+        lambda: [{"tokens": text, "id": i} for i, text in enumerate(TEXTS)],
+    ],
+)
+def test_an_iterable_of_texts_or_of_dicts_is_converted(tmp_path: Path, source: Callable[[], Any]) -> None:
+    with stoker.TextWriter(tmp_path / "written", tokenizer="bytes", fields=["tokens"]) as writer:
+        for text in TEXTS:
+            writer.write(text)
+    stoker.convert_text(source(), tmp_path / "out", tokenizer="bytes", fields=["tokens"])
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "written")
+
+
+def test_a_list_of_strings_names_files(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="No such file"):
+        stoker.convert_text(TEXTS, tmp_path / "out")
+
+
+def test_a_sample_that_does_not_fit_is_refused_and_the_writer_goes_on(tmp_path: Path) -> None:
+    with stoker.TextWriter(tmp_path / "out", tokenizer="bytes") as writer:
+        writer.write("a", score=1.0)
+        for wrong, message in (
+            ({"text": None, "score": 1.0}, "no text in the field 'text'"),
+            ({"text": "b"}, "do not both have 'score'"),
+            ({"text": "b", "score": "x"}, "column 'score' holds a text"),
+        ):
+            given: dict[str, Any] = wrong
+            with pytest.raises(ConfigError, match=message) as caught:
+                writer.write(**given, key="second")
+            assert caught.value.key == "second"
+        writer.write("b", score=2.0)
+    assert stoker.open(tmp_path / "out").column("score").tolist() == [1, 2]
+
+
+def test_nothing_is_left_of_a_writer_that_fails_and_one_writes_at_a_time(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with pytest.raises(ZeroDivisionError), stoker.TextWriter(target) as writer:
+        writer.write(str(1 / 0))
+    assert list(target.iterdir()) == []
+    with stoker.TextWriter(target) as writer:
+        writer.write("a b")
+        with pytest.raises(LockedError):
+            stoker.TextWriter(target)
+        with pytest.raises(DatasetError):
+            stoker.open(target)
+    with pytest.raises(DatasetError, match="there is a dataset in the folder already"):
+        stoker.TextWriter(target)
+    with stoker.TextWriter(target, overwrite=True) as writer:
+        writer.write("c")
+    assert len(stoker.open(target)) == 1
+    with pytest.raises(SourceError, match="no text was written"):
+        stoker.TextWriter(tmp_path / "empty").close()
+    with pytest.raises(ConfigError, match="shards are made by one of"):
+        stoker.TextWriter(tmp_path / "other", shards=2, shard_records=3)
