@@ -16,8 +16,8 @@ from .class_names import class_numbers
 from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .columns.array_columns import place_of, shape_column
 from .columns.list_column import take_lists
-from .manifest import TOKENIZER_NAME
-from .splitting import in_first_part
+from .positions import checked_positions, in_first_part, selected_positions
+from .tokenizer_file import read_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -161,11 +161,7 @@ class Dataset:
         )
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
-        """Return the index rows of samples, which locate their payloads.
-
-        Args:
-            positions: (M,) integers from 0 to ``len(self) - 1``.
-        """
+        """Return the index rows of samples at (M,) ``positions``, which locate their payloads."""
         return self.index.samples(self._to_rows(positions))
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
@@ -177,12 +173,7 @@ class Dataset:
         return self.index.strings(name, self._to_rows(positions))
 
     def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        at = np.asarray(positions)
-        if at.size and at.dtype.kind not in "iu":
-            raise ConfigError(f"positions must be integers, not {at.dtype}")
-        at = at.astype(np.int64, copy=False)
-        if at.size and not 0 <= at.min() <= at.max() < len(self):
-            raise IndexError(f"positions go from 0 to {len(self) - 1}, found {at.min()} to {at.max()}")
+        at = checked_positions(positions, len(self))
         return at if self._rows is None else self._rows[at]
 
     def select(
@@ -228,19 +219,8 @@ class Dataset:
         return np.isin(np.arange(len(self)), owner[np.isin(lists.values, numbers)])
 
     def _select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
-        at = np.asarray(which)
-        if isinstance(which, str) or at.dtype == object:
-            from .select import matching
-
-            at = matching(self.index, which)[self.rows]
-        if at.dtype == bool:
-            if at.shape != (len(self),):
-                raise ConfigError(f"a mask must have one entry a sample, {len(self)}, not shape {at.shape}")
-            at = np.flatnonzero(at)
-        elif at.size and at.ndim != 1:
-            raise ConfigError(f"positions must have one dimension, not shape {at.shape}")
         selection = copy(self)
-        selection._rows = self._to_rows(at)
+        selection._rows = self._to_rows(selected_positions(self.index, self.rows, which))
         return selection
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
@@ -328,15 +308,7 @@ class Dataset:
         Raises:
             DatasetError: There is no such file, or it cannot be read.
         """
-        try:
-            with open_regular(self.path / TOKENIZER_NAME) as (descriptor, size):
-                return read_at(descriptor, 0, size)
-        except OSError as error:
-            raise DatasetError(
-                f"the tokenizer cannot be read: {error.strerror or error}",
-                path=self.path / TOKENIZER_NAME,
-                hint="copy the file from where the dataset was made, or convert the text again",
-            ) from error
+        return read_tokenizer(self.path)
 
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
         """Return bytes of a sample, verified; ``place`` names the columns of offset, length and checksum."""

@@ -1,0 +1,65 @@
+"""Positions of samples in a dataset: checks, selections, and splits by a hash of the keys."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    import pyarrow.compute as pc
+
+    from .index import Index
+
+__all__ = ["checked_positions", "in_first_part", "selected_positions"]
+
+
+def checked_positions(positions: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
+    """Return positions as int64.
+
+    Raises:
+        ConfigError: They are no integers.
+        IndexError: One is not from 0 to ``n - 1``.
+    """
+    at = np.asarray(positions)
+    if at.size and at.dtype.kind not in "iu":
+        raise ConfigError(f"positions must be integers, not {at.dtype}")
+    at = at.astype(np.int64, copy=False)
+    if at.size and not 0 <= at.min() <= at.max() < n:
+        raise IndexError(f"positions go from 0 to {n - 1}, found {at.min()} to {at.max()}")
+    return at
+
+
+def selected_positions(
+    index: Index, rows: npt.NDArray[np.int64], which: npt.ArrayLike | str | pc.Expression
+) -> npt.NDArray[np.int64]:
+    """Return the positions that :meth:`Dataset.select` takes; ``rows`` are those of the dataset's samples."""
+    at = np.asarray(which)
+    if isinstance(which, str) or at.dtype == object:
+        from .select import matching
+
+        at = matching(index, which)[rows]
+    if at.dtype == bool:
+        if at.shape != rows.shape:
+            raise ConfigError(f"a mask must have one entry a sample, {len(rows)}, not shape {at.shape}")
+        at = np.flatnonzero(at)
+    elif at.size and at.ndim != 1:
+        raise ConfigError(f"positions must have one dimension, not shape {at.shape}")
+    return checked_positions(at, len(rows))
+
+
+def in_first_part(keys: Sequence[str], fraction: float, seed: int) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether each key is in the part of about ``fraction`` of all keys.
+
+    The part of a key depends on the key and the seed alone.
+    """
+    salt = int(seed).to_bytes(16, "little", signed=True)
+    limit = int(fraction * (1 << 64))
+    hashes = (hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest() for key in keys)
+    return np.fromiter((int.from_bytes(one, "little") < limit for one in hashes), bool, len(keys))
