@@ -12,11 +12,11 @@ from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
 
 from ..files.reading import open_regular, read_at
-from .class_names import class_numbers
 from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .columns.array_columns import place_of, shape_column
 from .columns.list_column import take_lists
-from .positions import checked_positions, in_first_part, selected_positions
+from .selection.class_names import class_numbers, has_class
+from .selection.positions import checked_positions, in_first_part, selected_positions
 from .tokenizer_file import read_tokenizer
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Dataset:
         Args:
             which: (N,) bool, a mask; or (M,) integers, positions in any order, repeats allowed; or
                 a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
-                (``"label < 10 and width >= 224"``, see :func:`stoker.formats.dataset.select.parse`). None
+                (``"label < 10 and width >= 224"``, see :mod:`stoker.formats.dataset.selection.select`). None
                 for all samples.
             classes: Names of classes. A sample must also have one of them, as a label.
 
@@ -202,21 +202,16 @@ class Dataset:
         selection = self if which is None else self._select(which)
         if classes is None:
             return selection
-        return selection._select(selection._has_class(class_numbers(self.classes, classes)))
-
-    def _has_class(self, numbers: list[int]) -> npt.NDArray[np.bool_]:
-        """(N,) bool, whether a label of each sample is one of ``numbers``."""
+        numbers = class_numbers(self.classes, classes)
         if "label" in self.tasks:
-            return np.isin(self.labels, numbers)
-        if "labels" not in self.tasks:
-            raise ConfigError(
-                "the samples have no labels, by which classes= could choose them",
-                path=self.path,
-                hint="Give a condition on the columns of the index, a mask, or positions.",
-            )
-        lists = self.lists("label", np.arange(len(self)))
-        owner = np.repeat(np.arange(len(self)), lists.counts)
-        return np.isin(np.arange(len(self)), owner[np.isin(lists.values, numbers)])
+            return selection._select(np.isin(selection.labels, numbers))
+        if "labels" in self.tasks:
+            return selection._select(has_class(selection.lists("label", np.arange(len(selection))), numbers))
+        raise ConfigError(
+            "the samples have no labels, by which classes= could choose them",
+            path=self.path,
+            hint="Give a condition on the columns of the index, a mask, or positions.",
+        )
 
     def _select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
         selection = copy(self)

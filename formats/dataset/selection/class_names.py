@@ -6,12 +6,18 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["class_numbers", "names_classes"]
+    import numpy.typing as npt
+
+    from ..columns.list_column import ListColumn
+
+__all__ = ["class_numbers", "has_class", "names_classes"]
 
 _SHOWN = 10  # names in a hint
 
@@ -41,6 +47,12 @@ def _number(known: Sequence[str], name: str) -> int:
     more = " ..." if len(near) == _SHOWN < len(known) else ""
     hint = f"There are {', '.join(near)}{more}" if near else "The dataset has no names of classes."
     raise ConfigError(f"there is no class {name!r}", hint=hint)
+
+
+def has_class(labels: ListColumn, numbers: list[int]) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether one of each sample's several labels is among ``numbers``."""
+    owner = np.repeat(np.arange(len(labels.counts)), labels.counts)
+    return np.isin(np.arange(len(labels.counts)), owner[np.isin(labels.values, numbers)])
 
 
 def names_classes(condition: str) -> list[str] | None:

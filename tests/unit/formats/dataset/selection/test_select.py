@@ -13,7 +13,7 @@ import stoker
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import write_index
-from stoker.formats.dataset.select import matching
+from stoker.formats.dataset.selection.select import matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .index import Index
+    from ..index import Index
 
 __all__ = ["matching", "parse"]
 

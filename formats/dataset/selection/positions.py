@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow.compute as pc
 
-    from .index import Index
+    from ..index import Index
 
 __all__ = ["checked_positions", "in_first_part", "selected_positions"]
 

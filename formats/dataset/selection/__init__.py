@@ -1,0 +1,1 @@
+"""Selection of samples: by position, mask, condition, class or split."""
