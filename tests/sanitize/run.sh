@@ -43,17 +43,20 @@ sanitized() { # kind, libraries to preload; then a command line for Python
         setarch -R "$python" "$@"
 }
 
-check() { # kind, libraries to preload, which tests
-    sanitized "$1" "$2" -c "from stoker import _native; assert _native.__file__.startswith('$build/$1'), _native.__file__"
-    echo "== $1: tests"
-    sanitized "$1" "$2" -m pytest -q -p no:cacheprovider --capture=sys -k "$3" "$root"/tests/*/native
-    if [ "$1" = address ]; then
-        echo "== $1: comparison of the JPEG decoders"
+check() { # kind, libraries to preload, which tests; then arguments for the fuzzer
+    kind=$1 libraries=$2 tests=$3
+    shift 3
+    sanitized "$kind" "$libraries" -c "from stoker import _native; assert _native.__file__.startswith('$build/$kind'), _native.__file__"
+    echo "== $kind: tests"
+    sanitized "$kind" "$libraries" -m pytest -q -p no:cacheprovider --capture=sys -k "$tests" "$root"/tests/*/native
+    if [ "$kind" = address ]; then
+        echo "== $kind: comparison of the JPEG decoders"
         jpeg_decoders
     fi
-    echo "== $1: fuzzer, $seconds s"
+    echo "== $kind: fuzzer, $seconds s"
     # Sanitizers reserve more address space than any limit of it would allow.
-    sanitized "$1" "$2" "$root/tests/fuzz/fuzz.py" --seconds "$seconds" --memory 0 --limit 60 --scratch "$build/$1"
+    sanitized "$kind" "$libraries" "$root/tests/fuzz/fuzz.py" --seconds "$seconds" --memory 0 --limit 60 \
+        --scratch "$build/$kind" "$@"
 }
 
 # Compares both JPEG decoders in a program without Python, which makes a million inputs a matter of minutes.
@@ -81,7 +84,8 @@ for kind in ${*:-address thread}; do
         thread)
             prepare thread "-fsanitize=thread"
             # Behind mappings of gibibytes ThreadSanitizer now and then fails to allocate memory of its own.
-            check thread "$(library libtsan.so):$(library libstdc++.so.6)" "not gibibyte and not no_int"
+            check thread "$(library libtsan.so):$(library libstdc++.so.6)" "not gibibyte and not no_int" \
+                --target images --target drawing  # the others run threads of Python, too
             ;;
         *) echo "unknown kind $kind: address or thread" >&2; exit 2 ;;
     esac
