@@ -10,4 +10,7 @@ The path of a call of ``stoker.convert``:
    (:mod:`.encoder`, :mod:`.images`) and writes the records. The target then publishes all datasets.
 
 ``stoker.convert_text`` joins the path at step 3, with a listing of lines and an encoder of tokens.
+
+:class:`stoker.Writer` (:mod:`.samples`) has no plan: it fills shards with the samples that a program hands
+over, through the same modules (:mod:`.images.sample_record`, :mod:`.shard_file`, :mod:`.targets`).
 """
