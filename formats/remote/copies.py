@@ -22,6 +22,7 @@ __all__ = ["local_copies"]
 def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
     """Local paths of files; those at URLs are copied to a temporary folder, under their names.
 
+    A copy has the time of the last change of the original, if the storage states it.
     A SourceError that names a copy is raised with its URL.
 
     Args:
@@ -39,7 +40,10 @@ def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]
                 folder, _, name = os.fspath(path).rpartition("/")
                 found[-1] = Path(temporary, str(number), name)
                 found[-1].parent.mkdir()
-                Store(folder).download(name, found[-1])
+                store = Store(folder)
+                store.download(name, found[-1])
+                if changed := store.modified(name):
+                    os.utime(found[-1], ns=(changed, changed))
                 copies[found[-1]] = os.fspath(path)
         try:
             yield found

@@ -187,6 +187,14 @@ class Store:
         info = self._info(name)
         return int(info.get("size") or 0) if info and info.get("type", "file") == "file" else None
 
+    def modified(self, name: str) -> int:
+        """Time of the last change of a file, nanoseconds since 1970; 0 where the storage does not state it.
+
+        Raises:
+            StorageError: The storage cannot be asked.
+        """
+        return modified(self._info(name) or {})
+
     def _links(self, page: str) -> list[str]:
         try:
             return list(self._try("", "listed", lambda: self._fs.ls(page, detail=False)))

@@ -3,83 +3,128 @@
 A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
 options, classes, the names, order, labels and columns of the samples, the files that were left out and, where
 bytes are stored as they are, their number. No file of the source may be newer than the dataset. Of text, up
-to 4,096 samples are tokenized again, and must have the checksums in the index.
+to 4,096 samples are tokenized again, and must have the checksums in the index. Both targets, folders and
+URLs, call :func:`find_converted`.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 
 from stoker._native import crc32c
+from stoker.errors import StorageError
 
+from ...containers.registry import find_container
 from ...dataset.index import Index
-from ...dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, Manifest
+from ...dataset.manifest import INDEX_NAME, SKIPPED_NAME
 from ...sources.listing import Skip
 from ..options import ConvertOptions
+from .published import PublishedDatasets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
+    from ...dataset.manifest import Manifest
     from ..plan import ConversionPlan
 
-__all__ = ["find_converted"]
+__all__ = ["FoundDataset", "find_converted"]
 
 _COMPARED_TEXTS = 4096
 
 
-def find_converted(target: Path, plan: ConversionPlan, datasets: Mapping[str, Path]) -> list[Manifest] | None:
-    """Manifests of the datasets if a conversion with this plan has made them, else None.
+@dataclass(frozen=True)
+class FoundDataset:
+    """A dataset at the target of a conversion.
+
+    Attributes:
+        place: Its folder, or its URL.
+        manifest: Its manifest.
+        modified: Time of the last change of the manifest, nanoseconds since 1970; 0 where a storage does not
+            state it.
+        size: Returns the bytes of a file of the dataset, named by its path in ``place``; None for no file.
+        local: Returns the path on this machine of a file in ``place``; one at a URL is copied first.
+    """
+
+    place: Path | str
+    manifest: Manifest
+    modified: int
+    size: Callable[[str], int | None]
+    local: Callable[[str], Path]
+
+
+def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) -> PublishedDatasets | None:
+    """The datasets at the target if an earlier conversion has made all of this plan, else None.
 
     It is None, too, where this cannot be known: for objects, of which a dataset keeps only the resized form,
-    and for text from a URL, whose copy is newer than any dataset.
+    and where a storage does not state when the dataset was written.
 
     Args:
-        target: Folder of the conversion.
         plan: The plan.
-        datasets: Folder of each dataset by split.
+        find: Returns the dataset of a split. It raises OSError or ValueError if there is none.
+
+    Raises:
+        StorageError: The URL cannot be read.
     """
     if plan.listing.objects is not None:
         return None
-    if (target / STATE_NAME).exists():
-        return None
     try:
-        manifests = [Manifest.load(folder) for folder in datasets.values()]
-        found = zip(datasets.items(), manifests, strict=True)
-        same = all(_is_same(plan, split, folder, manifest) for (split, folder), manifest in found)
+        datasets = {split: find(split) for split in plan.options.splits}
+        if not all(_is_same(plan, split, dataset) for split, dataset in datasets.items()):
+            return None
+    except StorageError:
+        raise
     # A damaged dataset, or one of another version, is not the same.
     except (OSError, ValueError, TypeError):
         return None
-    return manifests if same else None
+    manifests = [dataset.manifest for dataset in datasets.values()]
+    shards = [shard for manifest in manifests for shard in manifest.shards]
+    skipped: Counter[str] = Counter()
+    for manifest in manifests:
+        skipped.update(manifest.skipped)
+    return PublishedDatasets(
+        folders={split: dataset.place for split, dataset in datasets.items()},
+        written=sum(manifest.index.rows for manifest in manifests),
+        skipped=dict(sorted(skipped.items())),
+        bytes=sum(shard.bytes for shard in shards),
+        shards=len(shards),
+        already=True,
+    )
 
 
-def _is_same(plan: ConversionPlan, split: str, folder: Path, manifest: Manifest) -> bool:
-    listing = plan.listing
+def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
+    """Whether a dataset is that of the plan; its index is read last, which may take a long download."""
+    listing, manifest = plan.listing, dataset.manifest
     stated = (plan.encoder.sample_type, plan.options.to_manifest(), listing.classes, listing.info)
     if stated != (manifest.sample_type, manifest.options, manifest.classes, manifest.annotations):
         return False
     files = [listing] if listing.masks is None else [listing, listing.masks]
-    if max(int(one.modified.max()) for one in files) > (folder / MANIFEST_NAME).stat().st_mtime_ns:
+    if max(int(one.modified.max()) for one in files) > dataset.modified or not _is_whole(dataset):
         return False
-    lines = (folder / SKIPPED_NAME).read_text(encoding="utf-8").splitlines()
+    lines = dataset.local(SKIPPED_NAME).read_text(encoding="utf-8").splitlines()
     skipped = {Skip(**json.loads(line)) for line in lines}
     if split == plan.options.splits[0] and not set(listing.skipped) <= skipped:
         return False
     rows = np.concatenate([shard.rows for shard in plan.shards if shard.split == split])
-    index = Index.open(folder / INDEX_NAME)
-    return _is_whole(manifest, folder) and _has_samples(plan, rows, index, {skip.key for skip in skipped})
+    index = Index.open(dataset.local(INDEX_NAME))
+    return _has_samples(plan, rows, index, {skip.key for skip in skipped})
 
 
-def _is_whole(manifest: Manifest, folder: Path) -> bool:
-    """Whether all shards are there and have their sizes."""
-    sizes = [file.stat().st_size for file in manifest.data_files(folder)]
-    return sizes == [shard.bytes for shard in manifest.shards]
+def _is_whole(dataset: FoundDataset) -> bool:
+    """Whether index and shards are there and have their sizes."""
+    manifest = dataset.manifest
+    data_file = find_container(manifest.container).data_file
+    stated = {data_file(Path(shard.path or shard.name)).as_posix(): shard.bytes for shard in manifest.shards}
+    stated[INDEX_NAME] = manifest.index.bytes
+    return all(dataset.size(name) == size for name, size in stated.items())
 
 
 def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index, skipped: set[str]) -> bool:

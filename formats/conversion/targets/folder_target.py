@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stoker.errors import SampleError, SourceError
 
+from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.publishing import check_target, folder_lock, os_errors
 from ..shards import write_shard
-from .already_converted import find_converted
+from .already_converted import FoundDataset, find_converted
 from .folder_state import FolderState, empty_trash
 from .published import PublishedDatasets, count_published
 
@@ -71,19 +71,18 @@ def _convert(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
 
 def _already_converted(folder: Path, plan: ConversionPlan) -> PublishedDatasets | None:
     """The datasets in the folder if an earlier conversion has made all of this plan."""
-    datasets = FolderState(folder, plan).datasets()
-    manifests = find_converted(folder, plan, datasets)
-    if manifests is None:
+    state = FolderState(folder, plan)
+    if state.folder.exists():
         return None
-    shards = [shard for manifest in manifests for shard in manifest.shards]
-    skipped: Counter[str] = Counter()
-    for manifest in manifests:
-        skipped.update(manifest.skipped)
-    return PublishedDatasets(
-        folders=datasets,
-        written=sum(manifest.index.rows for manifest in manifests),
-        skipped=dict(sorted(skipped.items())),
-        bytes=sum(shard.bytes for shard in shards),
-        shards=len(shards),
-        already=True,
+    datasets = state.datasets()
+    return find_converted(plan, lambda split: _found(datasets[split]))
+
+
+def _found(folder: Path) -> FoundDataset:
+    return FoundDataset(
+        place=folder,
+        manifest=Manifest.load(folder),
+        modified=(folder / MANIFEST_NAME).stat().st_mtime_ns,
+        size=lambda name: (folder / name).stat().st_size,
+        local=folder.joinpath,
     )

@@ -24,6 +24,7 @@ from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ...remote.store import Store
 from ..shard_file import published_names, shard_files
 from ..shards import write_shard
+from .already_converted import FoundDataset, find_converted
 from .folder_state import STATE_NAME, FolderState
 from .published import PublishedDatasets, count_published
 
@@ -70,7 +71,10 @@ def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
     Raises: As :func:`stoker.convert`.
     """
     target = _UrlTarget(Store(url), run.plan)
-    target.enter(overwrite=overwrite)
+    known = target.read_fingerprint()
+    if known is None and not overwrite and (converted := target.already_converted()) is not None:
+        return converted
+    target.enter(known, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
         state = FolderState.enter(Path(folder), run.plan, overwrite=False)
         numbers = range(len(run.plan.shards))
@@ -95,13 +99,55 @@ class _UrlTarget:
         self._plan = plan
         self._container = plan.options.container
 
-    def enter(self, *, overwrite: bool) -> None:
+    def read_fingerprint(self) -> str | None:
+        """Fingerprint of the unfinished conversion: empty if it is damaged, None if there is none."""
+        content = self.store.read_if_there(f"{STATE_NAME}/{_PLAN}")
+        if content is None:
+            return None
+        with suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(content)["fingerprint"])
+        return ""
+
+    def already_converted(self) -> PublishedDatasets | None:
+        """The datasets at the URL if an earlier conversion has made all of this plan."""
+        with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
+            return find_converted(self._plan, lambda split: self._found(split, Path(folder)))
+
+    def _found(self, split: str, folder: Path) -> FoundDataset:
+        dataset = self.store.child(split)
+        content = dataset.read_if_there(MANIFEST_NAME, most=MOST_MANIFEST_BYTES + 1)
+        if content is None:
+            raise FileNotFoundError(dataset.at(MANIFEST_NAME))
+        files = {file.name: file for file in dataset.files()}
+
+        def local(name: str) -> Path:
+            if name not in files:
+                raise FileNotFoundError(dataset.at(name))
+            copy = folder / f"{split}.{name}"
+            dataset.download(name, copy)
+            return copy
+
+        return FoundDataset(
+            place=self._url(split),
+            manifest=Manifest.from_bytes(content),
+            modified=files[MANIFEST_NAME].modified,
+            size=lambda name: files[name].size if name in files else None,
+            local=local,
+        )
+
+    def _url(self, split: str) -> str:
+        return self.store.at(split) if split else self.store.url
+
+    def enter(self, known: str | None, *, overwrite: bool) -> None:
         """Start a conversion, or find the one that was interrupted.
+
+        Args:
+            known: What :meth:`read_fingerprint` returned.
+            overwrite: Whether to replace a dataset, or another unfinished conversion.
 
         Raises:
             DatasetError: There is a dataset, or another unfinished conversion, and not ``overwrite``.
         """
-        known = self._read_fingerprint()
         if known == self._plan.fingerprint:
             return
         if known is not None and not overwrite:
@@ -116,14 +162,6 @@ class _UrlTarget:
         self.store.remove(STATE_NAME)
         fingerprint = json.dumps({"fingerprint": self._plan.fingerprint})
         self.store.write(f"{STATE_NAME}/{_PLAN}", fingerprint.encode())
-
-    def _read_fingerprint(self) -> str | None:
-        content = self.store.read_if_there(f"{STATE_NAME}/{_PLAN}")
-        if content is None:
-            return None
-        with suppress(ValueError, KeyError, TypeError):
-            return str(json.loads(content)["fingerprint"])
-        return ""
 
     def _retire(self, dataset: Store, *, overwrite: bool) -> None:
         """Remove the dataset that is replaced: its manifest first, then its shards."""
@@ -175,7 +213,7 @@ class _UrlTarget:
         for split in splits:
             self.store.upload(folder / split / MANIFEST_NAME, _join(split, MANIFEST_NAME))
         self.store.remove(STATE_NAME)
-        return {split: self.store.at(split) if split else self.store.url for split in splits}
+        return {split: self._url(split) for split in splits}
 
     def _rename_shards(self, split: str, manifest: Manifest, results: list[ShardResult]) -> None:
         stored = {file.name for file in self.store.child(STATE_NAME).files()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import sys
@@ -132,6 +133,52 @@ def test_a_dataset_at_a_url_is_not_replaced_without_overwrite(photos: Path, memo
     stoker.convert(photos, "memory://bucket/out", shards=2, overwrite=True)
     names = {Path(name).name for name in memory.find("/bucket/out") if name.endswith(".tfrecord")}
     assert names == {"shard-00000-of-00002.tfrecord", "shard-00001-of-00002.tfrecord"}
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_the_same_call_on_a_finished_url_says_so(photos: Path, memory: Any, container: Any) -> None:
+    options: dict[str, Any] = {"format": container, "val": "25%", "seed": 3, "shards": 2}
+    made = stoker.convert(photos, "memory://bucket/out", **options)
+    before = stored(memory, "/bucket/out")
+    found = stoker.convert(photos, "memory://bucket/out", **options)
+    assert found == dataclasses.replace(made, already=True, seconds=0, images_per_second=0)
+    assert stored(memory, "/bucket/out") == before
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos, "memory://bucket/out", **{**options, "seed": 4})
+
+
+@pytest.mark.parametrize("lost", ["shard-00000-of-00002.tfrecord", "index.arrow", "skipped.jsonl", ""])
+def test_a_changed_source_or_a_damaged_url_is_refused(photos: Path, memory: Any, lost: str) -> None:
+    stoker.convert(photos, "memory://bucket/out", shards=2)
+    if lost:
+        memory.rm(f"/bucket/out/{lost}")
+    else:
+        (photos / "class-0" / "0.jpg").touch()
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos, "memory://bucket/out", shards=2)
+
+
+def test_a_storage_that_fails_does_not_look_like_another_dataset(
+    photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the storage is down")
+
+    stoker.convert(photos, "memory://bucket/out", shards=2)
+    monkeypatch.setattr(type(memory), "get_file", fail)
+    with pytest.raises(StorageError, match="the storage is down"):
+        stoker.convert(photos, "memory://bucket/out", shards=2)
+
+
+def test_text_at_urls_is_already_converted(memory: Any) -> None:
+    memory.pipe("/bucket/text.txt", b"one two\n \nthree\n")
+    source, target = "memory://bucket/text.txt", "memory://bucket/out"
+    made = stoker.convert_text(source, target, val="50%")
+    found = stoker.convert_text(source, target, val="50%")
+    assert found == dataclasses.replace(made, already=True, seconds=0, images_per_second=0)
+    memory.pipe("/bucket/text.txt", b"one TWO\n \nthree\n")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(source, target, val="50%")
 
 
 def test_another_unfinished_conversion_is_refused(photos: Path, memory: Any) -> None:
