@@ -23,6 +23,7 @@ import stoker
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
+from stoker.pipeline.caching.cache_read_ahead import BatchReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -157,7 +158,7 @@ def measure(batches: Sequence[Int64], data: Data, storage: Storage, step_seconds
         dataset = stoker.open(f"slow://{source}", cache=Path(scratch) / "cache")
         staging = CachePrefetcher(dataset, connections=storage.connections, ahead=ahead)
         _SlowFiles.latency = storage.latency
-        staged = staging.begin(lambda: batches)
+        staged = staging.begin(lambda: map(BatchReads, batches))
         marks = []
         for _ in batches:
             staged.wait()

@@ -7,7 +7,7 @@ import threading
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
 from .block_files import BlockFiles
+from .payload_parts import Ranges
 from .private_files import is_read_only, make_private_folder
 from .remote_dataset import FileReader, check_local, open_remote
 from .sparse_files import FULL_DISK
@@ -41,29 +42,13 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["CachedDataset", "CachedFiles", "Ranges", "cache_errors", "open_cached"]
+__all__ = ["CachedDataset", "CachedFiles", "cache_errors", "open_cached"]
 
 _INDEX_STATE = ".index"
 _CONNECTIONS = 16
 _REQUEST_BYTES = 8 << 20
 _REPEATS = 3  # because a network that damages one answer may damage the next
 _POLL = 0.05  # seconds between two tries for a lock that another rank holds
-
-
-class Ranges(NamedTuple):
-    """Ranges of bytes in data files, with their checksums; (N,) int64 each.
-
-    Attributes:
-        shard: Position of the data file.
-        offset: First byte.
-        length: Number of bytes.
-        crc: CRC32C of the bytes.
-    """
-
-    shard: Int64
-    offset: Int64
-    length: Int64
-    crc: Int64
 
 
 class CachedFiles:
@@ -91,16 +76,18 @@ class CachedFiles:
         """
         return self._reader(file, start, stop)
 
-    def check(self, ranges: Ranges) -> None:
+    def check(self, ranges: Ranges) -> list[int]:
         """Compare ranges with their checksums, and fetch those that differ again, a few times.
 
-        A range that still differs is damaged in the remote dataset, too; reading it raises the error.
+        Returns:
+            Positions of the ranges that still differ: they are damaged in the remote dataset, too.
 
         Raises:
             StorageError: As :meth:`fetch`.
         """
+        damaged: list[int] = []
         if self.blocks.is_read_only:
-            return  # a damaged range cannot be fetched again; reading it raises the error
+            return damaged  # a damaged range cannot be fetched again; reading it raises the error
         for shard in np.unique(ranges.shard).tolist():
             which = np.flatnonzero(ranges.shard == shard)
             with open_regular(self.blocks.paths[shard]) as (descriptor, _):
@@ -110,6 +97,9 @@ class CachedFiles:
                         if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
                             break
                         self._fill(self.blocks.covering(*(part[i : i + 1] for part in ranges[:3])), anew=True)
+                    else:
+                        damaged.append(i)
+        return damaged
 
     @contextmanager
     def present(self, ranges: Ranges) -> Iterator[None]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 from stoker.formats.caching.cached_dataset import CachedDataset
+from stoker.formats.caching.payload_parts import PartChecksums
 from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.store import is_url
 from stoker.processes import Cleanup
@@ -22,7 +23,7 @@ from stoker.processes import Cleanup
 from ..execution.interrupts import OneShotEvent
 from ..execution.threads import Worker
 from .block_requests import Requests
-from .cache_read_ahead import CacheHandle, CacheReadAhead
+from .cache_read_ahead import BatchReads, CacheHandle, CacheReadAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,16 +92,16 @@ class CachePrefetcher:
         self._cleanup = Cleanup(self, _release, list(self._handles.values()))
         self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
 
-    def begin(self, batches: Callable[[], Iterable[Int64]]) -> CachedEpoch:
+    def begin(self, batches: Callable[[], Iterable[BatchReads]]) -> CachedEpoch:
         """Begin to fetch the batches of a pass.
 
         Args:
-            batches: Makes the index rows, (N,) int64, that each batch reads. Rows are counted through all
-                datasets of a mixture. Called once for each dataset; a thread iterates over the result.
+            batches: Makes what each batch reads. Rows are counted through all datasets of a mixture. Called
+                once for each dataset; a thread iterates over the result.
         """
         begun = CachedEpoch(
             [
-                CacheReadAhead(handle, _rows_of(batches(), number, self._ends), ahead=self._ahead)
+                CacheReadAhead(handle, _reads_of(batches(), number, self._ends), ahead=self._ahead)
                 for number, handle in self._handles.items()
             ]
         )
@@ -121,14 +122,15 @@ def _open_cache(dataset: CachedDataset, connections: int) -> CacheHandle:
     last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
     make_room = partial(files.blocks.evict, last_use=last_use)
     requests = Requests(files.blocks, files.fetch, connections, stop, make_room)
-    return CacheHandle(dataset, files, requests, last_use)
+    return CacheHandle(dataset, files, requests, last_use, PartChecksums(files.blocks))
 
 
-def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int64]:
-    """Yield the rows of each batch that belong to dataset ``number``, as rows of its own index."""
+def _reads_of(batches: Iterable[BatchReads], number: int, ends: Int64) -> Iterator[BatchReads]:
+    """Yield what each batch reads of dataset ``number``, with the rows of its own index."""
     start = int(ends[number - 1]) if number else 0
-    for rows in batches:
-        yield rows[(rows >= start) & (rows < ends[number])] - start
+    for rows, slices in batches:
+        own = (rows >= start) & (rows < ends[number])
+        yield BatchReads(rows[own] - start, None if slices is None else slices[own])
 
 
 def _release(handles: Sequence[CacheHandle]) -> None:

@@ -1,9 +1,9 @@
 """Read-ahead of one remote dataset: a thread fetches the batches of a pass before the loader needs them.
 
 It fetches one batch first, then more and more at once, so that neighbouring blocks are joined into longer
-requests. The loader waits for the blocks of its own batch only. Each payload is compared with its checksum,
-and fetched again if it differs. When the cache exceeds its size, or the disk is full, blocks that the pass
-has left behind are evicted.
+requests. The loader waits for the blocks of its own batch only. Each payload, or the part of a long one that
+a batch reads, is compared with its checksum, and fetched again if it differs. When the cache exceeds its
+size, or the disk is full, blocks that the pass has left behind are evicted.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections import deque
 from concurrent.futures import CancelledError, wait
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stoker.errors import LoaderClosedError
+from stoker.errors import CorruptRecordError, LoaderClosedError
 from stoker.formats.remote.retry import StoppedError
 
 from ..execution.threads import stopping
@@ -29,18 +29,33 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles, Ranges
+    from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
+    from stoker.formats.caching.payload_parts import PartChecksums, Ranges
 
     from .block_requests import Request, Requests
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["CacheHandle", "CacheReadAhead"]
+__all__ = ["BatchReads", "CacheHandle", "CacheReadAhead"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
 _POLL = 0.05  # seconds between two checks whether the loader is being stopped
 _EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
+
+
+class BatchReads(NamedTuple):
+    """The payloads that a batch reads.
+
+    Attributes:
+        rows: (N,) int64, the index row of each payload.
+        slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one behind the last.
+            A slice of a payload may be read once a batch of the same loader has read the whole payload. None
+            where all are read whole.
+    """
+
+    rows: Int64
+    slices: Int64 | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +67,36 @@ class CacheHandle:
         files: Its cached data files, opened for this loader.
         requests: Requests for their blocks.
         last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never.
+        part_checksums: Checksums of parts of long payloads that the loader has read.
     """
 
     dataset: CachedDataset
     files: CachedFiles
     requests: Requests
     last_use: Int64
+    part_checksums: PartChecksums
+
+
+class _Parts(NamedTuple):
+    """Parts of long payloads, without checksums, and (M,) int64, the row of each."""
+
+    ranges: Ranges
+    rows: Int64
 
 
 @dataclass(eq=False)
 class _Batch:
-    """A batch that is being fetched: its byte ranges, their blocks, and the requests in flight for these."""
+    """A batch that is being fetched.
+
+    Attributes:
+        ranges: Payloads that it reads whole.
+        parts: Parts of payloads that it reads otherwise; None where all payloads are read whole.
+        blocks: Blocks of all of these.
+        requests: Those in flight for the blocks.
+    """
 
     ranges: Ranges
+    parts: _Parts | None
     blocks: Int64
     requests: set[Request] = field(default_factory=set)
 
@@ -74,11 +106,11 @@ class CacheReadAhead:
 
     Args:
         cache: The remote dataset and its cache.
-        batches: Index rows, (M,) int64, that each batch reads; may be empty. The thread iterates over it.
+        batches: What each batch reads, perhaps nothing. The thread iterates over it.
         ahead: Bytes that may be fetched, or in flight, before they are needed.
     """
 
-    def __init__(self, cache: CacheHandle, batches: Iterable[Int64], *, ahead: int) -> None:
+    def __init__(self, cache: CacheHandle, batches: Iterable[BatchReads], *, ahead: int) -> None:
         self._cache = cache
         self._files = cache.files.blocks
         self._requests = cache.requests
@@ -117,8 +149,8 @@ class CacheReadAhead:
         while True:
             group: list[_Batch] = []
             size = 0
-            for rows in islice(self._batches, count):
-                group.append(self._plan(rows))
+            for reads in islice(self._batches, count):
+                group.append(self._plan(reads))
                 size += len(group[-1].blocks) * self._files.block_bytes
                 if size > most:
                     break
@@ -127,9 +159,21 @@ class CacheReadAhead:
             yield group
             count = min(2 * count, _GROUP_BATCHES)
 
-    def _plan(self, rows: Int64) -> _Batch:
-        ranges = self._cache.dataset.ranges(rows)
-        return _Batch(ranges, self._files.covering(ranges.shard, ranges.offset, ranges.length))
+    def _plan(self, reads: BatchReads) -> _Batch:
+        dataset, rows = self._cache.dataset, reads.rows
+        if reads.slices is None:
+            ranges = dataset.ranges(rows)
+            blocks = self._files.covering(ranges.shard, ranges.offset, ranges.length)
+            return _Batch(ranges, None, blocks)
+        sizes = reads.slices[:, 1] - reads.slices[:, 0]
+        lengths = dataset.index.column("length")[rows]
+        in_parts = (lengths > self._files.block_bytes) & (sizes < lengths)
+        ranges = dataset.ranges(np.unique(rows[~in_parts]))
+        parts, payload = self._cache.part_checksums.parts(
+            dataset.ranges(rows[in_parts]), reads.slices[in_parts]
+        )
+        spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
+        return _Batch(ranges, _Parts(parts, rows[in_parts][payload]), self._files.covering(*spans))
 
     def _fetch(self, group: list[_Batch]) -> None:
         with self._lock:
@@ -197,6 +241,21 @@ class CacheReadAhead:
             except CancelledError:  # another pass that had requested the blocks has ended
                 batch.requests = set(self._requests.request(batch.blocks).values())
         self._cache.files.check(batch.ranges)
+        if batch.parts is not None:
+            self._cache.part_checksums.keep(batch.ranges)
+            self._check_parts(batch.parts)
+
+    def _check_parts(self, parts: _Parts) -> None:
+        """Compare parts with their checksums; readers compare whole payloads only, and raise this error."""
+        dataset = self._cache.dataset
+        for number in self._cache.files.check(self._cache.part_checksums.with_checksums(parts.ranges)):
+            position = int(np.flatnonzero(dataset.rows == parts.rows[number])[0])
+            raise dataset.error(
+                position,
+                "the payload does not match its checksum",
+                CorruptRecordError,
+                "stoker verify lists all bad samples; convert the source again.",
+            )
 
     def _take(self) -> _Batch:
         with self._lock:

@@ -16,6 +16,7 @@ import numpy as np
 from stoker.augment.geometry.boxes import Objects
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
 
+from ..caching.cache_read_ahead import BatchReads
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
 from .annotation_processor import BatchAnnotations
@@ -93,7 +94,7 @@ class ImageBatchProducer:
         self._cached_epoch: CachedEpoch | None = None
         if cache_prefetcher:  # walks through a plan of its own, far ahead of the engine
             self._cached_epoch = cache_prefetcher.begin(
-                lambda: (p.samples.row for p in planned_batches(config, schedule, epoch))
+                lambda: (BatchReads(p.samples.row) for p in planned_batches(config, schedule, epoch))
             )
         self._samples = schedule.n / schedule.world_size
         self._bad = 0

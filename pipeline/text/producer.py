@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..caching.cache_read_ahead import BatchReads
 from ..execution.batch import FinishedBatch
 from ..order.sample_source import batched_values
 from .columns import run_batchify
@@ -75,7 +76,7 @@ class TextBatchProducer:
         self._next = 0
         self._in_flight: deque[_BatchInFlight] = deque()
         self._cached_epoch = (
-            cache_prefetcher.begin(lambda: _rows_of_batches(config, schedule, epoch))
+            cache_prefetcher.begin(lambda: _reads_of_batches(config, schedule, epoch))
             if cache_prefetcher
             else None
         )
@@ -134,9 +135,18 @@ class TextBatchProducer:
         return value if isinstance(value, int) else self._adapter.column(value)
 
 
-def _rows_of_batches(
+def _reads_of_batches(
     config: TextLoaderConfig, schedule: TextSchedule, epoch: TextEpoch
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the rows of the index that each batch reads."""
+) -> Iterator[BatchReads]:
+    """Yield the payloads that each batch reads, or their slices."""
+    reader = config.reader
+    earlier = np.zeros(len(config.dataset) if reader.reads_slices else 0, np.bool_)
     for step in range(len(schedule)):
-        yield config.rows[epoch.token_slices(schedule.batch(step)[0].rows).positions]
+        slices = epoch.token_slices(schedule.batch(step)[0].rows)
+        rows = config.rows[slices.positions]
+        if reader.reads_slices:
+            bounds = reader.byte_slices(slices, reader.locate(slices.positions), earlier)
+            earlier[slices.positions] = True
+            yield BatchReads(rows, bounds)
+        else:
+            yield BatchReads(rows)

@@ -59,7 +59,7 @@ class TokenReader:
         fields: Names of the fields to read; None for all.
         dtype: Dtype of the token ids that are handed out.
         too_long: What happens to long sequences. "truncate" keeps the closing special tokens of a sequence;
-            "split" checks a payload once, when its first piece is read.
+            "split" reads a payload whole once, and checks it then, and later reads its pieces alone.
         verify: Whether every payload is compared with its checksum.
 
     Attributes:
@@ -106,7 +106,7 @@ class TokenReader:
         self.dtype = np.dtype(dtype)
         self._dataset = dataset
         self._verify = verify
-        self._checked = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
+        self._read_whole = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
         self.special_tokens = NO_SPECIAL_TOKENS
         if too_long == "truncate" and options.get("tokenizer_digest"):
             self.special_tokens = count_special_tokens(dataset.datasets[0].tokenizer_file())
@@ -130,15 +130,40 @@ class TokenReader:
         )
 
     def will_need(self, slices: TokenSlices, locations: PayloadLocations) -> None:
-        """Ask the kernel to read these payloads ahead, or their slices where the payloads are checked."""
+        """Ask the kernel to read these payloads ahead, or the slices that will be read of them."""
         offset, length = locations.offset, locations.length
-        if len(self._checked):
-            checked = self._checked[locations.positions]
-            first, end = self._bounds(slices, locations)
-            width = self._stored.itemsize
-            offset = np.where(checked, offset + first.min(axis=1) * width, offset)
-            length = np.where(checked, (end.max(axis=1) - first.min(axis=1)) * width, length)
+        if self.reads_slices:
+            begin, end = self.byte_slices(slices, locations).T
+            offset, length = offset + begin, end - begin
         self._shards.will_need(locations.shard, offset, length)
+
+    @property
+    def reads_slices(self) -> bool:
+        """Whether payloads that have been read whole once are read in slices."""
+        return len(self._read_whole) > 0
+
+    def byte_slices(
+        self,
+        slices: TokenSlices,
+        locations: PayloadLocations,
+        earlier: npt.NDArray[np.bool_] | None = None,
+    ) -> npt.NDArray[np.int64]:
+        """(P, 2) int64: of each payload the first byte that will be read, and the byte behind the last.
+
+        Args:
+            slices: The P slices of samples.
+            locations: Where the payloads of these samples lie, (P,).
+            earlier: (N,) bool, samples that will have been read whole before, besides those that have been.
+        """
+        first, end = self._bounds(slices, locations)
+        bounds = np.stack((first.min(axis=1), end.max(axis=1)), axis=1)
+        found: npt.NDArray[np.int64] = bounds * self._stored.itemsize
+        whole = ~self._read_whole[locations.positions]
+        if earlier is not None:
+            whole &= ~earlier[locations.positions]
+        found[whole, 0] = 0
+        found[whole, 1] = locations.length[whole]
+        return found
 
     def read(self, slices: TokenSlices, locations: PayloadLocations) -> list[Ragged]:
         """Read the sequences of a batch, P in each field.
@@ -183,17 +208,16 @@ class TokenReader:
     def _payloads(self, locations: PayloadLocations) -> Iterator[memoryview]:
         sizes = locations.tokens.sum(axis=1) * self._stored.itemsize
         columns = (column.tolist() for column in (*locations[:5], sizes))
-        remembers = len(self._checked) > 0
         for position, shard, offset, length, crc, size in zip(*columns, strict=True):
             try:
                 view = self._shards.view(shard, offset, length)
             except (ValueError, OSError) as error:
                 raise self._error(position, f"the payload cannot be read: {error}") from error
-            if self._verify and not (remembers and self._checked[position]):
-                if crc32c(view) != crc:
+            if not (self.reads_slices and self._read_whole[position]):
+                if self._verify and crc32c(view) != crc:
                     raise self._error(position, "the payload does not match its checksum")
-                if remembers:
-                    self._checked[position] = True
+                if self.reads_slices:
+                    self._read_whole[position] = True
             if length != size:
                 raise self._error(position, f"the payload has {length} bytes, and its tokens take {size}")
             yield view

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
+from stoker.pipeline.caching.cache_read_ahead import BatchReads, CacheReadAhead
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,4 +30,4 @@ def read_ahead_over(files: BlockFiles, requests: Any) -> CacheReadAhead:
         last_use=np.zeros(4, np.int64),
     )
     files.covering = lambda *ranges: BLOCKS  # type: ignore[method-assign]  # all of them
-    return CacheReadAhead(source, [np.arange(1)], ahead=1 << 20)
+    return CacheReadAhead(source, [BatchReads(np.arange(1))], ahead=1 << 20)

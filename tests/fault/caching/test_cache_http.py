@@ -22,6 +22,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, Storage
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.remote import file_system
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch, CachePrefetcher
+from stoker.pipeline.caching.cache_read_ahead import BatchReads
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 if TYPE_CHECKING:
@@ -395,7 +396,7 @@ def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Pat
     """In the order of the index, neighbouring blocks share requests."""
     server = serve(source)
     prefetcher = CachePrefetcher(stoker.open(server.url, cache=tmp_path))
-    cached_epoch = prefetcher.begin(lambda: np.split(np.arange(156), 39))
+    cached_epoch = prefetcher.begin(lambda: map(BatchReads, np.split(np.arange(156), 39)))
     for _ in range(39):
         cached_epoch.wait()
         cached_epoch.release()

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
+from contextlib import ExitStack, closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import make
+from helpers.data.text_shards import make, same
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
+from stoker.formats.caching.block_files import BLOCK_BYTES
+from stoker.formats.caching.cached_dataset import CachedFiles
 from stoker.pipeline.text import token_reader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 WORDS = 50  # distinct words
@@ -153,3 +159,107 @@ def test_a_damaged_payload_in_pieces_is_refused(document: Path) -> None:
     shard.write_bytes(content)
     with pytest.raises(CorruptRecordError, match="checksum"):
         next(iter(make(document, fields=None, pack=100, batch_size=4, too_long="split")))
+
+
+def test_unchecked_pieces_are_read_alone(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = make(document, fields=None, pack=100, batch_size=4, too_long="split", verify=False)
+    asked: list[int] = []
+    shards = loader._config.reader._shards
+    spy = SimpleNamespace(
+        view=shards.view, will_need=lambda *where: asked.extend(where[2].tolist()), close=shards.close
+    )
+    monkeypatch.setattr(loader._config.reader, "_shards", spy)
+    list(loader)
+    assert max(asked[40:]) == 200
+
+
+class Evicted:
+    """A loader of pieces of a remote document near its end, after the cache has evicted all of it.
+
+    Attributes:
+        loader: The loader; two batches of 8,000 bytes of its pass are left.
+        fetched: Bytes of each request since then; the next pass begins when this one ends.
+        damage: Functions, each of which changes the answer to a request.
+    """
+
+    def __init__(self, document: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        self.fetched: list[int] = []
+        self.damage: list[Any] = []
+        fetch = CachedFiles.fetch
+
+        def counted(files: CachedFiles, file: int, start: int, stop: int) -> bytes:
+            self.fetched.append(stop - start)
+            data = fetch(files, file, start, stop)
+            return self.damage.pop()(data) if self.damage else data
+
+        monkeypatch.setattr(CachedFiles, "fetch", counted)
+        dataset = stoker.open(f"file://{document}", cache=document.parent / "cache")
+        self.loader = make(
+            dataset, fields=None, pack=1000, batch_size=4, too_long="split", shuffle=False, **options
+        )
+        next(iter(self.loader))
+        self.loader.load_state_dict({**self.loader.state_dict(), "position": len(self.loader) - 2})
+        with closing(dataset.open_files(threading.Event()).blocks) as blocks:
+            blocks.evict(1 << 40, np.zeros(int(blocks.first[-1]), np.int64))
+        self.fetched.clear()
+
+
+@pytest.fixture
+def evict(document: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Evicted]]:
+    with ExitStack() as made:
+
+        def make_evicted(**options: Any) -> Evicted:
+            evicted = Evicted(document, monkeypatch, **options)
+            made.callback(evicted.loader.close)
+            return evicted
+
+        yield make_evicted
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_pieces_of_a_remote_document_are_fetched_alone(
+    document: Path, evict: Callable[..., Evicted], verify: bool
+) -> None:
+    text = (document.parent / "long.txt").read_bytes()
+    evicted = evict(verify=verify)
+    batches = [batch.input_ids.astype(np.uint8).tobytes() for batch in evicted.loader]
+    assert b"".join(batches) == text[-8000:]
+    assert evicted.fetched[0] < BLOCK_BYTES
+
+
+def test_a_piece_that_arrives_damaged_is_fetched_again(document: Path, evict: Callable[..., Evicted]) -> None:
+    text = (document.parent / "long.txt").read_bytes()
+    evicted = evict()
+    evicted.damage = [lambda data: bytes(len(data))]
+    batches = [batch.input_ids.astype(np.uint8).tobytes() for batch in evicted.loader]
+    assert b"".join(batches) == text[-8000:]
+    assert evicted.fetched[0] == evicted.fetched[1]
+
+
+def test_a_piece_that_is_damaged_in_the_storage_is_refused(evict: Callable[..., Evicted]) -> None:
+    evicted = evict()
+    evicted.damage = [lambda data: bytes(len(data))] * 9
+    with pytest.raises(CorruptRecordError, match="checksum") as caught:
+        list(evicted.loader)
+    assert caught.value.key == "long.txt:1"
+
+
+def test_a_cache_smaller_than_its_documents_gives_the_same_pieces(tmp_path: Path) -> None:
+    """Short documents among long ones, of a selection in another order, in two epochs."""
+    rng = np.random.default_rng(0)
+    lines = [
+        rng.integers(97, 123, size, np.uint8).tobytes()
+        for size in (300_000, 50, 3_000, 400_000, 900, 200_000)
+    ]
+    (tmp_path / "lines.txt").write_bytes(b"\n".join(lines))
+    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "lines", tokenizer="bytes")
+    options: dict[str, Any] = {"fields": None, "pack": 1000, "batch_size": 4, "too_long": "split"}
+    remote = stoker.open(f"file://{tmp_path / 'lines'}", cache=tmp_path / "cache", cache_size=2 * BLOCK_BYTES)
+    loaders = [
+        make(dataset.select(np.arange(6)[::-1]), **options)
+        for dataset in (stoker.open(tmp_path / "lines"), remote)
+    ]
+    for _ in range(2):
+        assert same(list(loaders[0]), list(loaders[1]))
+    for loader in loaders:
+        loader.close()
