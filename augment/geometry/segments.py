@@ -5,7 +5,7 @@ belongs to any of its polygons. Vertices are mapped, not pixels, so the outline 
 as it was in the source; nothing is seen of a polygon that reaches the horizon of a perspective.
 (pycocotools rounds vertices to fifths of a pixel: in masks of random polygons one pixel for 20 pixels of
 outline differed from its masks.) Run lengths are a mask, of which each pixel of the output takes the nearest
-pixel's value. Loaders get the same masks from C++: :mod:`stoker.pipeline.images.mask_drawing`.
+pixel's value. Loaders get the same masks from C++: :mod:`stoker.pipeline.images.annotations.mask_drawing`.
 """
 
 from __future__ import annotations

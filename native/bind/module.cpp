@@ -5,8 +5,8 @@
 #include "bind/bind.h"
 #include "decode/codecs.h"
 #include "decode/header.h"
-#include "decode/jpeg_decoder.h"
-#include "kernels/cpu.h"
+#include "decode/jpeg/jpeg_decoder.h"
+#include "cpu/cpu.h"
 #include "records/crc32c.h"
 
 namespace stoker {

@@ -1,6 +1,6 @@
 #include "kernels/kernels.h"
 
-#include "kernels/cpu.h"
+#include "cpu/cpu.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>

@@ -2,7 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/axis_loops.h"
-#include "kernels/cpu_features.h"
+#include "cpu/cpu_features.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_avx2.h"
 #include "kernels/store_kernels.h"

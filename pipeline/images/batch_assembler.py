@@ -15,8 +15,8 @@ from stoker.errors import ConfigError, DatasetError
 from ..adapters.host_arrays import mix_in_place
 from ..execution.batch import ColumnSpec
 from ..order.sample_source import batched_values
+from .annotations.objects import pad
 from .batch_transforms import function_name
-from .objects import pad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from ..adapters import Adapter
     from ..execution.stats import StatsTotals
-    from .annotation_processor import BatchAnnotations
+    from .annotations.annotation_processor import BatchAnnotations
+    from .annotations.objects import BatchObjects
     from .array_reader import BatchArrays
     from .config import ImageLoaderConfig
-    from .objects import BatchObjects
     from .planned_batches import PlannedBatch
 
     Array = npt.NDArray[Any]

@@ -22,7 +22,7 @@ from ..execution.batch import ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sample_source import batchable_columns, value_dtype
 from ..order.sampling import make_loader_order, open_source
-from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
+from .annotations.annotation_config import AnnotationConfig, make_annotation_config, task_columns
 from .array_reader import ArrayConfig
 from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
 from .batch_transforms import BatchTransformPlan, split_transforms
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from ..order.schedule import LastBatch
+    from .annotations.objects import ObjectConfig
     from .array_reader import ArrayForm
     from .batch_transforms import AnyTransform
-    from .objects import ObjectConfig
 
 __all__ = ["ImageLoaderConfig", "make_config"]
 

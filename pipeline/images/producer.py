@@ -19,7 +19,7 @@ from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, S
 from ..caching.cache_read_ahead import BatchReads
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
-from .annotation_processor import BatchAnnotations
+from .annotations.annotation_processor import BatchAnnotations
 from .batch_assembler import BatchAssembler
 from .planned_batches import planned_batches
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..engines.base import Engine
     from ..execution.stats import StatsTotals
     from ..order.schedule import Schedule
-    from .annotation_processor import AnnotationProcessor
+    from .annotations.annotation_processor import AnnotationProcessor
     from .config import ImageLoaderConfig
     from .planned_batches import PlannedBatch
 

@@ -16,9 +16,9 @@ from stoker.errors import ConfigError, DecodeError
 from stoker.formats.codecs.header import MAX_PIXELS
 
 from ..engines.payload_decode import PayloadError, decode
-from ..images.annotation_processor import decode_mask
+from ..images.annotations.annotation_processor import decode_mask
+from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_objects
 from ..images.batch_transforms import split_transforms
-from ..images.objects import BatchObjects, ObjectConfig, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@
 
 #include <jpeglib.h>
 
-#include "decode/jpeg_decoder.h"
+#include "decode/jpeg/jpeg_decoder.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "decode/jpeg/jpeg_kernels.h"
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 
 namespace stoker::jpeg {
 

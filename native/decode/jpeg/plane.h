@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "decode/jpeg/jpeg_kernels.h"
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 #include "pixels/aligned_bytes.h"
 
 namespace stoker::jpeg {

@@ -7,7 +7,7 @@
 
 #include "decode/decoder.h"
 #include "decode/jpeg/frame.h"
-#include "decode/jpeg/jpeg_kernels.h"
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 #include "decode/jpeg/plane.h"
 #include "decode/jpeg/scan_reader.h"
 #include "pixels/aligned_bytes.h"

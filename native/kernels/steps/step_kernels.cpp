@@ -1,6 +1,6 @@
 #include "kernels/steps/step_kernels.h"
 
-#include "kernels/cpu.h"
+#include "cpu/cpu.h"
 
 namespace stoker {
 

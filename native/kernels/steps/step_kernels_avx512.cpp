@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "kernels/cpu_features.h"
+#include "cpu/cpu_features.h"
 #include "kernels/steps/step_kernels.h"
 #include "kernels/steps/step_loops.h"
 

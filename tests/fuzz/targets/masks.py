@@ -17,7 +17,11 @@ from stoker.formats.conversion.images.image_objects import encode_mask
 from stoker.formats.conversion.images.resize_geometry import resize_geometry
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.verification.annotations import mask_problem
-from stoker.pipeline.images.annotation_processor import AnnotationProcessor, MaskConfig, decode_mask
+from stoker.pipeline.images.annotations.annotation_processor import (
+    AnnotationProcessor,
+    MaskConfig,
+    decode_mask,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,8 +29,8 @@ from stoker.augment.reference.reference import render
 from stoker.augment.state.padding_state import MODES, continued
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection import check_needs, executes
-from stoker.pipeline.images.mask_drawing import draw_class_masks
-from stoker.pipeline.images.object_geometry import place_boxes, place_keypoints
+from stoker.pipeline.images.annotations.mask_drawing import draw_class_masks
+from stoker.pipeline.images.annotations.object_geometry import place_boxes, place_keypoints
 
 HEIGHT, WIDTH = 13, 17
 PIXELS = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)

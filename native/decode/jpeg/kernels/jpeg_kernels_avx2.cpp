@@ -1,9 +1,9 @@
 // The kernels for AVX2 and BMI2, whose shifts by any number of bits the symbol decoder needs.
-#include "decode/jpeg/dct_avx2.h"
-#include "decode/jpeg/sample_avx2.h"
-#include "decode/jpeg/sample_loops.h"
-#include "decode/jpeg/scan_loops.h"
-#include "decode/jpeg/symbol_loops.h"
+#include "decode/jpeg/kernels/dct_avx2.h"
+#include "decode/jpeg/kernels/sample_avx2.h"
+#include "decode/jpeg/kernels/sample_loops.h"
+#include "decode/jpeg/kernels/scan_loops.h"
+#include "decode/jpeg/kernels/symbol_loops.h"
 
 namespace stoker::jpeg {
 

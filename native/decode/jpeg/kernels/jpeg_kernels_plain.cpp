@@ -1,8 +1,8 @@
 // The kernels in plain C++.
-#include "decode/jpeg/dct_loops.h"
-#include "decode/jpeg/sample_loops.h"
-#include "decode/jpeg/scan_loops.h"
-#include "decode/jpeg/symbol_loops.h"
+#include "decode/jpeg/kernels/dct_loops.h"
+#include "decode/jpeg/kernels/sample_loops.h"
+#include "decode/jpeg/kernels/scan_loops.h"
+#include "decode/jpeg/kernels/symbol_loops.h"
 
 namespace stoker::jpeg {
 

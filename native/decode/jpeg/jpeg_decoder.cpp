@@ -1,4 +1,4 @@
-#include "decode/jpeg_decoder.h"
+#include "decode/jpeg/jpeg_decoder.h"
 
 #include <cstdlib>
 #include <cstring>

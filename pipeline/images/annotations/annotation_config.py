@@ -9,16 +9,16 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
 from stoker.formats.dataset.columns.array_columns import shape_column
 
-from ..execution.batch import ColumnSpec
+from ...execution.batch import ColumnSpec
+from ..array_reader import ArrayConfig, ArrayReader
 from .annotation_processor import AnnotationProcessor, MaskConfig
-from .array_reader import ArrayConfig, ArrayReader
 from .objects import EXTRA_PREFIX, ObjectConfig
 
 if TYPE_CHECKING:
     from stoker.augment.plan import ImagePlan
 
-    from ..order.sample_source import SampleSource
-    from .batch_transforms import BatchTransformPlan
+    from ...order.sample_source import SampleSource
+    from ..batch_transforms import BatchTransformPlan
 
 __all__ = ["AnnotationConfig", "make_annotation_config", "task_columns"]
 

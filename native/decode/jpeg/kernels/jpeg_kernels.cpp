@@ -1,6 +1,6 @@
-#include "decode/jpeg/jpeg_kernels.h"
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 
-#include "kernels/cpu.h"
+#include "cpu/cpu.h"
 
 namespace stoker::jpeg {
 

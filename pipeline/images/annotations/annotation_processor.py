@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.columns.annotations import Annotations
     from stoker.formats.dataset.samples import Samples
 
-    from ..order.sample_source import SampleSource
-    from .array_reader import ArrayReader, BatchArrays
+    from ...order.sample_source import SampleSource
+    from ..array_reader import ArrayReader, BatchArrays
 
     Int64 = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.integer[Any]]

@@ -5,7 +5,7 @@
 
 #include "decode/decoder.h"
 #include "decode/jpeg/region_decoder.h"
-#include "decode/turbo_decoder.h"
+#include "decode/jpeg/turbo_decoder.h"
 
 namespace stoker {
 

@@ -3,7 +3,7 @@
 
 #include "decode/codecs.h"
 #include "decode/header_bytes.h"
-#include "decode/jpeg_decoder.h"
+#include "decode/jpeg/jpeg_decoder.h"
 
 namespace stoker {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "decode/jpeg/jpeg_kernels.h"
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 
 namespace stoker::jpeg {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-#include "decode/jpeg/jpeg_kernels.h"
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 
 namespace stoker::jpeg {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-#include "decode/jpeg/dct_loops.h"
+#include "decode/jpeg/kernels/dct_loops.h"
 
 namespace stoker::jpeg {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/cpu.h"
+#include "cpu/cpu.h"
 
-#include "kernels/cpu_features.h"
+#include "cpu/cpu_features.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "decode/turbo_decoder.h"
+#include "decode/jpeg/turbo_decoder.h"
 
 #include <jerror.h>
 

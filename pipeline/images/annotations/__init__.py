@@ -1,0 +1,1 @@
+"""Objects and masks of batches, under the parameters of their images."""
