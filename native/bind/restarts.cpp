@@ -43,7 +43,7 @@ bool bands_match(nb::handle data, const Vector<std::uint32_t>& numbers) {
     return bands.fit(payload.size) && bands.headers_match(payload) && bands.match(payload, 0, bands.count());
 }
 
-std::optional<std::tuple<nb::bytes, int, int>> splice_of(nb::handle data, const Vector<std::uint32_t>& numbers,
+std::optional<std::tuple<nb::bytes, int, int, std::size_t>> splice_of(nb::handle data, const Vector<std::uint32_t>& numbers,
                                                          const std::array<int, 4>& crop, bool verify) {
     const Buffer buffer(data);
     const Rectangle rectangle{crop[0], crop[1], crop[2], crop[3]};
@@ -56,7 +56,8 @@ std::optional<std::tuple<nb::bytes, int, int>> splice_of(nb::handle data, const 
     }
     if (check.status != Status::ok) throw nb::value_error(check.reason.c_str());
     if (!found) return {};
-    return std::tuple{nb::bytes(found->jpeg.data(), found->jpeg.size()), found->top, found->left};
+    return std::tuple{nb::bytes(found->jpeg.data(), found->jpeg.size()), found->top, found->left,
+                      found->bytes_looked_at};
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ class Splicer {
     // Returns false if the markers are not those of the layout.
     bool run(Spliced& result) const {
         result.whole = {layout_.height, layout_.width};
+        result.bytes_looked_at =
+            layout_.scan + bands_.start(last_band(), jpeg_.size) - bands_.start(first_band(), jpeg_.size);
         result.top = rows_.first * layout_.mcu_height;
         result.left = columns_.first * layout_.interval * layout_.mcu_width;
         std::vector<std::uint8_t>& out = result.jpeg;

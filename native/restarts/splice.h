@@ -12,10 +12,11 @@
 
 namespace stoker {
 
-// A JPEG that shows a part of another, the position of its first pixel there, and the size of the other.
+// A JPEG that shows a part of another, the position of its first pixel there, and facts about the other.
 struct Spliced {
     std::vector<std::uint8_t> jpeg;
-    Size whole{};
+    Size whole{};                    // its size
+    std::size_t bytes_looked_at = 0;  // its headers, and the bands that the part lies in
     int top = 0;
     int left = 0;
 };

@@ -483,7 +483,7 @@ def bands_match(data: Any, bands: npt.NDArray[np.uint32]) -> bool:
 
 def splice(
     data: Any, bands: npt.NDArray[np.uint32], crop: tuple[int, int, int, int], verify: bool = True
-) -> tuple[bytes, int, int] | None:
+) -> tuple[bytes, int, int, int] | None:
     """Return a JPEG of the restart intervals that show a crop, with the same pixels there.
 
     Only the headers and the bands that the crop needs are read. It releases the GIL.
@@ -495,8 +495,8 @@ def splice(
         verify: Whether the checksums of the headers and of these bands are compared.
 
     Returns:
-        The JPEG, and the top and left of its first pixel in the image. None where there are no bands, the
-        crop lies outside, or the crop needs all intervals.
+        The JPEG, the top and left of its first pixel in the image, and the number of bytes of the image that
+        were looked at. None where there are no bands, the crop lies outside, or the crop needs all intervals.
 
     Raises:
         ValueError: A checksum does not match.

@@ -43,7 +43,7 @@ def test_a_crop_of_a_splice_is_that_of_the_image(
     spliced = _native.splice(data, bands, (top, left, h, w))
     if spliced is None:  # the crop needs every interval
         return
-    jpeg, above, before = spliced
+    jpeg, above, before, _ = spliced
     assert len(jpeg) < len(data)
     whole, part = (np.asarray(Image.open(io.BytesIO(one))) for one in (data, jpeg))
     np.testing.assert_array_equal(

@@ -1,0 +1,109 @@
+"""The cost and the use of restart markers: rate of conversion, sizes of files, bytes that crops need.
+
+    python -m stoker.benchmarks.conversion.restarts [--source DIR | --as-they-are] [--rounds 5]
+
+The photographs have the size and quality of ImageNet's, made from those of ``--source``, unless
+``--as-they-are`` is given. Conversions with and without markers take turns; rates are medians.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import stoker
+from stoker import _native
+from stoker.augment import RandomResizedCrop, compile_image
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.photographs import (
+    PHOTOGRAPHS,
+    make_imagenet_like,
+    photographs_in,
+    replicate,
+)
+from stoker.formats.dataset.manifest import INDEX_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.formats.dataset.dataset import Dataset
+
+__all__ = ["main"]
+
+_COPIES = 512
+_SCALES = ((0.08, 1.0), (0.25, 1.0), (0.05, 0.4))
+"""Shares of the area: of torchvision's default crops, and of the large and the small crops of DINO."""
+
+
+def measure_conversion(files: Path, scratch: Path, rounds: int) -> dict[bool, Dataset]:
+    """Print rates and sizes; return the dataset without and with restart markers."""
+    number = len(photographs_in(files))
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(rounds):
+        for restarts, taken in seconds.items():
+            target = scratch / str(restarts)
+            shutil.rmtree(target, ignore_errors=True)
+            began = time.perf_counter()
+            stoker.convert(files, target, restarts=restarts)
+            taken.append(time.perf_counter() - began)
+    datasets = {restarts: stoker.open(scratch / str(restarts)) for restarts in seconds}
+    payloads = {restarts: int(one.column("length").sum()) for restarts, one in datasets.items()}
+    index = {restarts: (one.path / INDEX_NAME).stat().st_size for restarts, one in datasets.items()}
+    rates = {restarts: number / statistics.median(taken) for restarts, taken in seconds.items()}
+    print(f"conversion: {rates[False]:,.0f} images/s, with restart markers {rates[True]:,.0f}")
+    print(
+        f"bytes of an image: {payloads[False] / number:,.0f}, with restart markers "
+        f"{payloads[True] / number:,.0f} ({payloads[True] / payloads[False]:.4f})"
+    )
+    print(f"bytes of its row in the index: {index[False] / number:.0f} and {index[True] / number:.0f}")
+    return datasets
+
+
+def measure_crops(dataset: Dataset, scales: Sequence[tuple[float, float]], seed: int = 0) -> None:
+    """Print the bytes of the dataset that random crops look at, and those of JPEGs that show them."""
+    samples = dataset.samples(np.arange(len(dataset)))
+    assert samples.bands is not None
+    payloads = [dataset.read(position) for position in range(len(dataset))]
+    total = sum(map(len, payloads))
+    for scale in scales:
+        plan = compile_image([RandomResizedCrop(224, scale=scale)])
+        crops = plan.draw(samples.height, samples.width, samples.row, seed, 0).crop.tolist()
+        looked_at = handed_over = 0
+        for payload, bands, crop in zip(payloads, samples.bands, crops, strict=True):
+            found = _native.splice(payload, bands, tuple(crop))
+            looked_at += len(payload) if found is None else found[3]
+            handed_over += len(payload) if found is None else len(found[0])
+        print(
+            f"RandomResizedCrop(scale={scale}): looks at {looked_at / total:.3f} of the bytes, "
+            f"a JPEG that shows the crop has {handed_over / total:.3f}"
+        )
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument(
+        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
+    )
+    parser.add_argument("--as-they-are", action="store_true", help="convert the photographs of --source")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+        scratch = Path(folder)
+        photographs = given.source
+        if not given.as_they_are:
+            photographs = scratch / "photographs"
+            make_imagenet_like(given.source, photographs)
+        replicate(photographs, scratch / "files", _COPIES)
+        datasets = measure_conversion(scratch / "files", scratch, given.rounds)
+        measure_crops(datasets[True], _SCALES)
+
+
+if __name__ == "__main__":
+    main()
