@@ -16,6 +16,7 @@
 #include "kernels/kernels.h"
 #include "pixels/rectangle.h"
 #include "records/shards.h"
+#include "restarts/bands.h"
 
 namespace stoker {
 
@@ -25,6 +26,11 @@ struct EncodedImage {
     std::int64_t height = 0;
     std::int64_t width = 0;
     std::int64_t max_pixels = 0;
+    // Of a JPEG: where its bands begin. If the payload is not checked, the decoder compares the checksums of what it
+    // looks at, or that of the whole payload.
+    Bands bands{};
+    std::uint32_t crc = 0;
+    bool checked = true;
 };
 
 // Decodes images one after the other, on one thread. Methods throw std::bad_alloc only. After a method has

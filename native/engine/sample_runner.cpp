@@ -58,7 +58,7 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
         const auto bytes = static_cast<std::size_t>(3 * decoded.height * decoded.width);
         image = {{decoded.data, bytes}, decoded.height, decoded.width, work.options.max_pixels};
     } else {
-        const Outcome outcome = read(work, i, image.payload);
+        const Outcome outcome = read(work, i, image);
         if (outcome.status != Status::ok) return outcome;
         image.height = work.samples.height[i];
         image.width = work.samples.width[i];
@@ -70,9 +70,18 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
     return decoder->open(image) ? Outcome{} : decoder->failure();
 }
 
-Outcome SampleRunner::read(const BatchWork& work, std::size_t i, Payload& payload) {
-    CheckResult result = read_payload(*work.files, work.samples, i, storage_, payload);
-    if (result.status == Status::ok && work.options.verify) result = check_crc(payload, work.samples, i);
+// Reads the payload. The decoder of an image with bands checks it.
+Outcome SampleRunner::read(const BatchWork& work, std::size_t i, EncodedImage& image) {
+    CheckResult result = read_payload(*work.files, work.samples, i, storage_, image.payload);
+    if (result.status != Status::ok) return outcome_of(std::move(result));
+    const Bands bands = bands_of(work.samples, i);
+    if (static_cast<Codec>(work.samples.codec[i]) == Codec::jpeg && bands.fit(image.payload.size)) {
+        image.bands = bands;
+        image.crc = work.samples.crc[i];
+        image.checked = !work.options.verify;
+    } else if (work.options.verify) {
+        result = check_crc(image.payload, work.samples, i);
+    }
     return outcome_of(std::move(result));
 }
 

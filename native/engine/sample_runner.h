@@ -22,7 +22,7 @@ class SampleRunner {
   private:
     Outcome execute(const BatchWork& work, std::size_t i);
     Outcome open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder);
-    Outcome read(const BatchWork& work, std::size_t i, Payload& payload);
+    Outcome read(const BatchWork& work, std::size_t i, EncodedImage& image);
     Outcome outcome_of(CheckResult result);
     RowSink& begin(const BatchWork& work, std::size_t i);
     void finish(const BatchWork& work, std::size_t i);

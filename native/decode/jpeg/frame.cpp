@@ -188,10 +188,12 @@ bool has_end(const Frame& frame) {
 
 }  // namespace
 
-bool read_frame(const Payload& payload, Frame& frame) {
+bool read_frame(const Payload& payload, Frame& frame) { return read_frame_only(payload, frame) && has_end(frame); }
+
+bool read_frame_only(const Payload& payload, Frame& frame) {
     if (payload.size < 4 || payload.data[0] != 0xFF || payload.data[1] != 0xD8) return false;
     frame = Frame{};
-    return HeaderReader(frame).read(payload) && has_end(frame);
+    return HeaderReader(frame).read(payload);
 }
 
 }  // namespace stoker::jpeg

@@ -57,5 +57,7 @@ struct Frame {
 // Reads the headers. Returns false for every image that libjpeg-turbo must decode: one that is not baseline with one
 // scan, grey or YCbCr at 4:4:4, 4:2:2, 4:2:0 or 4:4:0, and one whose headers are odd in any way.
 bool read_frame(const Payload& payload, Frame& frame);
+// The same, for a payload whose end is not looked at.
+bool read_frame_only(const Payload& payload, Frame& frame);
 
 }  // namespace stoker::jpeg

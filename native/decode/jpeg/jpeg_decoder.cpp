@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "records/crc32c.h"
+
 namespace stoker {
 
 bool uses_own_jpeg_decoder() {
@@ -17,12 +19,17 @@ bool uses_own_jpeg_decoder() {
 bool JpegDecoder::open(const EncodedImage& image) {
     failure_ = {};
     image_ = image;
-    own_ = uses_own_jpeg_decoder() && decoder_->open(image.payload);
+    own_ = uses_own_jpeg_decoder() && decoder_->open(image);
     return own_ || open_turbo();
 }
 
 bool JpegDecoder::open_turbo() {
     own_ = false;
+    if (!image_.checked && crc32c(image_.payload.data, image_.payload.size) != image_.crc) {
+        failure_ = {Status::checksum_mismatch, "CRC32C differs from the index"};
+        return false;
+    }
+    image_.checked = true;
     if (turbo_.open(image_)) return true;
     failure_ = turbo_.failure();
     return false;
@@ -37,9 +44,8 @@ bool JpegDecoder::start_turbo() {
 bool JpegDecoder::start(const Window& window, int eighths) {
     window_ = window;
     eighths_ = eighths;
-    if (!own_) return start_turbo();
-    decoder_->start(window, eighths);
-    return true;
+    if (own_ && decoder_->start(window, eighths)) return true;
+    return (!own_ || open_turbo()) && start_turbo();
 }
 
 int JpegDecoder::read(const std::uint8_t* rows[kMaxRows]) {

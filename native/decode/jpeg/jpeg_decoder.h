@@ -13,7 +13,8 @@ namespace stoker {
 // use everywhere. The variable is read once. It is for comparisons.
 bool uses_own_jpeg_decoder();
 
-// Errors are libjpeg-turbo's: it decodes an image again from the row at which Stoker's decoder finds damage.
+// Errors are libjpeg-turbo's: it decodes an image again from the row at which Stoker's decoder finds damage. It looks
+// at all of an image, and so the whole payload is compared with its checksum before.
 class JpegDecoder final : public Decoder {
   public:
     static CheckResult check(const EncodedImage& image) { return TurboDecoder::check(image); }

@@ -18,7 +18,20 @@ void fill_block(int dc, int quantum, std::uint8_t* samples, std::ptrdiff_t strid
 
 }  // namespace
 
-bool RegionDecoder::open(const Payload& payload) { return read_frame(payload, frame_) && reader_.begin(frame_); }
+bool RegionDecoder::open(const EncodedImage& image) {
+    payload_ = image.payload;
+    bands_ = image.bands;
+    checked_ = image.checked;
+    if (bands_.count() == 0) return checked_ && read_frame(payload_, frame_) && reader_.begin(frame_);
+    if (!checked_ && !bands_.headers_match(payload_)) return false;
+    return read_frame_only(payload_, frame_) && fits_bands() && reader_.begin(frame_);
+}
+
+bool RegionDecoder::fits_bands() const {
+    return frame_.restart_interval != 0 && frame_.mcus_per_row() % frame_.restart_interval == 0 &&
+           bands_.count() <= static_cast<std::size_t>(frame_.mcu_rows()) &&
+           payload_.data + bands_.start(0, payload_.size) == frame_.scan;
+}
 
 // Blocks of chroma are as large as keeps them from being upsampled, at most 8 (jdmaster.c).
 void RegionDecoder::set_planes(int eighths) {
@@ -45,7 +58,7 @@ void RegionDecoder::set_planes(int eighths) {
     context_ = triangle_ && scaled_y;
 }
 
-void RegionDecoder::start(const Window& window, int eighths) {
+bool RegionDecoder::start(const Window& window, int eighths) {
     window_ = window;
     log_size_ = std::countr_zero(static_cast<unsigned>(eighths));
     set_planes(eighths);
@@ -60,6 +73,24 @@ void RegionDecoder::start(const Window& window, int eighths) {
     }
     for (int i = 0; i < frame_.components; ++i) planes_[i].reset(first_mcu_, last_mcu_);
     set_rows();
+    return seek();
+}
+
+// Moves the reader to the first MCU row, or to the band that holds it.
+bool RegionDecoder::seek() {
+    if (bands_.count() == 0) {
+        reader_.seek(0, frame_.scan);
+        return true;
+    }
+    const int mcu_height = planes_[0].v * planes_[0].size, rows = bands_.rows_per_band(frame_.mcu_rows());
+    // As decode_mcu_row() counts the rows that are ready.
+    const int end = std::min(divided_up(window_.bottom + (context_ ? 2 : 0), mcu_height), frame_.mcu_rows());
+    const auto first = static_cast<std::size_t>(mcu_row_ / rows), last = static_cast<std::size_t>((end - 1) / rows + 1);
+    if (!checked_ && !bands_.match(payload_, first, last)) return false;
+    const std::int64_t intervals = frame_.mcus_per_row() / frame_.restart_interval;
+    reader_.seek(static_cast<std::int64_t>(first) * rows * intervals,
+                 payload_.data + bands_.start(first, payload_.size));
+    return true;
 }
 
 void RegionDecoder::set_rows() {

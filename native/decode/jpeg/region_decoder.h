@@ -19,23 +19,30 @@ namespace stoker::jpeg {
 // and is kept for the next image.
 class RegionDecoder {
   public:
-    // Returns false if libjpeg-turbo must decode the image. The payload must outlive the decoding.
-    bool open(const Payload& payload);
+    // Returns false if libjpeg-turbo must decode the image, or if its headers are not checked and do not have their
+    // checksum. The payload must outlive the decoding.
+    bool open(const EncodedImage& image);
     int height() const { return frame_.height; }
     int width() const { return frame_.width; }
-    // As Decoder::start, which cannot fail here.
-    void start(const Window& window, int eighths);
+    // As Decoder::start. Of an image with bands no others are looked at than those of the window. Returns false if they
+    // are not checked and do not have their checksums.
+    bool start(const Window& window, int eighths);
     // As Decoder::read; returns 0 if the data is damaged.
     int read(const std::uint8_t* rows[Decoder::kMaxRows]);
 
   private:
     void set_planes(int eighths);
     void set_rows();
+    bool fits_bands() const;
+    bool seek();
     bool decode_mcu_row();
     void transform(int mcu, int mcus);
     const std::uint8_t* chroma_row(int component, int y);
     void write_row(int y, std::uint8_t* rgb);
 
+    Payload payload_;
+    Bands bands_;
+    bool checked_ = true;
     Frame frame_;
     ScanReader reader_;
     Window window_{};

@@ -27,10 +27,14 @@ bool ScanReader::begin(const Frame& frame) {
     const std::int64_t mcus = static_cast<std::int64_t>(frame.mcus_per_row()) * frame.mcu_rows();
     has_restarts_ = frame.restart_interval != 0;
     interval_mcus_ = frame.restart_interval == 0 ? mcus : frame.restart_interval;
-    interval_ = 0;
-    interval_data_ = frame.scan;
     end_ = frame.end;
-    return start_interval(0);
+    return true;
+}
+
+void ScanReader::seek(std::int64_t interval, const std::uint8_t* data) {
+    interval_ = interval;
+    interval_data_ = data;
+    start_interval(interval);
 }
 
 void ScanReader::set_phases(const Frame& frame) {

@@ -17,10 +17,13 @@ class ScanReader {
   public:
     ScanReader();
 
-    // Returns false if libjpeg-turbo must decode the image. The payload must outlive the reading.
+    // Returns false if libjpeg-turbo must decode the image. The payload must outlive the reading, which begins with
+    // seek().
     bool begin(const Frame& frame);
     // The most MCUs that decode() takes at once.
     int max_mcus() const { return kChunkBlocks / blocks_per_mcu_; }
+    // Begins with the restart interval of this number, which lies at `data`; interval 0 without restarts.
+    void seek(std::int64_t interval, const std::uint8_t* data);
     // Moves forward to an MCU. Restart intervals between are left out; other MCUs are read without being stored.
     // Returns false if the data is damaged.
     bool skip_to(std::int64_t mcu);

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("nvidia.dali")
 
+from helpers.data.marked_images import COUNT, PNG, TURNED, convert_marked, work_of
 from PIL import Image
 
-import stoker
 from stoker.augment import (
     CenterCrop,
     RandomAffine,
@@ -20,9 +20,8 @@ from stoker.augment import (
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
-    compile_image,
 )
-from stoker.pipeline.engines.base import ImageFormat, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali.payloads import PayloadReader
 
@@ -33,45 +32,23 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
-N = 6
 CROPS = [RandomResizedCrop(24, scale=(0.05, 0.4)), RandomHorizontalFlip(), RandomVerticalFlip()]
 
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Dataset]:
-    """The same images with and without restart markers: JPEGs, one of them turned, and a PNG."""
-    folder = tmp_path_factory.mktemp("marked")
-    (folder / "source" / "one").mkdir(parents=True)
-    for number in range(N):
-        noise = np.random.default_rng(number).integers(0, 256, (80, 100, 3), np.uint8)
-        image = Image.fromarray(noise).resize((300, 230 + number), Image.Resampling.BICUBIC)
-        exif = Image.Exif()
-        exif[0x0112] = 6 if number == 2 else 1
-        suffix, options = (
-            ("png", {}) if number == 4 else ("jpg", {"exif": exif, "subsampling": number % 3, "quality": 97})
-        )
-        image.save(folder / "source" / "one" / f"{number}.{suffix}", **options)
-    found = {}
-    for restarts in (False, True):
-        stoker.convert(folder / "source", folder / str(restarts), restarts=restarts)
-        found[restarts] = stoker.open(folder / str(restarts))
-    return found
-
-
-def work(dataset: Dataset, transforms: Any, seed: int) -> Work:
-    samples = dataset.samples(np.arange(N))
-    plan = compile_image(transforms)
-    return Work(samples, plan.draw(samples.height, samples.width, np.arange(N), seed, 0))
+    """The same images without and with restart markers."""
+    return convert_marked(tmp_path_factory.mktemp("marked"))
 
 
 def images(dataset: Dataset, transforms: Any) -> np.ndarray:
     files = [str(file) for file in dataset.data_files]
     engine = DaliEngine(
-        files, dataset.data_sizes, ImageFormat("uint8", "NHWC"), batch_size=N, max_pixels=10**6
+        files, dataset.data_sizes, ImageFormat("uint8", "NHWC"), batch_size=COUNT, max_pixels=10**6
     )
     found = []
     for seed in range(3):
-        engine.submit(work(dataset, transforms, seed))
+        engine.submit(work_of(dataset, transforms, seed))
         result = engine.collect()
         assert not result.status.any()
         found.append(np.array(result.images))
@@ -100,14 +77,14 @@ def reader(dataset: Dataset, files: list[str]) -> PayloadReader:
 
 def test_payloads_are_smaller(datasets: dict[bool, Dataset]) -> None:
     dataset = datasets[True]
-    batch = work(dataset, CROPS, 0)
+    batch = work_of(dataset, CROPS, 0)
     opened = reader(dataset, [str(file) for file in dataset.data_files])
     crops, whole = (opened.read(batch.samples, given) for given in (batch.params.crop, None))
     opened.close()
     assert whole.origin is not None
     assert not whole.origin.any()
     for number, (some, every) in enumerate(zip(crops.encoded(), whole.encoded(), strict=True)):
-        is_spliced = number not in (2, 4)  # neither the turned image nor the PNG
+        is_spliced = number not in (TURNED, PNG)
         assert (len(some) < len(every)) == is_spliced
         if is_spliced:
             with Image.open(io.BytesIO(some)) as image:
