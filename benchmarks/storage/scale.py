@@ -32,7 +32,7 @@ from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.benchmarks.storage.tables import print_order, print_reading, print_rows, print_staging
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.rank_draws import Schedule
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -141,14 +141,17 @@ class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
 
     The payload of every record must be contiguous in the data file: loaders read it by offset and length. A
-    record has at most one label. Indexing, verification and loading need only what has no default here.
+    record in several pieces, or with several labels, raises SourceError. A container that is only read sets
+    the fields without a default and leaves out the others. Its module opens and reads files by
+    ``open_regular`` and ``read_at`` of :mod:`..files.reading`, which check every length, and takes the
+    dimensions of an image from ``read_header`` of :mod:`..codecs.header`.
 
     Attributes:
         name: Name in manifests and on the command line.
         recognizes: Returns whether a shard is one of this container, by the first bytes of its files.
         data_file: Returns the data file of the shard at a local path.
-        data_url: Returns the URL, or the path in a remote dataset, of the data file of the shard at a URL or
-            path; by the name alone.
+        data_url: As ``data_file``, for a shard at a URL or in a remote dataset. It looks at the name only and
+            reads nothing. A shard that is one file returns its argument.
         scan: Yields the records of a data file from start to end. It checks every length against the file,
             and raises CorruptRecordError at the first fault.
         parse_image: Returns where the image lies in a record of an external shard, and what the record says

@@ -5,11 +5,13 @@ A new format is a module with two functions, a row here, and a name with a descr
 
 ``detects(source)`` looks at names, or at the start of one file: ``source.path`` may be a file, a folder or a
 URL, and ``source.folder`` is the folder (:class:`.folders.source_folder.SourceFolder`), which reads disks and
-URLs alike. A format stands before every other format that would also detect its sources.
+URLs alike. The first format that detects a source takes it: put a row before every format that would accept
+the same sources.
 
 ``list_samples(source)`` returns a :class:`.listing.Listing` and reads no image. ``find_files`` of
 :mod:`.lists.file_list` finds the named images, on a disk or at a URL, sorts them, and returns the rest as
-skips; ``**vars(found.files)`` fills the first fields. A format of objects adds each to an
+skips. ``Listing(**vars(found.files), ...)`` sets root, keys, sizes and times; ``found.entries`` says which
+name each file had. A format of objects adds each to an
 :class:`.annotated.object_table.ObjectTable`, in pixels with edges at integers, and passes
 ``table.columns(rows, len(files))`` on as ``objects``, where ``rows`` are the rows of the objects' images.
 Labels are numbered from 0 by ``classes``. An object that cannot be used raises BadObjectError and becomes a
@@ -18,8 +20,9 @@ of this.
 
 A new option is a field of :class:`.source.Source`, an argument of ``stoker.convert`` and of ``stoker
 convert``, and a name in ``options`` of the rows that accept it. Further columns of the index go to
-``Listing.columns``. Loaders hand out columns of numbers and strings by name, and of lists only ``label`` and
-those named ``object_*``; only ``label`` and ``object_labels`` are renumbered when classes change.
+``Listing.columns``. Loaders can hand out a column of numbers or strings. A column of lists stays in the
+index, except ``label`` and those named ``object_*``, which have one entry for each object. A column of labels
+is renumbered with the classes only if it is ``label`` or ``object_labels``.
 """
 
 from __future__ import annotations

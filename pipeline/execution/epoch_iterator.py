@@ -25,7 +25,7 @@ class Steps(Protocol):
     """The steps of an epoch, or of what is left of one, on one rank.
 
     A checkpoint's ``position`` counts what each kind of loader can resume at: an ImageLoader counts draws
-    (:class:`~stoker.pipeline.order.schedule.Schedule`), a TextLoader steps of the epoch's batch plan.
+    (:class:`~stoker.pipeline.order.rank_draws.Schedule`), a TextLoader steps of the epoch's batch plan.
     """
 
     def __len__(self) -> int: ...

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.samples import Samples
     from stoker.types import DType, Layout
 
+    from ..order.rank_draws import LastBatch
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
-    from ..order.schedule import LastBatch
     from .annotations.objects import ObjectConfig
     from .array_reader import ArrayForm
     from .batch_transforms import AnyTransform

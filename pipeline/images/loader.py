@@ -21,7 +21,7 @@ from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import convert_stream_state
 from ..execution.stats import explain_slow_engine
-from ..order.schedule import LastBatch, Schedule
+from ..order.rank_draws import LastBatch, Schedule
 from .annotations.objects import ObjectConfig, ObjectForm
 from .batch_assembler import function_output_spec
 from .config import make_config

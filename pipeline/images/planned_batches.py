@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset.samples import Samples
 
-    from ..order.schedule import Schedule
+    from ..order.rank_draws import Schedule
     from .config import ImageLoaderConfig
 
 __all__ = ["PlannedBatch", "planned_batches"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
     from ..engines.base import Engine
     from ..execution.stats import StatsTotals
-    from ..order.schedule import Schedule
+    from ..order.rank_draws import Schedule
     from .annotations.annotation_processor import AnnotationProcessor
     from .config import ImageLoaderConfig
     from .planned_batches import PlannedBatch

@@ -140,8 +140,8 @@ class MixedOrder:
 
     Attributes:
         quota_schedule: Assigns the draws of an epoch to the orders.
-        rounds: Order of each dataset, called with the number of the cycle as its epoch. Keep the name:
-            the repr that checkpoints hold has it.
+        rounds: One order for each dataset. Cycle c of a dataset is epoch c of its order. The name stands in
+            the repr that checkpoints hold.
         quotas: Draws of each dataset in an epoch.
     """
 

@@ -22,7 +22,12 @@ Int64 = npt.NDArray[np.int64]
 
 
 class Order(Protocol):
-    """The position that each draw of an epoch has. Its ``repr`` identifies it in checkpoints."""
+    """The position that each draw of an epoch has.
+
+    Epochs go from 0 without bound, and all have ``n`` draws. An order may depend on ``epoch * n + draw``, but
+    not on steps or ranks, since a checkpoint goes on with others. Its ``repr`` identifies it in checkpoints
+    and must not change once it was released.
+    """
 
     @property
     def n(self) -> int:

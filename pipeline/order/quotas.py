@@ -77,8 +77,8 @@ class QuotaSchedule:
         quotas: (G,) int64, draws of each group in an epoch.
         sizes: (G,) int64, members of each group; at least 1 if the group has a quota.
         seed: Determines the order of groups.
-        spread: False gives the draws group after group, which is much faster. It is for callers that reorder
-            the draws anyway.
+        spread: If False, an epoch has all draws of group 0, then all of group 1, and so on. That is much
+            faster, for callers that reorder the draws anyway.
     """
 
     quotas: Int64
@@ -119,9 +119,8 @@ class QuotaSchedule:
             return group, draws - (ends - self.quotas)[group]
         words = hash_words((self.seed, epoch, 0), np.arange(len(self.quotas)))
         phases = (words % np.uint64(self.blocks)).astype(np.int64)
-        # Rounding moves block boundaries by less than one draw for each group, and so by less than a block. A
-        # draw is in the block where it would be without rounding, or in a
-        # neighbouring block, so the ends of the neighbours are computed, too.
+        # A rounded boundary is off by less than a block. So a draw lies in block `draw * blocks // n` or in
+        # the one before or after it, and all three are computed.
         near = np.unique(draws * self.blocks // self.n)
         blocks = np.unique(np.clip(near[:, None] + np.arange(-1, 3), 0, self.blocks))
         begins = (blocks[:, None] * self.quotas + phases) // self.blocks  # (K, G), draws before each block

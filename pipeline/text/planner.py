@@ -43,7 +43,8 @@ class TextPlanner:
     Args:
         batching: How sequences form batches.
         lengths: (N, D) integers, tokens of each sample in each of D fields.
-        order: Which samples an epoch draws. Their order counts only without ``batching.shuffle``.
+        order: Which samples an epoch draws. With ``batching.shuffle`` only the set of its draws counts, not
+            their order.
         world_size: Number of ranks.
         special_tokens: Number of tokens that truncation keeps besides the text.
 

@@ -109,7 +109,7 @@ def list_coco_file(
 
 
 class _Reader:
-    """Collects the contents of a COCO file; images are numbered in the order in which their ids appear."""
+    """Collects the contents of a COCO file; an image gets its number when its id is first seen, anywhere."""
 
     def __init__(self, file: Path) -> None:
         self._categories = Categories(file)

@@ -14,7 +14,7 @@ from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.epoch_iterator import EpochIterator, Progress
 from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.execution.stats import StatsTotals
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.rank_draws import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, Wei
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
 from stoker.pipeline.order.permutation import Permutation, permute
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.rank_draws import Schedule
 
 seeds = st.integers(-(2**80), 2**80)
 epochs = st.integers(0, 2**40)

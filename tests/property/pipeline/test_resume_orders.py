@@ -12,7 +12,7 @@ from stoker.pipeline.order import permutation
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.rank_draws import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.epoch_iterator import EpochIterator, Progress
 from stoker.pipeline.execution.stats import StatsTotals
-from stoker.pipeline.order.schedule import Schedule
+from stoker.pipeline.order.rank_draws import Schedule
 
 
 class Batches:
