@@ -1,4 +1,4 @@
-"""A check of an installed wheel: images are converted and loaded, without a compiler and without the project's sources.
+"""A check of an installed wheel: images are converted and loaded, without a compiler or the sources.
 
 Run as `python check.py`, outside of the project's folder.
 """
@@ -21,7 +21,7 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop  #
 
 
 def main() -> None:
-    """Prints the import's time, the instruction set, and a digest of the pixels, which is the same on every platform."""
+    """Prints the import's time, the instruction set, and a digest of pixels that every platform shares."""
     with tempfile.TemporaryDirectory() as folder:
         source, shards = Path(folder, "source"), Path(folder, "shards")
         random = np.random.default_rng(0)
@@ -32,7 +32,8 @@ def main() -> None:
         stoker.convert(source, shards, seed=0)
         transforms = [RandomResizedCrop(64), RandomHorizontalFlip(), Normalize()]
         digest = hashlib.sha256()
-        with stoker.ImageLoader(shards, batch_size=8, shuffle=True, seed=0, output="numpy", transforms=transforms) as loader:
+        options = {"batch_size": 8, "shuffle": True, "seed": 0, "output": "numpy", "transforms": transforms}
+        with stoker.ImageLoader(shards, **options) as loader:
             for images, labels in loader:
                 digest.update(images.tobytes() + labels.tobytes())
     print(f"imported in {imported:.3f} s, {_native.cpu_level()}, pixels {digest.hexdigest()[:16]}")
