@@ -1,4 +1,5 @@
 // The kernels for AVX2 and BMI2, whose shifts by any number of bits the symbol decoder needs.
+#if defined(__x86_64__)
 #include "decode/jpeg/kernels/dct_avx2.h"
 #include "decode/jpeg/kernels/sample_avx2.h"
 #include "decode/jpeg/kernels/sample_loops.h"
@@ -22,3 +23,4 @@ const JpegKernels avx2_kernels = {
 };
 
 }  // namespace stoker::jpeg
+#endif
