@@ -37,7 +37,8 @@ class PackingPlan:
 
     Attributes:
         rows: (P,) int64, the number of the sequence of each piece, in the order of the lengths given.
-        begins: (P,) int64, the first token of each piece in its sequence; 0 for a whole sequence.
+        begins: (P,) int64, the first token of each piece in its sequence; 0 for a whole sequence. Where all
+            are whole it is a read-only array that takes no memory.
         lengths: (P,) int64, the number of tokens in each piece.
         offsets: (B + 1,) int64, the first piece of each packed row, and P.
         capacity: Number of tokens that fit into a packed row.
@@ -170,7 +171,7 @@ def pack(
     del places, order
     return PackingPlan(
         rows=placed if split is None else split.rows[placed],
-        begins=np.zeros_like(placed) if split is None else split.begins[placed],
+        begins=np.broadcast_to(np.int64(0), placed.shape) if split is None else split.begins[placed],
         lengths=sizes[placed],
         offsets=offsets,
         capacity=capacity,

@@ -22,7 +22,10 @@ def check_seed(seed: int, epoch: int) -> None:
 
 def narrowed(numbers: npt.NDArray[np.int64], end: int) -> npt.NDArray[Any]:
     """Return numbers from 0 to ``end - 1`` as int32 if they fit, which halves the memory of plans."""
-    return numbers.astype(np.int32) if end <= 1 << 31 else numbers
+    dtype = np.int32 if end <= 1 << 31 else np.int64
+    if len(numbers) and numbers.strides == (0,):  # one number for all, which takes no memory
+        return np.broadcast_to(numbers[:1].astype(dtype), numbers.shape)
+    return numbers.astype(dtype, copy=False)
 
 
 def random_order(

@@ -1,16 +1,17 @@
-"""A cache of what a whole epoch needs, such as its permutation."""
+"""Caches of what a whole epoch needs, such as its permutation or its plan."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from stoker.processes import PerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["EpochCache"]
+__all__ = ["EpochCache", "SharedEpochs"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,3 +31,25 @@ class EpochCache(Generic[K, V]):
                 self._values = dict([*self._values.items()][-1:])
                 self._values[key] = make(key)
             return self._values[key]
+
+
+class SharedEpochs(Generic[K, V]):
+    """The value that was made last, and others for as long as a pass uses them.
+
+    The worker thread makes the value of the next epoch while the running pass still uses its own, so two are
+    held at the end of a pass, and one otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
+        self._last: V | None = None
+        self._lock = PerProcess(threading.RLock)  # making a value may ask for another one
+
+    def get(self, key: K, make: Callable[[K], V]) -> V:
+        """Return the value of ``key``; ``make(key)`` makes it if no pass uses it and it was not made last."""
+        with self._lock.get():
+            value = self._values.get(key)
+            if value is None:
+                self._last = None  # its memory is free while the next one is made
+                value = self._values[key] = self._last = make(key)
+            return value

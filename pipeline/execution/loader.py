@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
@@ -123,7 +122,7 @@ class Loader(ABC):
         if batches is None:
             self._end_worker()
             first = self._make_producer(progress.steps, state.epoch)
-            producers = chain([first], _following(weakref.ref(self), state.epoch))
+            producers = _producers(first, weakref.ref(self), state.epoch)
             batches = Prefetcher(producers, self._prefetch, self._totals)
             self._worker = batches.worker  # first: an interrupt may come during the start
             self._worker.start()
@@ -257,8 +256,13 @@ class Loader(ABC):
             self._ahead = None
 
 
-def _following(reference: weakref.ref[Loader], epoch: int) -> Iterator[BatchProducer[FinishedBatch]]:
-    """Yield the producers of the epochs after ``epoch`` until the loader is dropped."""
+def _producers(
+    first: BatchProducer[FinishedBatch], reference: weakref.ref[Loader], epoch: int
+) -> Iterator[BatchProducer[FinishedBatch]]:
+    """Yield ``first``, of ``epoch``, and the producers of the epochs after it until the loader is dropped."""
+    producer = first
+    del first  # the plan of its epoch would stay with it
+    yield producer
     while (loader := reference()) is not None:
         epoch += 1
         producer = loader._make_producer(loader._schedule(epoch, start=0), epoch)

@@ -264,8 +264,8 @@ class TextLoader(Loader):
         If epochs draw different samples, ``last_batch="partial"`` leaves smaller batches, of which only those
         of the next epoch are listed.
         """
-        shapes = set(self._plan(self._next.epoch).shapes())
-        return sorted(shapes.union(self._config.planner.common_shapes()))
+        shapes = self._config.planner.common_shapes  # first, as the next epoch's plan is to be kept
+        return sorted({*shapes, *self._plan(self._next.epoch).shapes()})
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""

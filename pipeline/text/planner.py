@@ -14,7 +14,7 @@ from stoker.bucketing.boundaries.lengths import cost_function
 from stoker.bucketing.samplers.random_order import narrowed
 from stoker.errors import ConfigError
 
-from ..execution.epoch_cache import EpochCache
+from ..execution.epoch_cache import SharedEpochs
 from ..order.draws import without_interleaving
 from ..order.epoch_order import Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
@@ -38,7 +38,7 @@ _CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the p
 
 
 class TextPlanner:
-    """Plans the batches of epochs; the last two epochs are kept.
+    """Plans the batches of epochs; the plan of an epoch is kept until no pass uses it and another is made.
 
     Args:
         batching: How sequences form batches.
@@ -73,9 +73,9 @@ class TextPlanner:
         self._draws = without_interleaving(order) if batching.shuffle else order
         self._lengths = _limited(lengths, batching, special_tokens)
         self._world_size = world_size
-        self._drawn: EpochCache[int, Int64] = EpochCache()
-        self._epochs: EpochCache[int, TextEpoch] = EpochCache()
-        self._plans: EpochCache[tuple[int, History], BatchPlan] = EpochCache()
+        self._drawn: SharedEpochs[int, Int64] = SharedEpochs()
+        self._epochs: SharedEpochs[int, TextEpoch] = SharedEpochs()
+        self._plans: SharedEpochs[tuple[int, History], BatchPlan] = SharedEpochs()
 
     def plan(self, epoch: int, history: History = ()) -> BatchPlan:
         """The batches of an epoch, or of its rest after the parts in ``history``."""
@@ -130,6 +130,7 @@ class TextPlanner:
             slices = -(-int(self._lengths.max()) // (self.batching.pack or 1))
         return self.order.n * slices
 
+    @cached_property
     def common_shapes(self) -> list[tuple[int, ...]]:
         """Shapes that every epoch has; the smaller last batches are not among them."""
         if self.boundaries is None:
@@ -142,8 +143,9 @@ class TextPlanner:
         return [(size, *edge) for size, edge in zip(sizes, self.boundaries.tolist(), strict=True)]
 
     def _make_plan(self, epoch: int, history: History) -> BatchPlan:
-        plan = self.epoch(epoch).sampler.plan(epoch, history)
-        return replace(plan, rows=narrowed(plan.rows, len(self.epoch(epoch).sampler.lengths)))
+        sampler = self.epoch(epoch).sampler
+        plan = sampler.plan(epoch, history)
+        return replace(plan, rows=narrowed(plan.rows, len(sampler.lengths)))
 
     def _make_epoch(self, epoch: int) -> TextEpoch:
         drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)

@@ -169,7 +169,7 @@ def test_shapes_are_those_of_every_epoch() -> None:
         for last_batch in ("drop", "pad"):
             made = planner(ORDERS[name], 2, last_batch=last_batch, **MODES[mode])
             if made.boundaries is not None:
-                lasting = set(made.common_shapes())
+                lasting = set(made.common_shapes)
                 assert all(set(made.plan(epoch).shapes()) <= lasting for epoch in range(6))
                 assert len(lasting) <= 3
 
@@ -206,4 +206,4 @@ def test_rows_that_the_first_epoch_omits_have_a_shape() -> None:
     shapes = {shape for epoch in range(40) for shape in made.plan(epoch).shapes()}
     assert max(width for _, width in shapes) == LENGTHS.max()
     assert len(shapes) > len(made.plan(0).shapes())
-    assert shapes <= set(made.common_shapes())
+    assert shapes <= set(made.common_shapes)
