@@ -18,7 +18,7 @@ from stoker.urls import without_credentials
 
 from ..dataset.consistency import is_index_whole, open_index
 from ..dataset.dataset import Dataset
-from ..dataset.manifest import INDEX_NAME, TOKENIZER_NAME
+from ..dataset.manifest import TOKENIZER_NAME
 from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
@@ -247,8 +247,8 @@ def open_cached(
 
 def _fetch_index(remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
     state = folder / _INDEX_STATE
-    if not is_index_whole(folder / INDEX_NAME, remote.manifest):
-        remove(folder / INDEX_NAME)  # a damaged one; readers that have it open keep it
+    if not is_index_whole(folder / remote.manifest.index.file, remote.manifest):
+        remove(folder / remote.manifest.index.file)  # a damaged one; readers that have it open keep it
         FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
     if state.exists():  # a killed process may have left it beside a whole index
         remove(state)

@@ -151,7 +151,7 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
     return RemoteDataset(
         store=store,
         manifest=replace(manifest, shards=tuple(shards)),
-        index=RemoteFile(INDEX_NAME, index.bytes, index.digest, None, store.at(INDEX_NAME)),
+        index=RemoteFile(index.file, index.bytes, index.digest, None, store.at(index.file)),
         shards=files,
     )
 

@@ -11,7 +11,6 @@ from stoker.errors import DatasetError, StaleIndexError
 from ..files.reading import check_named, file_digest
 from ..remote.store import is_url
 from .index import IMAGE_COLUMNS, Index
-from .manifest import INDEX_NAME
 
 if TYPE_CHECKING:
     import os
@@ -93,7 +92,7 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
     Raises:
         StaleIndexError: The index is missing, damaged, or another one.
     """
-    path = folder / INDEX_NAME
+    path = folder / manifest.index.file
     hint = "index and manifest come from different conversions: convert or index again"
     if not path.is_file():
         raise StaleIndexError("the index is missing", path=path, hint=hint)

@@ -36,6 +36,7 @@ __all__ = [
     "IndexFile",
     "Manifest",
     "Shard",
+    "index_name",
 ]
 
 MANIFEST_NAME = "dataset.json"
@@ -53,6 +54,12 @@ Option = str | int | float | bool | None
 
 _DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
 _SAMPLE_TYPES = ("image", "text")
+_INDEX_VERSION = re.compile(r"index-v([1-9]\d{0,8})\.arrow")
+
+
+def index_name(version: int) -> str:
+    """Return the name of the index of a version of a dataset, from 2; that of the first is INDEX_NAME."""
+    return f"index-v{version}.arrow"
 
 
 @dataclass(frozen=True)
@@ -84,13 +91,24 @@ class Shard:
 
 @dataclass(frozen=True)
 class IndexFile:
-    """The number of rows of the index, and its size and digest as for a shard."""
+    """The number of rows of the index, and its size and digest as for a shard.
+
+    ``name`` is the name of its file if that is not :data:`INDEX_NAME`, because samples were appended.
+    """
 
     rows: int
     bytes: int
     digest: str
+    name: str | None = field(default=None, metadata={"optional": True})
+
+    @property
+    def file(self) -> str:
+        """Name of the file in the dataset's folder."""
+        return self.name or INDEX_NAME
 
     def __post_init__(self) -> None:
+        if self.name is not None and not _INDEX_VERSION.fullmatch(self.name):
+            raise DatasetError(f"name of the index must be such as index-v2.arrow, not {self.name!r}")
         _check_count("bytes of the index", self.bytes, _MOST_SHARD_BYTES)
         _check_count("rows of the index", self.rows, self.bytes)
         _check_digest("digest of the index", self.digest)
@@ -139,6 +157,8 @@ class Manifest:
         names = [shard.name for shard in self.shards]
         if len(set(names)) != len(names):
             raise DatasetError("two shards have the same name")
+        if self.index.file in names:
+            raise DatasetError("a shard has the name of another file, the index")
         if self.index.rows > (records := sum(shard.records for shard in self.shards)):
             raise DatasetError(f"the index has {self.index.rows} rows, and the shards have {records} records")
         if (total := self.index.bytes + sum(shard.bytes for shard in self.shards)) > _MOST_BYTES:
@@ -153,11 +173,18 @@ class Manifest:
 
         They cover digests, not paths: a dataset that is moved or copied keeps its fingerprint.
         """
-        identity = [self.version, self.container, self.sample_type, asdict(self.index), list(self.classes)]
+        index = {name: value for name, value in asdict(self.index).items() if name != "name"}
+        identity = [self.version, self.container, self.sample_type, index, list(self.classes)]
         identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
         identity += [{name: asdict(self.arrays[name]) for name in sorted(self.arrays)}] if self.arrays else []
         identity += [[shard.name, shard.bytes, shard.records, shard.digest] for shard in self.shards]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+    @property
+    def dataset_version(self) -> int:
+        """Version of the dataset: 1, and one more each time that samples were appended."""
+        match = _INDEX_VERSION.fullmatch(self.index.file)
+        return int(match[1]) if match else 1
 
     def data_files(self, folder: Path) -> list[Path]:
         """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest.
@@ -184,6 +211,8 @@ class Manifest:
             del document["annotations"]
         if not self.arrays:
             del document["arrays"]
+        if self.index.name is None:
+            del document["index"]["name"]
         for shard in document["shards"]:
             if shard["path"] is None:
                 del shard["path"]

@@ -20,7 +20,7 @@ from ..concurrency.bounded_map import bounded_map
 from ..concurrency.cores import check_threads
 from ..containers.registry import find_container
 from ..dataset.consistency import local_folder, open_index
-from ..dataset.manifest import INDEX_NAME, Manifest
+from ..dataset.manifest import Manifest
 from ..files.reading import file_digest, open_regular, read_at
 from .annotations import object_problems
 from .class_labels import RecordClasses, label_problems
@@ -189,7 +189,7 @@ def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[
         index = open_index(folder, manifest)
         if manifest.sample_type == "image":
             index.check_sizes()
-        if file_digest(folder / INDEX_NAME) == manifest.index.digest:
+        if file_digest(folder / manifest.index.file) == manifest.index.digest:
             return index, []
         return index, [Problem("the index is not the one of the manifest: its digest differs")]
     except OSError as error:

@@ -7,5 +7,6 @@ from helpers.processes.programs import run_program
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_a_writer_is_killed_at_every_call(tmp_path: Path, container: str) -> None:
-    assert int(run_program("killed_writers.py", tmp_path, container, "every")) > 20
+@pytest.mark.parametrize("mode", ["every", "append"])
+def test_a_writer_is_killed_at_every_call(tmp_path: Path, container: str, mode: str) -> None:
+    assert int(run_program("killed_writers.py", tmp_path, container, mode)) > 20

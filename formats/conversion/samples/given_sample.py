@@ -12,7 +12,7 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from .columns import store_array, store_value, types_of
-from .objects import OBJECT_FIELDS, make_objects
+from .objects import OBJECT_FIELDS, OPTIONAL_FIELDS, make_objects
 
 if TYPE_CHECKING:
     from ...containers.image_record import StoredArray
@@ -52,7 +52,8 @@ class SampleForm:
 
     Attributes:
         labels: Whether samples have no label, one, or a list of them.
-        objects: Names of the arguments that describe objects; empty if samples have none.
+        objects: Names of the arguments that describe objects, without those that may be missing; empty if
+            samples have none.
         segmentation: Whether samples have a mask of classes.
         values: Types of the columns of numbers and texts.
         arrays: Types of the columns of arrays.
@@ -115,7 +116,7 @@ class SampleChecker:
         stored = {name: store_value(name, given[name], column, key) for name, column in columns.items()}
         objects = None
         if form.objects:
-            parts = {name: given[name] for name in form.objects}
+            parts = {name: given[name] for name in OBJECT_FIELDS if name in given}
             numbers = self._numbers(given["box_labels"], "box_labels", key)
             objects = make_objects(parts, numbers, self.box_format, self.keypoints, key)
             if objects.keypoints is not None and len(objects):
@@ -134,6 +135,7 @@ class SampleChecker:
 
     def _form(self, key: str, label: Any, given: Mapping[str, Any]) -> SampleForm:
         objects = frozenset(name for name in OBJECT_FIELDS if name in given)
+        required = objects - OPTIONAL_FIELDS
         if objects and not objects >= {"boxes", "box_labels"}:
             raise ConfigError(
                 f"{', '.join(sorted(objects))} without boxes and box_labels",
@@ -145,14 +147,15 @@ class SampleChecker:
         kind = "no label" if label is None else "several labels" if _is_list(label) else "one label"
         return SampleForm(
             kind,
-            objects,
+            required,
             "segmentation" in given,
             {name: column for name, column in types.items() if column.kind != "array"},
             {name: column for name, column in types.items() if column.kind == "array"},
         )
 
     def _check_names(self, form: SampleForm, key: str, label: Any, given: Mapping[str, Any]) -> None:
-        found = {*given} | (set() if label is None else {"label"})
+        optional = OPTIONAL_FIELDS if form.objects else frozenset()
+        found = (given.keys() - optional) | (set() if label is None else {"label"})
         for names, what in ((form.names - found, "lacks"), (found - form.names, "has")):
             if names:
                 raise ConfigError(

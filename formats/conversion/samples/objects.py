@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Runs = npt.NDArray[np.uint32]
 
-__all__ = ["BOX_FORMATS", "OBJECT_FIELDS", "make_objects"]
+__all__ = ["BOX_FORMATS", "OBJECT_FIELDS", "OPTIONAL_FIELDS", "make_objects"]
 
 BOX_FORMATS = ("XYXY", "XYWH", "CXCYWH")
 OBJECT_FIELDS = ("boxes", "box_labels", "crowd", "area", "object_id", "keypoints", "masks")
 """Arguments of a sample that describe its objects; ``boxes`` and ``box_labels`` are there in all of them."""
+
+OPTIONAL_FIELDS = frozenset({"crowd", "area", "object_id"})
+"""Those of them that have a default, and may be missing in a sample."""
 
 _FARTHEST = 1e18  # pixels; the square, an area, still is a float32
 

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from stoker.errors import LockedError
+
 from ...dataset.columns.annotations import AnnotationInfo
+from ...dataset.manifest import Manifest
 from ...files.publishing import check_target, folder_lock, os_errors
 from ...sources.listing import Listing, Skip
 from ..plan import DatasetPlan, PlannedShard
 from ..shard_file import ShardFile, new_attempt
+from ..targets.appending import AppendedShards, remove_remains
 from ..targets.folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
 from ..targets.published import count_published
 
@@ -40,6 +44,7 @@ class ShardedOutput:
         folder: The target; made if missing.
         encoder: Makes the index columns of the records.
         options: The options.
+        existing: Manifest of the dataset that the shards are appended to; None for a new one.
         overwrite: Whether to replace a dataset, or an unfinished conversion, in the folder.
 
     Raises:
@@ -48,10 +53,17 @@ class ShardedOutput:
     """
 
     def __init__(
-        self, folder: Path, encoder: SampleEncoder, options: ConvertOptions, *, overwrite: bool
+        self,
+        folder: Path,
+        encoder: SampleEncoder,
+        options: ConvertOptions,
+        existing: Manifest | None = None,
+        *,
+        overwrite: bool,
     ) -> None:
         self.folder = folder
         self._encoder = encoder
+        self._existing = existing
         self._options = options
         self._fingerprint = f"{WRITER_FINGERPRINT}{secrets.token_hex(16)}"
         self._skipped: list[Skip] = []
@@ -64,7 +76,11 @@ class ShardedOutput:
             folder.mkdir(parents=True, exist_ok=True)
             entering.enter_context(folder_lock(folder))
             empty_trash(folder)
-            self._state = FolderState.enter(folder, self._plan((), AnnotationInfo()), overwrite=overwrite)
+            if existing is not None:
+                _check_unchanged(folder, existing)
+                remove_remains(folder, existing)
+            plan = self._plan((), AnnotationInfo())
+            self._state = FolderState.enter(folder, plan, overwrite=overwrite, appends=existing is not None)
             # One thread syncs a whole shard to the disk while the next one is written.
             finisher = ThreadPoolExecutor(1, thread_name_prefix="stoker-finish")
             entering.callback(finisher.shutdown)
@@ -114,7 +130,8 @@ class ShardedOutput:
 
     def _finish(self, shard: ShardFile, opened: ExitStack, position: int) -> ShardResult:
         with opened:
-            return shard.finish(self._state.folder, position)
+            first = 0 if self._existing is None else len(self._existing.shards)
+            return shard.finish(self._state.folder, first + position)
 
     def publish(self, classes: tuple[str, ...], info: AnnotationInfo) -> PublishedDatasets:
         """Make a dataset of all shards and release the folder.
@@ -127,6 +144,10 @@ class ShardedOutput:
             with os_errors(self.folder, resumes=False):
                 self._finish_shard()
                 results = [result.result() for result in self._results]
+                if self._existing is not None:
+                    return AppendedShards(
+                        self.folder, self._existing, self._state.folder, results, self._skipped, classes
+                    ).publish()
                 plan = self._plan(classes, info)
                 state = FolderState(self.folder, plan)
                 return count_published(plan, results, state.publish(results))
@@ -153,3 +174,11 @@ class ShardedOutput:
         )
         shards = tuple(PlannedShard("", position, _NOTHING) for position in range(len(self._results)))
         return DatasetPlan(self._options, listing, self._encoder, shards, self._fingerprint)
+
+
+def _check_unchanged(folder: Path, existing: Manifest) -> None:
+    """Raise LockedError if another writer has appended before this one had the lock."""
+    if Manifest.load(folder).fingerprint != existing.fingerprint:
+        raise LockedError(
+            "another process has changed the dataset in this moment", path=folder, hint="try again"
+        )

@@ -13,6 +13,8 @@ from stoker.processes import Cleanup, OwnerProcess
 from ...codecs.header import MAX_PIXELS
 from ...concurrency.cores import check_threads
 from ...containers.registry import DEFAULT_CONTAINER
+from ...dataset.index import BAND_COLUMNS
+from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.reading import check_named
 from ...remote.store import is_url
 from ...sources.classes import check_classes
@@ -20,6 +22,7 @@ from ...sources.listing import Skip
 from ..execution import Summary
 from ..options import parse_resize, shard_bytes
 from .encoding_pool import EncodingPool
+from .existing import appended_classes, form_of
 from .given_sample import SampleChecker
 from .objects import BOX_FORMATS
 from .options import WriterOptions
@@ -68,6 +71,8 @@ class Writer:
             ``skipped.jsonl``.
         max_pixels: An image of more pixels is broken.
         num_threads: Threads that check and encode; by default the cores that this process may use.
+        append: Add the samples to the dataset in ``target``, if there is one: its next version. They have
+            what its samples have; ``classes`` may add names behind its classes. Its shards stay as they are.
         overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
 
     Raises:
@@ -96,9 +101,13 @@ class Writer:
         strict: bool = True,
         max_pixels: int = MAX_PIXELS,
         num_threads: int | None = None,
+        append: bool = False,
         overwrite: bool = False,
     ) -> None:
         folder = _folder(target)
+        existing = _existing(folder, overwrite=overwrite) if append else None
+        if existing is not None:
+            format, restarts = existing.container, set(BAND_COLUMNS) <= existing.columns.keys()  # noqa: A001
         if box_format not in BOX_FORMATS:
             raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {box_format!r}")
         mode, height, width = parse_resize(resize)
@@ -118,14 +127,19 @@ class Writer:
         )
         threads = check_threads(num_threads)
         names, points = check_classes(classes), tuple(keypoints or ())
+        form = None
+        if existing is not None:
+            form, names = form_of(existing, folder), appended_classes(names, existing) or None
+            points, ignore_index = existing.annotations.keypoints, existing.annotations.ignore
         self._checker = SampleChecker(
-            list(names or ()), names is not None, box_format, len(points) if points else None
+            list(names or ()), names is not None, box_format, len(points) if points else None, form
         )
         self._encoder = SampleEncoder(options, self._checker, points, ignore_index)
-        self._output = ShardedOutput(folder, self._encoder, options, overwrite=overwrite)
+        self._output = ShardedOutput(folder, self._encoder, options, existing, overwrite=overwrite)
         self._pool = EncodingPool(self._encoder, threads)
         self._owner = OwnerProcess()
         self._lock = threading.Lock()
+        self._first = 0 if existing is None else existing.index.rows
         self._count = 0
         self._closed = False
         self._summary: Summary | None = None
@@ -144,7 +158,7 @@ class Writer:
             self.close()
 
     def __len__(self) -> int:
-        """Number of samples that were written so far."""
+        """Number of samples so far."""
         return self._count
 
     def write(
@@ -182,7 +196,7 @@ class Writer:
         """
         self._check_usable()
         with self._lock:
-            name = f"{self._count:08d}" if key is None else key
+            name = f"{self._first + self._count:08d}" if key is None else key
             sample = self._checker.check(name, image, label, columns)
             self._count += 1
             self._store(self._pool.add(sample))
@@ -212,7 +226,7 @@ class Writer:
         try:
             with self._lock:
                 self._store(self._pool.finish())
-                if not self._count:
+                if not self._count and not self._first:
                     raise SourceError("no sample was written", path=self._output.folder)
                 published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
         finally:
@@ -258,6 +272,17 @@ class Writer:
                 raise
         if failed is not None:
             raise failed
+
+
+def _existing(folder: Path, *, overwrite: bool) -> Manifest | None:
+    """Manifest of the dataset to append to; None if there is none.
+
+    Raises:
+        ConfigError: It is to be replaced, too.
+    """
+    if overwrite:
+        raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
+    return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
 
 
 def _folder(target: str | os.PathLike[str]) -> Path:

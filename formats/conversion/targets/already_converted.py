@@ -23,7 +23,7 @@ from stoker.errors import StorageError
 
 from ...containers.registry import find_container
 from ...dataset.index import Index
-from ...dataset.manifest import INDEX_NAME, SKIPPED_NAME
+from ...dataset.manifest import SKIPPED_NAME
 from ...sources.listing import Skip
 from ..options import ConvertOptions
 from .published import PublishedDatasets
@@ -114,7 +114,7 @@ def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
     if split == plan.options.splits[0] and not set(listing.skipped) <= skipped:
         return False
     rows = np.concatenate([shard.rows for shard in plan.shards if shard.split == split])
-    index = Index.open(dataset.local(INDEX_NAME))
+    index = Index.open(dataset.local(dataset.manifest.index.file))
     return _has_samples(plan, rows, index, {skip.key for skip in skipped})
 
 
@@ -123,7 +123,7 @@ def _is_whole(dataset: FoundDataset) -> bool:
     manifest = dataset.manifest
     data_file = find_container(manifest.container).data_file
     stated = {data_file(Path(shard.path or shard.name)).as_posix(): shard.bytes for shard in manifest.shards}
-    stated[INDEX_NAME] = manifest.index.bytes
+    stated[manifest.index.file] = manifest.index.bytes
     return all(dataset.size(name) == size for name, size in stated.items())
 
 

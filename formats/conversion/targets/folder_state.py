@@ -75,8 +75,14 @@ class FolderState:
         self._container = plan.options.container
 
     @classmethod
-    def enter(cls, target: Path, plan: DatasetPlan, *, overwrite: bool) -> FolderState:
+    def enter(cls, target: Path, plan: DatasetPlan, *, overwrite: bool, appends: bool = False) -> FolderState:
         """Start a conversion, or resume the one that was interrupted; what a killed writer left is removed.
+
+        Args:
+            target: The folder.
+            plan: The plan.
+            overwrite: Whether to replace a dataset or an unfinished conversion.
+            appends: Whether shards are added to the dataset in the folder.
 
         Raises:
             DatasetError: There is a dataset, another unfinished conversion, or a file that a shard would
@@ -97,9 +103,11 @@ class FolderState:
                 hint="run the command that was interrupted once more, or start anew with overwrite=True "
                 "(--overwrite)",
             )
-        if not overwrite:
+        if not overwrite and not appends:
             state._refuse_dataset()
-        if was_writer:
+        if appends:
+            pass  # the files of the dataset stay
+        elif was_writer:
             for file in state._files():  # a writer that was killed while it published left them
                 remove(file)
         elif not overwrite:
@@ -203,6 +211,8 @@ class FolderState:
                     remove(dataset / name)
         for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
             remove(dataset / name)
+        for file in (*dataset.glob("index-v*.arrow"), *dataset.glob("dataset-v*.json")):
+            remove(file)
         retired.unlink()
 
     def _is_published(self, split: str, current: Path) -> bool:

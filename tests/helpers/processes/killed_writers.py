@@ -4,6 +4,7 @@ One process that has imported everything forks every writer, so that a hundred k
 
     python killed_writers.py FOLDER CONTAINER calls      at a call of every kind
     python killed_writers.py FOLDER CONTAINER every      at every call
+    python killed_writers.py FOLDER CONTAINER append     at every call of a writer that appends
 """
 
 from __future__ import annotations
@@ -29,23 +30,21 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def write(target: Path, container: str, fault: DiskFault) -> None:
-    """Writes a dataset of three shards."""
-    with (
-        fault.installed(),
-        stoker.Writer(target, format=container, shard_records=2, num_threads=1, classes=["a", "b"]) as writer,
-    ):
+def write(target: Path, container: str, fault: DiskFault, *, append: bool = False) -> None:
+    """Writes a dataset of three shards, or three more."""
+    options = {"format": container, "shard_records": 2, "num_threads": 1, "classes": ["a", "b"]}
+    with fault.installed(), stoker.Writer(target, append=append, **options) as writer:
         for i in range(SAMPLES):
             writer.write(np.full((4, 4, 3), i, np.uint8), label=i % 2, number=i, vector=np.arange(i))
 
 
-def start(target: Path, container: str, fault: DiskFault) -> int:
+def start(target: Path, container: str, fault: DiskFault, *, append: bool = False) -> int:
     """Forks a writer and returns its exit code, which is 3 where a dataset is there."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     try:
-        write(target, container, fault)
+        write(target, container, fault, append=append)
         os._exit(0)
     except DatasetError as error:
         os._exit(3 if "already" in str(error) else 4)
@@ -77,5 +76,31 @@ def kill(folder: Path, container: str, *, every: bool) -> int:
     return len(faults)
 
 
+def kill_appending(folder: Path, container: str) -> int:
+    """Kills writers that append at every call, and returns how many were killed."""
+    base, grown, target = folder / "base", folder / "grown", folder / "out"
+    write(base, container, DiskFault(0, die))
+    shutil.copytree(base, grown)
+    calls = DiskFault(0, die)
+    write(grown, container, calls, append=True)
+    expected = read_files(grown)
+    total = sum(calls.counts.values())
+    for number in range(1, total + 1):
+        shutil.copytree(base, target)
+        assert start(target, container, DiskFault(number, die), append=True) == -signal.SIGKILL
+        samples = len(stoker.open(target))
+        assert samples in (SAMPLES, 2 * SAMPLES), "the last version stands, or the new one"
+        assert stoker.verify(target, decode=True).ok
+        assert start(target, container, DiskFault(0, die), append=True) == 0
+        assert len(stoker.open(target)) == samples + SAMPLES
+        if samples == SAMPLES:
+            assert read_files(target) == expected
+        shutil.rmtree(target)
+    return total
+
+
 if __name__ == "__main__":
-    print(kill(Path(sys.argv[1]), sys.argv[2], every=sys.argv[3] == "every"))
+    if sys.argv[3] == "append":
+        print(kill_appending(Path(sys.argv[1]), sys.argv[2]))
+    else:
+        print(kill(Path(sys.argv[1]), sys.argv[2], every=sys.argv[3] == "every"))

@@ -1,0 +1,84 @@
+"""A dataset that a writer appends to: what its samples have, as its manifest shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError, DatasetError
+
+from ...dataset.columns.array_columns import array_types
+from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
+from .columns import ColumnType
+from .given_sample import SampleForm
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...dataset.manifest import Manifest
+
+__all__ = ["appended_classes", "form_of"]
+
+_NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
+_NUMBERS |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_BOXES = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
+_MASKS = {f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_owner", "runs", "run_counts")}
+_SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
+
+
+def form_of(manifest: Manifest, folder: Path) -> SampleForm:
+    """Return what every sample of a dataset has, so that more of them can be written.
+
+    Raises:
+        DatasetError: It holds no images, or has columns that a writer cannot write.
+    """
+    if manifest.sample_type != "image" or any(shard.path is not None for shard in manifest.shards):
+        raise DatasetError(
+            "a writer appends to datasets of images whose shards lie in their folder, and this is none",
+            path=folder,
+        )
+    left = {name: one for name, one in manifest.columns.items() if name not in _OF_ALL}
+    label = left.pop("label", None)
+    arrays = {name: ColumnType("array", one.dtype, len(one.shape)) for name, one in manifest.arrays.items()}
+    for name in arrays:
+        for column in array_types(name):
+            del left[column]
+    objects: set[str] = set()
+    for arguments, columns in (
+        ({"boxes", "box_labels"}, _BOXES),
+        ({"keypoints"}, {"object_keypoints"}),
+        ({"masks"}, _MASKS),
+        ({"segmentation"}, _SEGMENTATION),
+    ):
+        if columns <= left.keys():
+            objects |= arguments
+            left = {name: one for name, one in left.items() if name not in columns}
+    values = {name: ColumnType("number", _NUMBERS[one]) for name, one in left.items() if one in _NUMBERS}
+    values |= {name: ColumnType("text", "str") for name, one in left.items() if one == "large_string"}
+    if unknown := sorted(left.keys() - values.keys()):
+        raise DatasetError(
+            f"a writer cannot write the columns {', '.join(unknown)} of the dataset",
+            path=folder,
+            hint="write another dataset, and load both: stoker.mix",
+        )
+    kind = "no label" if label is None else "one label" if label == "int64" else "several labels"
+    ordered = {name: values[name] for name in left}
+    return SampleForm(kind, frozenset(objects - {"segmentation"}), "segmentation" in objects, ordered, arrays)
+
+
+_OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS}
+
+
+def appended_classes(given: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:
+    """Return the names of the classes: those of the dataset, and more only where they are given.
+
+    Raises:
+        ConfigError: The given names do not begin with those of the dataset.
+    """
+    if given is None:
+        return manifest.classes
+    if given[: len(manifest.classes)] != manifest.classes:
+        raise ConfigError(
+            f"classes do not begin with the {len(manifest.classes)} of the dataset: labels would change",
+            hint="take stoker.open(target).classes and add names at the end",
+        )
+    return given
