@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -13,22 +15,34 @@ namespace stoker {
 namespace {
 
 using View = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
+using Bytes = Array<const std::uint8_t>;
 
-// The memory that arrays of payloads keep alive.
-struct Owner {
+constexpr std::size_t kMostDimensions = 3;
+
+// The memory of the payloads of a batch: it lies in the mapped files, or in copies.
+struct PayloadMemory {
     std::shared_ptr<const DataFiles> files;
     std::vector<std::vector<std::uint8_t>> copies;  // payloads that are not mapped
+    std::vector<Payload> payloads;
+
+    bool contains(std::size_t i, const std::uint8_t* data, std::size_t size) const {
+        if (i >= payloads.size()) return false;
+        const Payload& payload = payloads[i];
+        return data >= payload.data && size <= payload.size && data - payload.data <= std::ptrdiff_t(payload.size - size);
+    }
 };
 
-CheckResult read_and_check(Owner& owner, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
-                       Payload& payload) {
+using Owner = std::shared_ptr<const PayloadMemory>;
+
+CheckResult read_and_check(PayloadMemory& memory, const SampleColumns& samples, std::size_t i,
+                           const CheckOptions& options) {
     try {
-        CheckResult read = read_payload(*owner.files, samples, i, owner.copies[i], payload);
+        CheckResult read = read_payload(*memory.files, samples, i, memory.copies[i], memory.payloads[i]);
         if (read.status != Status::ok) return read;
     } catch (const std::exception& error) {
         return {Status::read_error, error.what()};
     }
-    return check_payload(payload, samples, i, options);
+    return check_payload(memory.payloads[i], samples, i, options);
 }
 
 using Crops = Rows<std::int32_t, 4>;
@@ -36,11 +50,12 @@ using Origins = nb::ndarray<nb::numpy, std::int32_t, nb::shape<-1, 2>>;
 
 // Replaces the payload by the part of it that shows a crop, where its restart markers allow it, and checks that part.
 // Returns false otherwise: the whole payload is then still to be checked.
-bool splice_payload(Owner& owner, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
-                    const std::int32_t* crop, std::int32_t* origin, CheckResult& result, Payload& payload) {
+bool splice_payload(PayloadMemory& memory, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
+                    const std::int32_t* crop, std::int32_t* origin, CheckResult& result) {
+    Payload& payload = memory.payloads[i];
     if (samples.orientation[i] != 1) return false;
     try {
-        result = read_payload(*owner.files, samples, i, owner.copies[i], payload);
+        result = read_payload(*memory.files, samples, i, memory.copies[i], payload);
         if (result.status != Status::ok) return true;
     } catch (const std::exception& error) {
         result = {Status::read_error, error.what()};
@@ -51,8 +66,8 @@ bool splice_payload(Owner& owner, const SampleColumns& samples, std::size_t i, c
     if (!spliced) return result.status != Status::ok;
     const auto [height, width] = spliced->whole;
     result = check_size(height, width, samples.height[i], samples.width[i], options.max_pixels);
-    owner.copies[i] = std::move(spliced->jpeg);
-    payload = {owner.copies[i].data(), owner.copies[i].size()};
+    memory.copies[i] = std::move(spliced->jpeg);
+    payload = {memory.copies[i].data(), memory.copies[i].size()};
     origin[0] = spliced->top;
     origin[1] = spliced->left;
     return true;
@@ -63,36 +78,98 @@ nb::tuple payloads(const Shards& shards, const nb::dict& columns, std::size_t co
     require(!crops || crops->shape(0) == count, "crops must have a row for each sample");
     KeptArrays kept;
     const auto samples = unpack<SampleColumns>(columns, kSampleColumns, count, kept);
-    auto owner = std::make_unique<Owner>();
-    owner->files = shards.files();
-    owner->copies.resize(count);
-    std::vector<Payload> found(count);
+    const auto memory = std::make_shared<PayloadMemory>();
+    memory->files = shards.files();
+    memory->copies.resize(count);
+    memory->payloads.resize(count);
     std::vector<CheckResult> results(count);
     auto origins = std::make_unique<std::int32_t[]>(2 * count);
     {
         const nb::gil_scoped_release release;
         const CheckOptions options{max_pixels, verify};
         for (std::size_t i = 0; i < count; ++i) {
-            const bool done = crops && splice_payload(*owner, samples, i, options, crops->data() + 4 * i,
-                                                      origins.get() + 2 * i, results[i], found[i]);
-            if (!done) results[i] = read_and_check(*owner, samples, i, options, found[i]);
+            const bool done = crops && splice_payload(*memory, samples, i, options, crops->data() + 4 * i,
+                                                      origins.get() + 2 * i, results[i]);
+            if (!done) results[i] = read_and_check(*memory, samples, i, options);
         }
     }
-    const nb::capsule keeper(owner.release(), [](void* p) noexcept { delete static_cast<Owner*>(p); });
+    const nb::capsule keeper(new Owner(memory), [](void* p) noexcept { delete static_cast<Owner*>(p); });
     nb::list arrays;
     nb::dict bad;
     for (std::size_t i = 0; i < count; ++i) {
-        arrays.append(View(found[i].data, {found[i].size}, keeper));
+        arrays.append(View(memory->payloads[i].data, {memory->payloads[i].size}, keeper));
         if (results[i].status != Status::ok)
             bad[nb::int_(i)] = nb::make_tuple(static_cast<int>(results[i].status), results[i].reason);
     }
     const nb::capsule numbers(origins.get(), [](void* p) noexcept { delete[] static_cast<std::int32_t*>(p); });
-    return nb::make_tuple(arrays, bad, Origins(origins.release(), {count, 2}, numbers));
+    return nb::make_tuple(arrays, bad, Origins(origins.release(), {count, 2}, numbers), memory);
+}
+
+// DLPack 0.8, dlpack.h: DLManagedTensor, and the names of its capsule.
+struct ManagedTensor {
+    nb::dlpack::dltensor tensor;
+    void* context;
+    void (*deleter)(ManagedTensor*);
+};
+constexpr const char* kFresh = "dltensor";
+
+// A tensor and what keeps its bytes alive. Any thread may free it, without the interpreter.
+struct Shared {
+    ManagedTensor managed{};
+    std::array<std::int64_t, kMostDimensions> shape{};
+    Owner owner;
+    std::vector<std::uint8_t> copy;
+};
+
+void free_shared(ManagedTensor* managed) { delete static_cast<Shared*>(managed->context); }
+
+void free_capsule(PyObject* capsule) {
+    // A receiver renames the capsule, and frees the tensor itself.
+    if (!PyCapsule_IsValid(capsule, kFresh)) return;
+    auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
+    managed->deleter(managed);
+}
+
+nb::object capsule(const Owner& memory, const Bytes& array, std::size_t i) {
+    require(array.ndim() >= 1 && array.ndim() <= kMostDimensions, "an array must have one to three dimensions");
+    auto shared = std::make_unique<Shared>();
+    auto* data = const_cast<std::uint8_t*>(array.data());  // receivers of payloads only read
+    if (memory->contains(i, data, array.size())) {
+        shared->owner = memory;
+    } else {
+        shared->copy.assign(data, data + array.size());
+        data = shared->copy.data();
+    }
+    for (std::size_t axis = 0; axis < array.ndim(); ++axis)
+        shared->shape[axis] = static_cast<std::int64_t>(array.shape(axis));
+    nb::dlpack::dltensor& tensor = shared->managed.tensor;
+    tensor.data = data;
+    tensor.device = {nb::device::cpu::value, 0};
+    tensor.ndim = static_cast<std::int32_t>(array.ndim());
+    tensor.dtype = nb::dtype<std::uint8_t>();
+    tensor.shape = shared->shape.data();
+    shared->managed.context = shared.get();
+    shared->managed.deleter = free_shared;
+    PyObject* made = PyCapsule_New(&shared->managed, kFresh, free_capsule);
+    if (made == nullptr) throw nb::python_error();
+    shared.release();  // NOLINT(bugprone-unused-return-value): the capsule owns it
+    return nb::steal(made);
+}
+
+nb::list capsules(const Owner& memory, const std::vector<Bytes>& arrays) {
+    nb::list made;
+    for (std::size_t i = 0; i < arrays.size(); ++i) made.append(capsule(memory, arrays[i], i));
+    return made;
 }
 
 }  // namespace
 
 void bind_payloads(nb::module_& m) {
+    nb::class_<PayloadMemory>(m, "PayloadMemory")
+        .def(nb::new_([] { return std::make_shared<PayloadMemory>(); }))
+        .def("capsules", [](std::shared_ptr<PayloadMemory> memory, const std::vector<Bytes>& arrays) {
+            return capsules(memory, arrays);
+        }, "arrays"_a);
     m.def("payloads", payloads, "shards"_a, "samples"_a, "count"_a, "max_pixels"_a, "verify"_a,
           "crops"_a.none() = nb::none());
 }

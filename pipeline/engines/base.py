@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
 
+    from .dali.options import DaliOptions
+
 __all__ = ["Engine", "EngineSettings", "ImageFormat", "Result", "Status", "Work"]
 
 
@@ -119,6 +121,9 @@ class EngineSettings:
         exact: Whether images are decoded at their full size, also where they are then made much smaller.
         allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
             the memory to the engine.
+        dali: How DALI decodes.
+        largest: Height and width of nearly all images, pixels, for decoders that allocate memory beforehand.
+        typical: Samples and parameters like those of later batches, for engines that prepare themselves.
     """
 
     files: Sequence[str]
@@ -133,6 +138,9 @@ class EngineSettings:
     mapped: bool = True
     exact: bool = False
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
+    dali: DaliOptions | None = None
+    largest: Size | None = None
+    typical: Work | None = None
 
 
 class Engine(Protocol):

@@ -75,6 +75,9 @@ def _make_dali(settings: EngineSettings) -> Engine:
         max_pixels=settings.max_pixels,
         verify=settings.verify,
         mapped=settings.mapped,
+        options=settings.dali,
+        largest=settings.largest,
+        typical=settings.typical,
     )
 
 

@@ -26,6 +26,7 @@ from .annotations.objects import ObjectConfig, ObjectForm
 from .batch_assembler import function_output_spec
 from .config import make_config
 from .producer import ImageBatchProducer
+from .typical_samples import largest_size, typical_work
 
 if TYPE_CHECKING:
     import os
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from stoker.augment.geometry.boxes import BoxFormat
     from stoker.types import DType, Layout
 
+    from ..engines.dali import DaliOptions
     from ..execution.batch import ColumnSpec
     from ..order.epoch_order import BlockShuffle
     from ..order.sample_source import SampleSource
@@ -86,6 +88,7 @@ class ImageLoader(Loader):
             DALI, else "native", and "reference" for transforms that the others do not execute.
         device: Where batches are handed out: "cpu", "cuda", "cuda:N", or a device object of PyTorch or JAX.
             "cuda" is the GPU of this rank. None leaves batches where the engine makes them.
+        dali: Options of the engine "dali", a :class:`stoker.DaliOptions`.
         output: Framework of the arrays: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet". "keras"
             hands out arrays of Keras' backend, and ``fit``, ``evaluate`` and ``predict`` take the loader
             itself.
@@ -166,6 +169,7 @@ class ImageLoader(Loader):
         last_batch: LastBatch = "partial",
         engine: str = "auto",
         device: Any = None,
+        dali: DaliOptions | None = None,
         output: str = "numpy",
         columns: Sequence[str] = ("image", "label"),
         objects: ObjectForm = "ragged",
@@ -229,7 +233,7 @@ class ImageLoader(Loader):
         self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
         self._adapter = adapters.load(framework, plan.placement)
         self._engine = self._make_engine(
-            plan, max_pixels=max_pixels, exact=exact, verify=verify, mapped=mapped
+            plan, max_pixels=max_pixels, exact=exact, verify=verify, mapped=mapped, dali=dali
         )
         self._annotations = self._config.annotations.processor(
             self._config.dataset, plan.num_threads, mapped=mapped, verify=verify
@@ -343,8 +347,16 @@ class ImageLoader(Loader):
         )
 
     def _make_engine(
-        self, plan: ExecutionPlan, *, max_pixels: int, exact: bool, verify: bool, mapped: bool
+        self,
+        plan: ExecutionPlan,
+        *,
+        max_pixels: int,
+        exact: bool,
+        verify: bool,
+        mapped: bool,
+        dali: DaliOptions | None,
     ) -> Engine:
+        prepares = plan.engine == "dali" and len(self._config.dataset) > 0
         settings = EngineSettings(
             [str(path) for path in self._config.dataset.data_files],
             self._config.dataset.data_sizes,
@@ -358,6 +370,9 @@ class ImageLoader(Loader):
             mapped=mapped,
             exact=exact,
             allocate=self._adapter.allocate,
+            dali=dali,
+            largest=largest_size(self._config.dataset) if prepares else None,
+            typical=typical_work(self._config) if prepares else None,
         )
         return make_engine(plan.engine, settings)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stoker.formats.text.convert import convert_text
     from stoker.formats.text.writer import TextWriter
     from stoker.formats.verification.verify import verify
+    from stoker.pipeline.engines.dali.options import DaliOptions
     from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.order.epoch_order import BlockShuffle
     from stoker.pipeline.order.mix import mix
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockShuffle",
     "ClassBalanced",
+    "DaliOptions",
     "Dataset",
     "ImageLoader",
     "Mixture",
@@ -62,6 +64,7 @@ __all__ = [
 _HOME = {
     "BlockShuffle": "stoker.pipeline.order.epoch_order",
     "ClassBalanced": "stoker.pipeline.order.sampling",
+    "DaliOptions": "stoker.pipeline.engines.dali.options",
     "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
     "Mixture": "stoker.pipeline.order.mixture",

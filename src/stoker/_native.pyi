@@ -98,6 +98,19 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
         ValueError: The header is damaged; the message is the reason.
     """
 
+class PayloadMemory:
+    """The memory of the payloads of a batch; a new one has no payloads."""
+
+    def __init__(self) -> None: ...
+    def capsules(self, arrays: list[npt.NDArray[np.uint8]]) -> list[Any]:
+        """DLPack capsules (name ``dltensor``) of arrays, which any thread may free without the GIL.
+
+        Array i of payload i, or of a part of it, is not copied. Other arrays are copied.
+
+        Args:
+            arrays: C-contiguous, of one to three dimensions.
+        """
+
 def payloads(
     shards: Shards,
     samples: dict[str, npt.NDArray[Any]],
@@ -105,7 +118,7 @@ def payloads(
     max_pixels: int,
     verify: bool,
     crops: npt.NDArray[np.int32] | None = None,
-) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]], npt.NDArray[np.int32]]:
+) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]], npt.NDArray[np.int32], PayloadMemory]:
     """Read and check the payloads of ``count`` samples for another decoder. It releases the GIL.
 
     It checks the header, size and end marker of a JPEG, the number of raw pixels, and for other codecs the
@@ -122,8 +135,8 @@ def payloads(
 
     Returns:
         The bytes of each payload, (length,) uint8, read-only, and without a copy if the file is mapped; empty
-        if they cannot be read. By position, the status and the reason of each bad sample. And (N, 2), top and
-        left of each payload in its image: 0 unless it is a part of it.
+        if they cannot be read. By position, the status and the reason of each bad sample. Then (N, 2), top and
+        left of each payload in its image: 0 unless it is a part of it. And the memory that the payloads lie in.
     """
 
 # native/steps

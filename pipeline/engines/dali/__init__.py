@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .engine import DaliEngine
+from .options import DaliOptions
 
-__all__ = ["DaliEngine"]
+__all__ = ["DaliEngine", "DaliOptions"]

@@ -18,6 +18,8 @@ from .payloads import BLACK_PIXEL, Payloads
 from .steps import inputs_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
@@ -38,28 +40,32 @@ class DaliBatch:
         spec: Specification of the pipeline.
         params: Parameters of the batch that was submitted.
         payloads: Payloads to execute.
-        only: None where payload i has the parameters of sample i; else the sample whose parameters all
-            payloads have.
+        rows: None where payload i has the parameters of sample i; else the sample whose parameters each
+            payload has.
     """
 
     spec: PipelineSpec
     params: ImageParams
     payloads: Payloads
-    only: int | None = None
+    rows: tuple[int, ...] | None = None
 
-    def alone(self, i: int) -> DaliBatch:
-        """A batch of sample ``i`` alone."""
-        return replace(self, payloads=self.payloads.alone(i), only=i)
+    def of(self, rows: Sequence[int]) -> DaliBatch:
+        """A batch of good samples alone, by their positions."""
+        return replace(self, payloads=self.payloads.of(rows), rows=tuple(rows))
 
     def black(self, n: int) -> DaliBatch:
         """A batch of ``n`` black pixels with the parameters of the first sample."""
         bad = dict.fromkeys(range(n), (Status.NOT_DECODABLE, ""))
-        return replace(self, payloads=Payloads([BLACK_PIXEL] * n, bad), only=0)
+        return replace(self, payloads=Payloads([BLACK_PIXEL] * n, bad), rows=(0,) * n)
 
-    def data(self) -> list[npt.NDArray[np.uint8]]:
-        """Payloads for the pipeline: encoded, (length,), or the crops of pixels, (h, w, 3); uint8."""
-        if self.spec.encoded:
-            return self.payloads.encoded()
+    def data(self) -> list[Any]:
+        """Payloads for the pipeline as DLPack capsules: files, (length,), or crops, (h, w, 3); uint8.
+
+        DALI reads the mapped files in place, and its threads free the capsules without the interpreter.
+        """
+        return self.payloads.memory.capsules(self.payloads.encoded() if self.spec.encoded else self._crops())
+
+    def _crops(self) -> list[npt.NDArray[np.uint8]]:
         rows = self._rows()
         crop = np.where(self._bad()[rows, None], (0, 0, 1, 1), self.params.crop[rows])
         # Cropped here, so that no more than is needed goes to a GPU; a crop of full width is no copy.
@@ -86,7 +92,7 @@ class DaliBatch:
         for position, erase in enumerate(params.erase or ()):
             box = np.where(bad[:, None], 0, erase.box).astype(np.float32)
             feeds |= {f"erase.{position}.anchor": box[:, :2], f"erase.{position}.shape": box[:, 2:]}
-        if self.only is not None:
+        if self.rows is not None:
             feeds = {name: values[rows] for name, values in feeds.items()}
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
 
@@ -102,8 +108,7 @@ class DaliBatch:
 
     def _rows(self) -> npt.NDArray[np.int64]:
         """Rows of the parameters that the payloads have, (payloads,)."""
-        n = len(self.payloads)
-        return np.arange(n) if self.only is None else np.full(n, self.only)
+        return np.arange(len(self.payloads)) if self.rows is None else np.array(self.rows, np.int64)
 
     def _bad(self) -> npt.NDArray[np.bool_]:
         """Which rows of the parameters are of bad samples, (N,)."""
@@ -119,7 +124,7 @@ def _colors(params: ImageParams, spec: PipelineSpec) -> dict[str, npt.NDArray[An
         feeds["color"] = params.color
         if params.mean_matrix is not None:
             feeds["mean"] = params.mean_matrix
-    elif spec.scale is None:
+    else:
         diagonal = np.einsum("nii->ni", params.color[:, :, :3])
         feeds["average"], feeds["deviation"] = mean_and_deviation(diagonal, params.color[:, :, 3])
     return feeds

@@ -37,18 +37,21 @@ class Payloads:
             bad.
         bad: Status and message of bad samples, by position.
         origin: (N, 2) int32, top and left of each payload in its image; None where all are whole images.
+        memory: What the payloads lie in that were read from the shards.
     """
 
     data: list[npt.NDArray[np.uint8]]
     bad: dict[int, tuple[Status, str]] = field(default_factory=dict)
     origin: npt.NDArray[np.int32] | None = None
+    memory: _native.PayloadMemory = field(default_factory=_native.PayloadMemory)
 
     def __len__(self) -> int:
         return len(self.data)
 
-    def alone(self, i: int) -> Payloads:
-        """The payload of sample ``i`` alone."""
-        return Payloads([self.data[i]], origin=None if self.origin is None else self.origin[i : i + 1])
+    def of(self, rows: Sequence[int]) -> Payloads:
+        """The payloads of these samples alone."""
+        origin = None if self.origin is None else self.origin[list(rows)]
+        return Payloads([self.data[i] for i in rows], origin=origin)
 
     def reject(self, i: int, status: Status, reason: str) -> None:
         """Note that sample ``i`` is bad, and put a black pixel in its place."""
@@ -107,7 +110,7 @@ class PayloadReader:
             crops: (N, 4) int32, top, left, height and width of the part of each image that is needed. Of a
                 JPEG with restart markers only the intervals that show it are read. None for whole images.
         """
-        data, found, origin = _native.payloads(
+        data, found, origin, memory = _native.payloads(
             self._shards,
             pack(_native.SAMPLE_COLUMNS, samples),
             len(samples),
@@ -115,7 +118,7 @@ class PayloadReader:
             self._verify,
             crops if crops is None or samples.bands is None else np.ascontiguousarray(crops, np.int32),
         )
-        payloads = Payloads(data, origin=None if samples.bands is None else origin)
+        payloads = Payloads(data, origin=None if samples.bands is None else origin, memory=memory)
         for i, (status, reason) in found.items():
             payloads.reject(i, Status(status), reason)
         for i in np.flatnonzero(~engine_decodes("dali", samples.codec)).tolist():

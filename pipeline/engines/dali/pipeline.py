@@ -5,18 +5,22 @@ Node functions take and return nodes of DALI's graph; none of them holds data.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .operators import mean_and_deviation, mixed, warped
+from .operators import mixed, warped
+from .options import DaliOptions
 from .steps import add_steps
 
 if TYPE_CHECKING:
+    from stoker.types import Size
+
     from ..base import ImageFormat
     from .spec import PipelineSpec
 
-__all__ = ["define_pipeline"]
+__all__ = ["Decoding", "define_pipeline"]
 
 
 def define_pipeline(
@@ -27,6 +31,7 @@ def define_pipeline(
     batch_size: int,
     num_threads: int,
     depth: int,
+    decoding: Decoding | None = None,
 ) -> Any:
     """Define a DALI pipeline; the caller builds it.
 
@@ -39,6 +44,7 @@ def define_pipeline(
         batch_size: Samples in the largest batch.
         num_threads: CPU threads.
         depth: Batches in flight at once.
+        decoding: How JPEGs are decoded; by default as :class:`DaliOptions` says.
     """
     from nvidia.dali import pipeline_def
 
@@ -52,11 +58,25 @@ def define_pipeline(
         prefetch_queue_depth=depth,
         exec_dynamic=True,
     )
-    return pipeline(spec, image_format, "cpu" if device_id is None else "gpu")
+    return pipeline(spec, image_format, "cpu" if device_id is None else "gpu", decoding or Decoding())
 
 
-def _images(spec: PipelineSpec, image_format: ImageFormat, device: str) -> Any:
-    crop = _decoded(device) if spec.encoded else _sent(device)
+@dataclass(frozen=True)
+class Decoding:
+    """How a pipeline decodes JPEGs.
+
+    Attributes:
+        options: Options of the user.
+        largest: Height and width, pixels, for which a GPU's JPEG engines allocate memory beforehand; None
+            lets them allocate as images come.
+    """
+
+    options: DaliOptions = DaliOptions()
+    largest: Size | None = None
+
+
+def _images(spec: PipelineSpec, image_format: ImageFormat, device: str, decoding: Decoding) -> Any:
+    crop = _decoded(device, decoding) if spec.encoded else _sent(device)
     image = _resampled(crop, spec, device)
     image = add_steps(spec.steps, image, _source, spec.size, device)
     return _erased(_finished(image, spec, image_format), spec, image_format)
@@ -65,22 +85,30 @@ def _images(spec: PipelineSpec, image_format: ImageFormat, device: str) -> Any:
 def _source(name: str, dtype: Any, ndim: int) -> Any:
     from nvidia.dali import fn
 
-    # Payloads are a copy already. Other inputs are copied: memory that DALI shared with Python would be freed
-    # by DALI's threads, which need the interpreter for that while it may be waiting for them to end.
+    # Payloads are freed without the interpreter. Other inputs are copied: memory that DALI shared with Python
+    # would be freed by DALI's threads, which need the interpreter for that while it may be waiting for them
+    # to end.
     return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
 
 
-def _decoded(device: str) -> Any:
+def _decoded(device: str, decoding: Decoding) -> Any:
     from nvidia.dali import fn, types
 
+    payload = _source("payload", types.UINT8, 1)
+    anchor, shape = (_source(name, types.INT32, 1) for name in ("anchor", "shape"))
+    options: dict[str, Any] = {"device": "cpu"}
+    if device == "gpu":
+        options = {"device": "mixed", "hw_decoder_load": float(decoding.options.hw_decoder_load)}
+        # True would send the regions of most JPEGs to the CPU (nvImageCodec 0.9 with nvJPEG before 13.2).
+        options["jpeg_fancy_upsampling"] = False
+        if decoding.largest:
+            height, width = decoding.largest
+            options |= {"preallocate_height_hint": height, "preallocate_width_hint": width}
+    if not decoding.options.decodes_regions(device):
+        # ``resize`` could take the region as well, but its filter would read beyond the crop.
+        return fn.slice(fn.decoders.image(payload, **options), start=anchor, shape=shape, axis_names="HW")
     return fn.decoders.image_slice(
-        _source("payload", types.UINT8, 1),
-        _source("anchor", types.INT32, 1),
-        _source("shape", types.INT32, 1),
-        axis_names="HW",
-        normalized_anchor=False,
-        normalized_shape=False,
-        device="mixed" if device == "gpu" else "cpu",
+        payload, anchor, shape, axis_names="HW", normalized_anchor=False, normalized_shape=False, **options
     )
 
 
@@ -165,9 +193,6 @@ def _finished(image: Any, spec: PipelineSpec, image_format: ImageFormat) -> Any:
     if spec.mixing:
         image = mixed(image, _source, spec.mean)
         scaling = {"mean": 0.0, "std": 1.0}
-    elif spec.scale is not None:
-        average, deviation = mean_and_deviation(np.array(spec.scale), np.array(spec.shift))
-        scaling = {"mean": average.tolist(), "std": deviation.tolist()}
     else:
         names = {"mean": "average", "std": "deviation"}
         scaling = {argument: _source(name, types.FLOAT, 1) for argument, name in names.items()}

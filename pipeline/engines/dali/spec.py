@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,10 @@ __all__ = ["PipelineSpec"]
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """What a pipeline must be able to do; the engine builds one for each specification that occurs.
+    """What a pipeline must be able to do.
+
+    Some fields say what the samples of a batch happen to need: a pipeline that can do more executes them too.
+    So a family of specifications, which agree in all other fields, shares one pipeline.
 
     Attributes:
         size: Height and width of the output, pixels.
@@ -33,8 +36,6 @@ class PipelineSpec:
         encoded: Whether some payload may be a JPEG, so that the decoder takes all payloads. Otherwise all are
             pixels.
         interpolation: Whether each sample names the filter of its resize. Otherwise all are bilinear.
-        scale: Three factors, where all samples have one colour matrix that does not mix; else None.
-        shift: Three constants, likewise.
         steps: Steps on pixels, in order.
         mean: Whether the mean RGB of an image has a share in its colour.
         warp: Whether images are resampled by a matrix, which then mirrors and pads, too.
@@ -51,8 +52,6 @@ class PipelineSpec:
     whole: bool
     encoded: bool = True
     interpolation: bool = False
-    scale: tuple[float, ...] | None = None
-    shift: tuple[float, ...] | None = None
     steps: tuple[StepSignature, ...] = ()
     mean: bool = False
     warp: bool = False
@@ -61,37 +60,48 @@ class PipelineSpec:
     erase: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
-    def of(
-        cls, params: ImageParams, color: npt.NDArray[np.float32] | None = None, *, encoded: bool = True
-    ) -> PipelineSpec:
+    def of(cls, params: ImageParams, *, encoded: bool = True) -> PipelineSpec:
         """The smallest specification that executes ``params``.
 
         Args:
             params: Parameters of a batch.
-            color: (3, 4), a colour matrix that becomes part of the pipeline where all samples have it, such
-                as that of the first batch. None for a pipeline that takes any.
             encoded: Whether there may be JPEGs among the payloads.
         """
         warp = params.warp is not None
         padded = not warp and bool((params.dest != np.array((0, 0, *params.size))).any())
-        common = color is not None and bool((params.color == color).all()) and not _mixes(color[None])
         return cls(
             size=params.size,
             padded=padded,
             fill=tuple(params.fill.tolist()) if padded or warp else (0, 0, 0),
             vertical=not warp and bool(params.flip[:, 1].any()),
-            mixing=params.mean_matrix is not None or (not common and _mixes(params.color)),
+            mixing=params.mean_matrix is not None or _mixes(params.color),
             whole=bool((params.region == _edges(params.crop)).all()),
             encoded=encoded,
             interpolation=params.interpolation is not None,
-            scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
-            shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
             steps=signatures_of(params.steps or ()),
             mean=params.mean_matrix is not None,
             warp=warp,
             perspective=params.warp is not None and params.warp.perspective,
             nearest=params.warp is not None and params.warp.nearest is not None,
             erase=tuple(tuple(erase.value.tolist()) for erase in params.erase or ()),
+        )
+
+    @property
+    def family(self) -> PipelineSpec:
+        """The same for all specifications that one pipeline can execute, see :meth:`covering`."""
+        fill = self.fill if self.warp else (0, 0, 0)
+        return replace(self, padded=False, fill=fill, vertical=False, mixing=False, whole=True, encoded=False)
+
+    def covering(self, other: PipelineSpec) -> PipelineSpec:
+        """The specification of a pipeline that executes what either of two of one family executes."""
+        return replace(
+            self,
+            padded=self.padded or other.padded,
+            fill=self.fill if self.padded else other.fill,
+            vertical=self.vertical or other.vertical,
+            mixing=self.mixing or other.mixing,
+            whole=self.whole and other.whole,
+            encoded=self.encoded or other.encoded,
         )
 
 

@@ -12,19 +12,20 @@ pytest.importorskip("nvidia.dali")
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
 
+import stoker
 from stoker import augment
-from stoker.augment import CenterCrop, Pad, RandomVerticalFlip, Resize, compile_image
+from stoker.augment import CenterCrop, Pad, RandomResizedCrop, RandomVerticalFlip, Resize, compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError, EngineError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status, Work
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
-from stoker.pipeline.engines.dali import DaliEngine
-from stoker.pipeline.engines.dali import engine as dali
+from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
+from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
 from stoker.pipeline.engines.dali.inputs import DaliBatch
 from stoker.pipeline.engines.dali.payloads import PayloadReader
-from stoker.pipeline.engines.dali.pipeline import define_pipeline
+from stoker.pipeline.engines.dali.pipeline import Decoding, define_pipeline
 from stoker.pipeline.engines.dali.spec import PipelineSpec
 
 if TYPE_CHECKING:
@@ -167,28 +168,27 @@ class TestABatchThatFailsAsAWhole:
         return open_dataset(request.getfixturevalue(request.param))
 
     @pytest.fixture
-    def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """How many more runs of a pipeline fail."""
-        left = [0]
-        finish = dali._Pipeline.finish
+    def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+        """Whether each of the next runs of a pipeline fails."""
+        left: list[bool] = []
+        finish = BuiltPipeline.finish
 
         def sometimes(pipe: Any) -> Any:
             found = finish(pipe)
-            if left[0]:
-                left[0] -= 1
+            if left and left.pop(0):
                 raise RuntimeError("Error in CPU operator\nAssert on something failed: no reason\n")
             return found
 
-        monkeypatch.setattr(dali._Pipeline, "finish", sometimes)
+        monkeypatch.setattr(BuiltPipeline, "finish", sometimes)
         return left
 
     def test_the_sample_that_cannot_be_decoded_is_found(
-        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[int]
+        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[bool]
     ) -> None:
         engine = make()
         engine.submit(work(opened, 0, PLAIN))
         engine.submit(work(opened, 4, PLAIN))
-        fails[0] = 2  # the batch, and its first sample alone
+        fails += [True, True, True]  # the batch, its first half, and the first sample alone
         first, second = engine.collect(), engine.collect()
         assert first.status.tolist() == [Status.NOT_DECODABLE, 0, 0, 0]
         assert first.reason == {0: "Assert on something failed: no reason"}
@@ -198,15 +198,163 @@ class TestABatchThatFailsAsAWhole:
         assert not second.status.any()
 
     def test_one_that_fails_without_a_culprit_is_an_error_of_the_engine(
-        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[int]
+        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[bool]
     ) -> None:
         engine = make()
         engine.submit(work(opened, 0, PLAIN))
         engine.submit(work(opened, 4, FLIPPED))
-        fails[0] = 6  # the batch, each of its samples, and the batch without them
+        fails += [True, False, False, True]  # the batch, neither of its halves, and the batch again
         with pytest.raises(EngineError, match="DALI failed: Assert on something"):
             engine.collect()
         assert not engine.collect().status.any(), "the batch behind it is not lost"
+
+
+@pytest.mark.parametrize("region", [True, False])
+def test_damaged_jpegs_are_found_and_their_neighbours_are_whole(
+    pack_images: Callable[..., Path], photographs: list[Path], region: bool
+) -> None:
+    """With what DALI itself says about them."""
+    payloads = [file.read_bytes() for file in photographs[:8]]
+    opened = [open_dataset(pack_images(damaged(payloads, at))) for at in ((), (3, 6))]
+    found = []
+    for dataset in opened:
+        engine = DaliEngine(
+            [str(file) for file in dataset.data_files],
+            dataset.data_sizes,
+            ImageFormat("uint8", "NHWC"),
+            batch_size=8,
+            max_pixels=10**8,
+            options=DaliOptions(region_decode=region),
+        )
+        engine.submit(work(dataset, 0, PLAIN, 8))
+        found.append(engine.collect())
+        engine.close()
+    whole, broken = found
+    assert np.flatnonzero(broken.status).tolist() == [3, 6]
+    assert broken.reason[6].startswith("Failed to decode sample")
+    kept = [0, 1, 2, 4, 5, 7]
+    assert np.array_equal(broken.images[kept], whole.images[kept])
+
+
+def damaged(payloads: list[bytes], at: tuple[int, ...]) -> list[bytes]:
+    """The photographs, those ``at`` these positions with a Huffman table that no decoder takes."""
+    broken = list(payloads)
+    for i in at:
+        counts = payloads[i].find(b"\xff\xc4") + 5  # behind the marker, the length and the table's number
+        broken[i] = payloads[i][:counts] + b"\xff" * 16 + payloads[i][counts + 16 :]
+    return broken
+
+
+class TestPipelinesDoNotMultiply:
+    @pytest.fixture
+    def built(self, monkeypatch: pytest.MonkeyPatch) -> list[PipelineSpec]:
+        """Specifications of the pipelines that were built."""
+        specs: list[PipelineSpec] = []
+        make = BuiltPipeline.__init__
+
+        def noted(pipeline: Any, batch: DaliBatch, settings: Any) -> None:
+            specs.append(batch.spec)
+            make(pipeline, batch, settings)
+
+        monkeypatch.setattr(BuiltPipeline, "__init__", noted)
+        return specs
+
+    def test_what_batches_happen_to_need_builds_no_pipeline_after_a_typical_batch(
+        self, opened: Dataset, make: Callable[..., DaliEngine], built: list[PipelineSpec]
+    ) -> None:
+        some: list[Any] = [Resize((8, 8)), RandomVerticalFlip(0.2), augment.RandomGrayscale(0.2)]
+        engine = make(typical=work(opened, 0, some, 61))
+        assert len(built) == 1
+        works = [work(opened, 2 * i, some, 2) for i in range(12)]
+        needed = {PipelineSpec.of(one.params) for one in works}
+        assert len(needed) > 2
+        found = images(engine, *works[:2])
+        found += [images(engine, one)[0] for one in works[2:]]
+        assert len(built) == 1
+        for one, pixels in zip(works, found, strict=True):
+            (expected,) = images(make(), one)
+            assert np.abs(pixels.astype(int) - expected).max() <= 1
+
+    def test_a_bad_sample_builds_no_pipeline(
+        self, opened: Dataset, make: Callable[..., DaliEngine], built: list[PipelineSpec]
+    ) -> None:
+        engine = make()
+        images(engine, work(opened, 0, PLAIN))
+        bad = work(opened, 4, PLAIN)
+        bad.samples.crc[1] ^= 1
+        engine.submit(bad)
+        found = engine.collect()
+        assert found.status.tolist() == [0, Status.CHECKSUM_MISMATCH, 0, 0]
+        assert not found.images[1].any()
+        assert len(built) == 1
+
+    def test_few_are_kept(
+        self, opened: Dataset, make: Callable[..., DaliEngine], built: list[PipelineSpec]
+    ) -> None:
+        engine = make(depth=5)
+        works = [work(opened, 0, [Resize((8, width))]) for width in (4, 5, 6, 7, 8)]
+        shapes = [array.shape for array in images(engine, *works)]
+        assert [shape[2] for shape in shapes] == [4, 5, 6, 7, 8]
+        assert len(built) == 5
+        assert len(engine._pipelines) == 3
+
+
+class TestDecoding:
+    def graph(self, **decoding: Any) -> dict[str, dict[str, Any]]:
+        """Arguments of the operators of a pipeline on a GPU, by name."""
+        sides = np.full(4, 64)
+        params = compile_image([RandomResizedCrop(8)], "uint8").draw(sides, sides, np.arange(4), 0, 0)
+        spec = PipelineSpec.of(params)
+        pipeline = define_pipeline(
+            spec,
+            ImageFormat("uint8"),
+            device_id=0,
+            batch_size=4,
+            num_threads=1,
+            depth=2,
+            decoding=Decoding(**decoding),
+        )
+        pipeline._build_graph()
+        nodes = [one._op for one in pipeline._ops if not isinstance(one._op, ExternalSource)]
+        return {node.schema_name: dict(node._init_args) for node in nodes}
+
+    def test_regions_are_not_decoded_on_a_gpu_unless_asked_for(self) -> None:
+        assert "decoders__ImageSlice" not in self.graph()
+        assert {"decoders__Image", "Slice"} <= set(self.graph())
+        asked = self.graph(options=DaliOptions(region_decode=True))
+        assert "decoders__ImageSlice" in asked
+        assert "decoders__Image" not in asked
+
+    def test_the_decoder_gets_its_options(self) -> None:
+        plain = self.graph()["decoders__Image"]
+        assert plain["hw_decoder_load"] == 1.0
+        assert plain["jpeg_fancy_upsampling"] is False
+        assert "preallocate_width_hint" not in plain
+        given = self.graph(options=DaliOptions(hw_decoder_load=0), largest=(300, 400))["decoders__Image"]
+        assert given["hw_decoder_load"] == 0.0
+        assert (given["preallocate_height_hint"], given["preallocate_width_hint"]) == (300, 400)
+
+    @pytest.mark.parametrize("transforms", [[RandomResizedCrop(16)], [Resize(20), CenterCrop(16)]])
+    def test_whole_images_show_the_pixels_of_regions(self, dataset: Path, transforms: list[Any]) -> None:
+        """The decoder of DALI on a CPU decodes regions bit for bit."""
+        arguments: dict[str, Any] = {
+            "batch_size": 8,
+            "transforms": transforms,
+            "engine": "dali",
+            "device": "cpu",
+        }
+        found = []
+        for region in (True, False):
+            options = DaliOptions(region_decode=region)
+            with stoker.ImageLoader(dataset, dali=options, **arguments) as loader:
+                found.append(next(iter(loader)).image)
+        assert np.array_equal(*found)
+
+    def test_options_that_cannot_be_meant(self) -> None:
+        with pytest.raises(ConfigError, match="between 0 and 1, found 65"):
+            DaliOptions(hw_decoder_load=65)
+        with pytest.raises(ConfigError, match="region_decode must be True, False or None, found 'yes'"):
+            DaliOptions(region_decode="yes")  # type: ignore[arg-type]  # what a user may write
 
 
 def test_a_batch_that_could_not_start_is_not_in_flight(
@@ -217,7 +365,7 @@ def test_a_batch_that_could_not_start_is_not_in_flight(
     def refuse(_: Any, __: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(dali._Pipeline, "start", refuse)
+    monkeypatch.setattr(BuiltPipeline, "start", refuse)
     with pytest.raises(ZeroDivisionError):
         engine.submit(work(opened, 0, PLAIN))
     monkeypatch.undo()

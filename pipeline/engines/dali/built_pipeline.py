@@ -1,0 +1,124 @@
+"""Built pipelines of DALI: they take batches and return their images."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..bfloat16 import to_bfloat16
+from .pipeline import Decoding, define_pipeline
+
+if TYPE_CHECKING:
+    from ..base import ImageFormat
+    from .inputs import DaliBatch
+
+__all__ = ["BuiltPipeline", "PipelineSettings"]
+
+
+@dataclass(frozen=True)
+class PipelineSettings:
+    """What all pipelines of an engine share; see :class:`~stoker.pipeline.engines.dali.DaliEngine`."""
+
+    image_format: ImageFormat
+    device: str
+    num_threads: int
+    depth: int
+    batch_size: int
+    decoding: Decoding = field(default_factory=Decoding)
+
+    @property
+    def device_id(self) -> int | None:
+        """Number of the GPU, or None for the CPU.
+
+        Raises:
+            ConfigError: The device is neither.
+        """
+        if self.device == "cpu":
+            return None
+        device_type, _, number = self.device.partition(":")
+        if device_type != "cuda" or not (number or "0").isdigit():
+            raise ConfigError(f"device must be 'cpu' or 'cuda:N', found {self.device!r}")
+        return int(number or 0)
+
+
+class BuiltPipeline:
+    """A pipeline of DALI that is ready for batches with the specification of ``batch``."""
+
+    alive: ClassVar[weakref.WeakSet[BuiltPipeline]] = weakref.WeakSet()
+
+    def __init__(self, batch: DaliBatch, settings: PipelineSettings) -> None:
+        self._settings = settings
+        self._pipeline = define_pipeline(
+            batch.spec,
+            settings.image_format,
+            device_id=settings.device_id,
+            batch_size=settings.batch_size,
+            num_threads=settings.num_threads,
+            depth=settings.depth,
+            decoding=settings.decoding,
+        )
+        self._pipeline.build()
+        self.alive.add(self)
+        # From the first batch of a decoder nvImageCodec (0.8, image_generic_codec.h) decides how many samples
+        # of every batch go to a GPU's JPEG hardware; from a batch of one sample, hardly any.
+        self._prime(batch.black(1 if settings.device == "cpu" else settings.batch_size))
+
+    def abandon(self) -> None:
+        """Never free the pipeline. Freeing waits for its threads, which a forked child does not have."""
+        inner, self._pipeline._pipe = self._pipeline._pipe, None
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
+
+    def start(self, batch: DaliBatch) -> None:
+        """Start a batch; returns at once."""
+        self._feed(batch)
+        self._pipeline.schedule_run()
+
+    def finish(self) -> Any:
+        """Images of the oldest batch: a NumPy array, or on a GPU a DALI tensor; both speak DLPack."""
+        (images,) = self._pipeline.outputs()
+        tensor = images.as_tensor()
+        if self._settings.device != "cpu":
+            return tensor
+        # Through the buffer protocol, as np.from_dlpack would make the array read-only.
+        array = np.asarray(tensor)
+        return to_bfloat16(array) if self._settings.image_format.dtype == "bfloat16" else array
+
+    def _feed(self, batch: DaliBatch) -> None:
+        """Hand over the inputs as DALI's own lists, which it takes without checking every sample."""
+        from nvidia.dali.tensors import TensorCPU, TensorListCPU
+
+        layout = "" if batch.spec.encoded else "HWC"
+        payloads = [TensorCPU(capsule, layout) for capsule in batch.data()]
+        # A contiguous list would be a copy of all payloads, made under the interpreter's lock.
+        lists = {"payload": TensorListCPU(payloads, layout, contiguous=False)}
+        lists |= {name: TensorListCPU(values, "") for name, values in batch.inputs().items()}
+        # After everything that may fail: DALI would take a part of a batch for a part of the next.
+        for name, values in lists.items():
+            self._pipeline.feed_input(name, values)
+
+    def _prime(self, batch: DaliBatch) -> None:
+        """Run a black batch through every slot of the queue.
+
+        DALI's first ``schedule_run`` starts as many runs as the queue is deep, and needs inputs for all of
+        them. Each later call starts one.
+        """
+        for _ in range(self._settings.depth):
+            self._feed(batch)
+        self._pipeline.schedule_run()
+        for _ in range(self._settings.depth):
+            self._pipeline.outputs()
+
+
+def _abandon_pipelines() -> None:
+    for pipeline in BuiltPipeline.alive:
+        pipeline.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_pipelines)

@@ -1,0 +1,50 @@
+"""What the samples of a dataset are like, so that an engine can prepare itself before the first batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..engines.base import Work
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.types import Size
+
+    from ..order.sample_source import SampleSource
+    from .config import ImageLoaderConfig
+
+__all__ = ["largest_size", "typical_work"]
+
+_TYPICAL = 512
+_MEASURED = 1 << 16
+_SHARE = 99.9
+"""Per cent of the images that are at most as high, or as wide, as :func:`largest_size` says."""
+
+
+def typical_work(config: ImageLoaderConfig) -> Work | None:
+    """Samples from all over the dataset, with parameters of epoch 0; None if a transform refuses one."""
+    positions = _spread(len(config.dataset), _TYPICAL)
+    samples = config.dataset.samples(positions)
+    try:
+        return Work(samples, config.draw(positions, samples, positions, 0))
+    except ConfigError:  # of an image that may never be drawn
+        return None
+
+
+def largest_size(dataset: SampleSource) -> Size:
+    """Height and width, pixels, that 99.9% of the images do not exceed."""
+    samples = dataset.samples(_spread(len(dataset), _MEASURED))
+    height, width = (
+        int(np.percentile(side, _SHARE, method="inverted_cdf")) for side in (samples.height, samples.width)
+    )
+    return height, width
+
+
+def _spread(n: int, count: int) -> npt.NDArray[np.int64]:
+    """At most ``count`` positions of ``n``, at equal distances."""
+    return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
