@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
     from stoker.types import Layout
 
-    from ..engines.devices import BatchPlacement
+    from ..engines.selection.devices import BatchPlacement
     from ..execution.loader import Loader
 
 __all__ = [

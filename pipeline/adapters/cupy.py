@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import numpy as np
 
+from stoker.augment.batch.mix import MixParams
+
 from ..engines.bfloat16 import to_bfloat16
+from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
 
 if TYPE_CHECKING:
@@ -47,8 +50,10 @@ class Adapter:
         return split(self.column(values), counts)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches, which runs on the host."""
+        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
         with self._device:
+            if isinstance(params, MixParams) and images.dtype != np.uint16:  # the bits of bfloat16
+                return _complete(mix_arrays(cupy, params, images, layout))
             return _complete(cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout)))
 
     def take(self, images: Any, index: Any) -> Any:

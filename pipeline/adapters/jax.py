@@ -8,6 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stoker.augment.batch.mix import MixParams
+from stoker.errors import ConfigError
+
+from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
 
 if TYPE_CHECKING:
@@ -20,15 +24,14 @@ Batch = TypeVar("Batch", bound=tuple[Any, ...])
 
 
 class Adapter:
-    """Makes ``jax.Array``, on ``device`` if it is not None; "cuda:0" is the first CUDA device."""
+    """Makes ``jax.Array``, on ``device`` if it is not None; "cuda:N" is number N of CUDA in this process."""
 
     copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         self._device = None
         if device not in (None, "cpu"):
-            _, _, number = device.partition(":")
-            self._device = jax.devices("cuda")[int(number or 0)]
+            self._device = _local_gpu(int(device.partition(":")[2] or 0))
 
     def images(self, array: Any, dtype: str) -> Any:
         """An array over the same memory on the CPU; a copy of an array that DALI made on a GPU."""
@@ -54,7 +57,9 @@ class Adapter:
         return [self.column(part) for part in split(values, counts)]
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches, which runs on the host."""
+        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
+        if isinstance(params, MixParams):
+            return mix_arrays(jnp, params, images, layout)
         return jax.device_put(mix_copy(params, np.asarray(images), layout), images.sharding)
 
     def take(self, images: Any, index: Any) -> Any:
@@ -63,6 +68,22 @@ class Adapter:
 
     def _place(self, array: Any) -> Any:
         return array if self._device is None else jax.device_put(array, self._device)
+
+
+def _local_gpu(number: int) -> Any:
+    """The GPU of this process that CUDA has this number for; ``jax.devices`` has those of all processes.
+
+    Raises:
+        ConfigError: JAX does not use this GPU in this process.
+    """
+    found = {one.local_hardware_id: one for one in jax.local_devices(backend="cuda")}
+    if number not in found:
+        known = ", ".join(f"cuda:{local}" for local in sorted(found)) or "none"
+        raise ConfigError(
+            f"device 'cuda:{number}' was asked for, and JAX uses {known} in this process",
+            hint="Pass one of jax.local_devices(), or the local_device_ids of jax.distributed.initialize.",
+        )
+    return found[number]
 
 
 def global_batch(batch: Batch, sharding: jax.sharding.Sharding) -> Batch:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from stoker.augment.batch.mix import MixParams
+
+from .device_mix import box_edges
 from .host_arrays import mix_copy
 from .loader_view import LoaderView
 
@@ -60,7 +63,10 @@ class Adapter:
         return tf.RaggedTensor.from_row_lengths(self.column(values), self.column(counts), validate=False)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches, which runs on the host."""
+        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
+        if isinstance(params, MixParams):
+            with tf.device(images.device):
+                return _mixed(params, images, layout)
         mixed = mix_copy(params, images.numpy(), layout)
         with tf.device(images.device):
             return tf.constant(mixed, images.dtype)
@@ -74,6 +80,24 @@ class Adapter:
             return tensor
         with tf.device(self._device):
             return tf.identity(tensor)
+
+
+def _mixed(params: MixParams, images: Any, layout: Layout) -> Any:
+    """The images after MixUp or CutMix, in a few kernels for all; see :func:`mix_arrays`."""
+    other = tf.gather(images, params.partner)
+    mixed = images
+    if (params.share < 1).any():
+        share = tf.constant(params.share[:, None, None, None])
+        mixed = share * tf.cast(images, tf.float32) + (1 - share) * tf.cast(other, tf.float32)
+        mixed = tf.cast(tf.floor(mixed + 0.5) if images.dtype == tf.uint8 else mixed, images.dtype)
+    if params.box[:, 2:].all(axis=1).any():
+        inside = []
+        for edges, axis in zip(box_edges(params), (2, 3) if layout == "NCHW" else (1, 2), strict=True):
+            numbers = tf.range(images.shape[axis])
+            inside.append((numbers >= edges[:, :1]) & (numbers < edges[:, 1:]))
+        mask = inside[0][:, :, None] & inside[1][:, None, :]
+        mixed = tf.where(mask[:, None] if layout == "NCHW" else mask[..., None], other, mixed)
+    return mixed
 
 
 def tf_dataset(loader: Loader) -> Any:

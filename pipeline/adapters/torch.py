@@ -10,7 +10,7 @@ import torch
 from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
 
-from .host_arrays import partner_box
+from .device_mix import box_edges
 from .loader_view import LoaderView
 from .trainer import check_resume, check_skipping
 
@@ -126,14 +126,13 @@ class Adapter:
             mixed = torch.from_numpy(params.images(bits.cpu().numpy(), layout))
             return mixed.view(images.dtype).to(images.device)
         other = images[torch.from_numpy(params.partner).to(images.device)]
-        share = torch.from_numpy(params.share).to(images.device)[:, None, None, None]
-        mixed = share * images + (1 - share) * other
-        if not images.is_floating_point():
-            mixed = (mixed + 0.5).floor()
-        mixed = mixed.to(images.dtype)
-        for i in np.flatnonzero(params.box[:, 2:].all(axis=1)).tolist():
-            box = partner_box(params, i, layout)
-            mixed[i][box] = other[i][box]
+        mixed = images
+        if (params.share < 1).any():
+            share = torch.from_numpy(params.share).to(images.device)[:, None, None, None]
+            mixed = share * images + (1 - share) * other
+            mixed = (mixed if images.is_floating_point() else (mixed + 0.5).floor()).to(images.dtype)
+        if params.box[:, 2:].all(axis=1).any():
+            mixed = torch.where(_box_mask(params, images, layout), other, mixed)
         return mixed
 
     def take(self, images: torch.Tensor, index: Any) -> torch.Tensor:
@@ -146,6 +145,17 @@ class Adapter:
         if self._device is None or tensor.device == self._device:
             return tensor
         return tensor.to(self._device, non_blocking=True)
+
+
+def _box_mask(params: MixParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """Bool that broadcasts with ``images``, True in the box of each: one mask for all takes few kernels."""
+    inside = []
+    for edges, axis in zip(box_edges(params), (2, 3) if layout == "NCHW" else (1, 2), strict=True):
+        first, last = torch.from_numpy(edges).to(images.device).split(1, dim=1)
+        numbers = torch.arange(images.shape[axis], device=images.device)
+        inside.append((numbers >= first) & (numbers < last))
+    mask = inside[0][:, :, None] & inside[1][:, None, :]
+    return mask[:, None] if layout == "NCHW" else mask[..., None]
 
 
 class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[misc]  # torch is optional
@@ -180,5 +190,5 @@ def data_loader(view: LoaderView) -> torch.utils.data.DataLoader[Any]:
 
 
 def sees_gpu() -> bool:
-    """Whether this build of PyTorch finds a CUDA device."""
-    return bool(torch.cuda.is_available())
+    """Whether this build of PyTorch finds a CUDA device; asks the driver, and does not start CUDA."""
+    return bool(torch.cuda.device_count() > 0)

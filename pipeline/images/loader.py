@@ -13,9 +13,9 @@ from .. import adapters
 from ..adapters import lightning
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.base import Engine, EngineSettings
-from ..engines.devices import device_name, this_machine
 from ..engines.registry import make_engine
-from ..engines.selection import ExecutionPlan, plan_execution, slow_needs
+from ..engines.selection.devices import device_name, this_machine
+from ..engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
 from ..execution.arguments import optional_number, whole_number
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks

@@ -10,7 +10,7 @@ from stoker.errors import CheckpointError, ConfigError
 from .. import adapters
 from ..adapters import lightning
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
-from ..engines.devices import device_name, numbered_device, place_batches, this_machine
+from ..engines.selection.devices import device_name, numbered_device, place_batches, this_machine
 from ..execution.batch import ColumnSpec
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stoker.bucketing.batchify.sequences import Labels
     from stoker.bucketing.samplers.batch_sampler import Balance
 
-    from ..engines.devices import BatchPlacement
+    from ..engines.selection.devices import BatchPlacement
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
 

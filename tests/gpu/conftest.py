@@ -2,7 +2,8 @@
 
 import pytest
 
-from stoker.pipeline.engines.devices import gpu_count, has_dali
+from stoker.pipeline.engines.selection.devices import has_dali
+from stoker.pipeline.engines.selection.gpus import gpu_count
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

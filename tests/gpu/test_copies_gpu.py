@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker.augment import MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.augment import CutMix, MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,3 +88,15 @@ def test_mixing_on_the_gpu_is_that_on_the_cpu(
         for expected, batch in zip(on_cpu, on_gpu, strict=True):
             assert (batch.image.cpu() - expected.image).abs().mean() < 0.05
             assert torch.allclose(batch.label.cpu(), expected.label)
+
+
+@pytest.mark.parametrize("transform", [MixUp(), CutMix()])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "bfloat16"])
+def test_mixing_by_a_mask_is_that_of_the_host(transform: Any, dtype: str) -> None:
+    from stoker.pipeline.adapters.torch import Adapter
+
+    images = (255 * torch.rand(32, 3, 48, 48, device="cuda")).to(getattr(torch, dtype))
+    params = transform.draw(np.arange(32), (48, 48), 0, 0)
+    found = Adapter("cuda:0").mix(params, images, "NCHW").float().cpu()
+    expected = Adapter("cpu").mix(params, images.cpu(), "NCHW").float()
+    assert torch.allclose(found, expected, rtol=1e-2 if dtype == "bfloat16" else 1e-6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +14,18 @@ from PIL import Image
 
 import stoker
 from stoker import augment
-from stoker.augment import CenterCrop, Normalize, RandomCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
+from stoker.augment import (
+    CenterCrop,
+    Normalize,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+)
 from stoker.augment.reference import reference
 from stoker.errors import SampleError
+from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,6 +199,63 @@ def test_a_bad_sample_is_skipped_and_its_neighbours_are_whole(
 def test_a_bad_sample_is_named(pack_images: Callable[..., Path], photographs: list[Path]) -> None:
     with pytest.raises(SampleError, match="k3"):
         torch_batches(pack_images(damaged(photographs, 3)), batch_size=8, transforms=EVALUATION)
+
+
+@pytest.mark.parametrize("load", [0.0, 0.65, 1.0])
+@pytest.mark.parametrize("region", [False, True])
+def test_every_way_to_decode_shows_the_same_pixels(dataset: Path, region: bool, load: float) -> None:
+    """The last of them may end the process: see tests/gpu/run.py."""
+    options = stoker.DaliOptions(region_decode=region, hw_decoder_load=load)
+    found = torch_batches(dataset, transforms=TRAINING, layout="NHWC", dali=options)
+    expected = torch_batches(dataset, transforms=TRAINING, layout="NHWC", device="cpu")
+    for batch, plain in zip(found, expected, strict=True):
+        assert float((batch.image.cpu().float() - plain.image.float()).abs().mean()) < 1.5
+
+
+@pytest.mark.parametrize("load", [0.0, 1.0])
+def test_pixels_do_not_depend_on_the_other_images_of_a_batch(dataset: Path, load: float) -> None:
+    options = stoker.DaliOptions(hw_decoder_load=load)
+    arguments: dict[str, Any] = {"transforms": EVALUATION, "dali": options}
+    together = torch_batches(dataset, batch_size=24, **arguments)[0].image
+    alone = torch_batches(dataset, batch_size=5, **arguments)
+    for number, batch in enumerate(alone[:4]):
+        assert bool((batch.image == together[5 * number : 5 * number + 5]).all())
+
+
+def test_one_pipeline_is_built_for_a_plan(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    make = BuiltPipeline.__init__
+
+    def noted(*arguments: Any) -> None:
+        built.append(arguments)
+        make(*arguments)
+
+    monkeypatch.setattr(BuiltPipeline, "__init__", noted)
+    some = [RandomResizedCrop(64), RandomVerticalFlip(0.2), augment.RandomGrayscale(0.2)]
+    torch_batches(dataset, batch_size=4, transforms=some)
+    assert len(built) == 1
+
+
+def test_cuda_works_in_a_child_after_gpus_were_counted(dataset: Path) -> None:
+    """In a process of its own, as this one has started CUDA."""
+    program = f"""
+import os
+import stoker
+from stoker.augment import CenterCrop
+options = {{"batch_size": 4, "transforms": [CenterCrop(32)], "output": "torch"}}
+with stoker.ImageLoader({str(dataset)!r}, engine="native", **options) as loader:
+    next(iter(loader))
+child = os.fork()
+if not child:
+    with stoker.ImageLoader({str(dataset)!r}, engine="dali", device="cuda:0", **options) as loader:
+        next(iter(loader)).image.sum().item()
+    os._exit(0)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_memory_is_flat_over_a_thousand_batches(dataset: Path) -> None:

@@ -20,10 +20,10 @@ from stoker.augment import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines import devices
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
 from stoker.pipeline.engines.registry import make_engine
-from stoker.pipeline.engines.selection import executes
+from stoker.pipeline.engines.selection.execution import devices
+from stoker.pipeline.engines.selection.execution import executes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from stoker import __version__
 from stoker.errors import install_hint
 from stoker.formats.concurrency.cores import available_cores
 
-from ...engines.devices import this_machine
-from ...engines.selection import choose_engine
+from ...engines.selection.devices import this_machine
+from ...engines.selection.execution import choose_engine
 from ...execution.ranks import find_ranks
 
 __all__ = ["Finding", "examine"]

@@ -59,7 +59,7 @@ def engine_error(error: BaseException, device: str) -> EngineError:
     if device != "cpu" and is_sticky(error):
         return EngineError(
             f"CUDA failed on {device} and works no more in this process: {said}",
-            hint="Start the process again from its last checkpoint; engine='native' does not decode with CUDA.",
+            hint="Start the process again from a checkpoint; engine='native' does not decode with CUDA.",
         )
     if device != "cpu" and (isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error))):
         hints = [hint for framework, hint in _MEMORY_OF.items() if framework in sys.modules]

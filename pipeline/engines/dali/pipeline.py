@@ -5,7 +5,7 @@ Node functions take and return nodes of DALI's graph; none of them holds data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class Decoding:
             lets them allocate as images come.
     """
 
-    options: DaliOptions = DaliOptions()
+    options: DaliOptions = field(default_factory=DaliOptions)
     largest: Size | None = None
 
 

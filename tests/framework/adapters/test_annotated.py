@@ -13,7 +13,7 @@ from stoker.formats.dataset.columns.annotation_columns import to_columns
 from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline import adapters
-from stoker.pipeline.engines.devices import BatchPlacement
+from stoker.pipeline.engines.selection.devices import BatchPlacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

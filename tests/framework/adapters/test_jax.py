@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
+from stoker.errors import ConfigError
 
 jax = pytest.importorskip("jax")
 
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
     given = {"batch_size": 16, "output": "jax", "num_threads": 2, "transforms": [Resize((16, 16))], **options}
     return ImageLoader(folder, engine=engine, **given)
+
+
+def test_the_second_process_of_a_job_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``jax.devices`` lists the GPUs of all processes, first those of another one."""
+    own = [SimpleNamespace(local_hardware_id=number) for number in (1, 0)]
+    monkeypatch.setattr(jax, "local_devices", lambda backend: own if backend == "cuda" else [])
+    monkeypatch.setattr(jax, "devices", lambda *_: pytest.fail("the GPUs of all processes were asked for"))
+    assert Adapter("cuda:0")._device is own[1]
+    assert Adapter("cuda:1")._device is own[0]
+    with pytest.raises(ConfigError, match="'cuda:2' was asked for, and JAX uses cuda:0, cuda:1"):
+        Adapter("cuda:2")
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])

@@ -38,7 +38,7 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 pytest.importorskip("nvidia.dali")
 
 from stoker.pipeline.engines.dali import DaliEngine
-from stoker.pipeline.engines.selection import check_needs
+from stoker.pipeline.engines.selection.execution import check_needs
 
 if TYPE_CHECKING:
     from pathlib import Path

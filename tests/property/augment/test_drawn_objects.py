@@ -42,7 +42,7 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.registry import make_engine
-from stoker.pipeline.engines.selection import executes
+from stoker.pipeline.engines.selection.execution import executes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

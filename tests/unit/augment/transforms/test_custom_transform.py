@@ -23,7 +23,7 @@ from stoker.augment import (
 from stoker.augment.reference.reference import execute
 from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.selection import check_needs, executes
+from stoker.pipeline.engines.selection.execution import check_needs, executes
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from stoker.augment.geometry.annotations import transform_boxes, transform_keypo
 from stoker.augment.reference.reference import render
 from stoker.augment.state.padding_state import MODES, continued
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.selection import check_needs, executes
+from stoker.pipeline.engines.selection.execution import check_needs, executes
 from stoker.pipeline.images.annotations.mask_drawing import draw_class_masks
 from stoker.pipeline.images.annotations.object_geometry import place_boxes, place_keypoints
 

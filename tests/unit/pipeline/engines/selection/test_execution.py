@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.engines.devices import BatchPlacement, Machine
 from stoker.pipeline.engines.registry import ENGINES
-from stoker.pipeline.engines.selection import ExecutionPlan, choose_engine, plan_execution
+from stoker.pipeline.engines.selection.devices import BatchPlacement, Machine
+from stoker.pipeline.engines.selection.execution import ExecutionPlan, choose_engine, plan_execution
 from stoker.pipeline.execution.ranks import Ranks
 
 PLAIN: frozenset[str] = frozenset()
@@ -93,6 +93,16 @@ def test_a_framework_that_sees_no_gpu_has_its_batches_on_the_cpu() -> None:
     assert plan(sees_gpu=False).placement == BatchPlacement("cpu", pin_memory=False)
     assert plan(sees_gpu=False, gpus=0).placement == BatchPlacement(None, pin_memory=False)
     assert plan(sees_gpu=True).placement == BatchPlacement("cuda:0", pin_memory=False)
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(0, None), (2, "cpu"), (2, "cuda:1")])
+def test_a_framework_is_not_asked_for_gpus_in_vain(gpus: int, device: str | None) -> None:
+    """To answer, some frameworks start CUDA, which a process cannot use after a fork."""
+
+    def asked() -> bool:
+        raise AssertionError
+
+    plan("native", device, gpus=gpus, framework_sees_gpu=asked)
 
 
 def test_what_the_cpu_makes_goes_to_the_gpu_through_pinned_memory() -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
+from ..registry import ENGINES
 from .devices import numbered_device, place_batches
-from .registry import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..execution.ranks import Ranks
+    from ...execution.ranks import Ranks
     from .devices import BatchPlacement, Machine
 
 __all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution", "slow_needs"]
@@ -60,7 +60,7 @@ def plan_execution(
     1. Where no device is named, and the framework cannot hold arrays on the GPUs that there are, batches are
        wanted on the CPU.
     2. The engine and its device are those of :func:`choose_engine`.
-    3. Batches are placed as :func:`~stoker.pipeline.engines.devices.place_batches` says.
+    3. Batches are placed as :func:`~stoker.pipeline.engines.selection.devices.place_batches` says.
     4. Threads are those asked for, or else this rank's share of the machine's cores.
     5. The engine holds as many batches as keep its threads busy, at most ``prefetch``.
 
@@ -70,7 +70,8 @@ def plan_execution(
         needs: What the transforms need of an engine, see :attr:`ImagePlan.needs`.
         machine: What there is to run on.
         ranks: This process among those of the machine.
-        framework_sees_gpu: Whether the framework can hold arrays on a GPU; asked only for rule 1.
+        framework_sees_gpu: Whether the framework can hold arrays on a GPU. Only rule 1 asks, and only where
+            there is a GPU: some frameworks start CUDA to answer.
         copies_from_pinned: Whether the framework's adapter takes page-locked memory.
         pin_memory: Whether page-locked memory was asked for.
         num_threads: Threads that were asked for; None for a share of the cores.
@@ -80,7 +81,7 @@ def plan_execution(
     Raises:
         ConfigError: There is no such engine or device, or the engine does not execute the transforms.
     """
-    if device is None and not framework_sees_gpu() and machine.gpus:
+    if device is None and machine.gpus and not framework_sees_gpu():
         device = "cpu"
     name, engine_device = choose_engine(engine, device, needs, machine, ranks.local_rank)
     placement = place_batches(

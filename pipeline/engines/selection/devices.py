@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from stoker.errors import ConfigError
 from stoker.formats.concurrency.cores import available_cores
 
+from .gpus import gpu_count
+
 __all__ = [
     "BatchPlacement",
     "Machine",
     "device_name",
-    "gpu_count",
     "has_dali",
     "numbered_device",
     "place_batches",
@@ -52,25 +51,11 @@ class BatchPlacement:
 
 
 def this_machine(device: str | None) -> Machine:
-    """Ask the operating system and the GPU driver what this machine offers for a loader's ``device``.
+    """What the operating system and NVIDIA's driver say that this machine offers for a loader's ``device``.
 
-    For "cpu" the driver is not asked, and there are no GPUs: a process that has started CUDA cannot use it
-    after a fork.
+    CUDA is not started. For "cpu" there are no GPUs, and the driver is not asked.
     """
     return Machine(available_cores(), 0 if device == "cpu" else gpu_count(), has_dali())
-
-
-@lru_cache(maxsize=1)
-def gpu_count() -> int:
-    """Number of NVIDIA GPUs that this process sees; asks the driver and loads no framework."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
-        return 0
-    return count.value
 
 
 def has_dali() -> bool:
@@ -82,7 +67,13 @@ def has_dali() -> bool:
 
 
 def device_name(device: Any) -> str | None:
-    """Name of a device: a text, or a device of PyTorch or JAX. "cpu:0" becomes "cpu", and None stays None."""
+    """Name of a device: a text, or a device of PyTorch or JAX. "cpu:0" becomes "cpu", and None stays None.
+
+    The text of a GPU of JAX has its number among the GPUs of all processes. Here it has the number of CUDA in
+    this process.
+    """
+    if getattr(device, "platform", None) == "gpu" and getattr(device, "local_hardware_id", None) is not None:
+        return f"cuda:{device.local_hardware_id}"
     name = None if device is None else str(device)
     return "cpu" if name == "cpu:0" else name
 

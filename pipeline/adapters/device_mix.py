@@ -1,0 +1,54 @@
+"""MixUp and CutMix where images lie on a GPU, for libraries with the functions of NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.batch.mix import MixParams
+    from stoker.types import Layout
+
+__all__ = ["box_edges", "mix_arrays"]
+
+
+def mix_arrays(xp: Any, params: MixParams, images: Any, layout: Layout) -> Any:
+    """The images after MixUp or CutMix, as :meth:`MixParams.images` makes them, in a few kernels for all.
+
+    Args:
+        xp: Module of the library, such as ``jax.numpy`` or ``cupy``.
+        params: Parameters of N images.
+        images: (N, ...) of the library, uint8 or floats.
+        layout: Order of the axes.
+    """
+    other = images[xp.asarray(params.partner)]
+    mixed = images
+    if (params.share < 1).any():
+        share = xp.asarray(params.share)[:, None, None, None]
+        mixed = share * images.astype(np.float32) + (1 - share) * other.astype(np.float32)
+        if images.dtype == np.uint8:
+            mixed = xp.clip(xp.floor(mixed + np.float32(0.5)), 0, 255)
+        mixed = mixed.astype(images.dtype)
+    if params.box[:, 2:].all(axis=1).any():
+        rows, columns = (xp.asarray(edges) for edges in box_edges(params))
+        height, width = images.shape[2:] if layout == "NCHW" else images.shape[1:3]
+        inside = _between(xp, rows, height)[:, :, None] & _between(xp, columns, width)[:, None, :]
+        mixed = xp.where(inside[:, None] if layout == "NCHW" else inside[..., None], other, mixed)
+    return mixed
+
+
+def box_edges(params: MixParams) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """First row and the row behind the last of each box, (N, 2) int32, and likewise of columns."""
+    start = params.box[:, :2]
+    stop = start + params.box[:, 2:]
+    rows, columns = (np.stack((start[:, axis], stop[:, axis]), axis=1) for axis in (0, 1))
+    return rows, columns
+
+
+def _between(xp: Any, edges: Any, length: int) -> Any:
+    """(N, length) bool, which of the numbers from 0 lie between two edges."""
+    numbers = xp.arange(length)[None]
+    return (numbers >= edges[:, :1]) & (numbers < edges[:, 1:])

@@ -1,0 +1,1 @@
+"""The choice of the engine and the device that a loader runs on."""

@@ -1,0 +1,78 @@
+"""The GPUs that a process sees, counted by NVIDIA's management library (NVML), which starts no CUDA.
+
+A process that has started CUDA, if only to count GPUs, cannot use it after a fork, and no longer heeds
+``CUDA_VISIBLE_DEVICES``. NVML counts the GPUs of the machine and knows nothing of that variable, so its rules
+are applied here: CUDA C++ Programming Guide, "CUDA Environment Variables".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+__all__ = ["gpu_count", "visible_count"]
+
+_UUID_LENGTH = 96  # nvml.h, NVML_DEVICE_UUID_V2_BUFFER_SIZE
+
+
+def gpu_count() -> int:
+    """Number of NVIDIA GPUs that this process sees; 0 where NVML is missing or does not answer."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return 0
+    if nvml.nvmlInit_v2():
+        return 0
+    try:
+        uuids = [_uuid(nvml, number) for number in range(_device_count(nvml))]
+    finally:
+        nvml.nvmlShutdown()
+    return visible_count(uuids, visible)
+
+
+def visible_count(uuids: list[str], visible: str | None) -> int:
+    """Number of GPUs that CUDA shows to a process.
+
+    Args:
+        uuids: UUID of each GPU of the machine, "GPU-...".
+        visible: Value of ``CUDA_VISIBLE_DEVICES``; None if it is not set.
+    """
+    if visible is None:
+        return len(uuids)
+    seen: list[int | str] = []
+    for name in (part.strip() for part in visible.split(",")):
+        found = _named(name, uuids)
+        if found is None:
+            break  # CUDA ignores what follows a name that it does not know
+        if found in seen:
+            return 0  # CUDA refuses a list that names a GPU twice
+        seen.append(found)
+        if isinstance(found, str):
+            break  # a process sees one instance of a partitioned GPU
+    return len(seen)
+
+
+def _named(name: str, uuids: list[str]) -> int | str | None:
+    """Number of the GPU of this name, the name itself of an instance (MIG), or None for no GPU."""
+    if name.startswith("MIG-"):
+        return name
+    if name.startswith("GPU-"):
+        matches = [number for number, uuid in enumerate(uuids) if uuid.startswith(name)]
+        return matches[0] if len(matches) == 1 else None
+    return int(name) if name.isdecimal() and int(name) < len(uuids) else None
+
+
+def _device_count(nvml: Any) -> int:
+    count = ctypes.c_uint(0)
+    return 0 if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) else count.value
+
+
+def _uuid(nvml: Any, number: int) -> str:
+    """UUID of a GPU; empty where NVML does not say."""
+    device = ctypes.c_void_p()
+    text = ctypes.create_string_buffer(_UUID_LENGTH)
+    if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(number), ctypes.byref(device)):
+        return ""
+    return "" if nvml.nvmlDeviceGetUUID(device, text, ctypes.c_uint(_UUID_LENGTH)) else text.value.decode()

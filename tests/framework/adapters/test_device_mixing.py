@@ -1,0 +1,60 @@
+"""MixUp and CutMix on a device: the pixels of the host in each library, here on the CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker.augment import CutMix, MixUp
+from stoker.pipeline.adapters.device_mix import mix_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+N, SIDE = 9, 24
+
+
+def on_numpy(params: Any, images: Any, layout: Any) -> Any:
+    return mix_arrays(np, params, images, layout)
+
+
+def on_torch(params: Any, images: Any, layout: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    from stoker.pipeline.adapters.torch import Adapter
+
+    return Adapter("cpu").mix(params, torch.from_numpy(images), layout).numpy()
+
+
+def on_jax(params: Any, images: Any, layout: Any) -> Any:
+    jnp = pytest.importorskip("jax.numpy")
+    from stoker.pipeline.adapters.jax import Adapter
+
+    return np.asarray(Adapter("cpu").mix(params, jnp.asarray(images), layout))
+
+
+def on_tensorflow(params: Any, images: Any, layout: Any) -> Any:
+    tf = pytest.importorskip("tensorflow")
+    from stoker.pipeline.adapters.tensorflow import Adapter
+
+    return Adapter("cpu").mix(params, tf.constant(images), layout).numpy()
+
+
+@pytest.mark.parametrize("mix", [on_numpy, on_torch, on_jax, on_tensorflow])
+@pytest.mark.parametrize("transform", [MixUp(), CutMix(), CutMix(0.1)])
+@pytest.mark.parametrize(("layout", "channels"), [("NCHW", 3), ("NHWC", 3), ("NHWC4", 4)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_pixels_are_those_of_the_host(
+    mix: Callable[..., Any], transform: Any, layout: str, channels: int, dtype: Any
+) -> None:
+    shape = (N, channels, SIDE, SIDE) if layout == "NCHW" else (N, SIDE, SIDE, channels)
+    images = np.random.default_rng(0).integers(0, 256, shape, np.uint8).astype(dtype)
+    params = transform.draw(np.arange(N), (SIDE, SIDE), 3, 0)
+    before = images.copy()
+    expected = params.images(images, layout)
+    assert not np.array_equal(expected, images)
+    found = mix(params, images, layout)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.array_equal(images, before)

@@ -1,0 +1,100 @@
+"""GPUs that a process sees: NVML's count, and the rules of CUDA_VISIBLE_DEVICES."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stoker.pipeline.engines.selection.execution import gpus
+from stoker.pipeline.engines.selection.gpus import gpu_count, visible_count
+
+UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-cc33", "GPU-dd44"]
+
+
+def fake_nvml(calls: list[str], status: int = 0) -> Any:
+    """NVML of a machine with four GPUs."""
+
+    def init() -> int:
+        calls.append("init")
+        return status
+
+    def count(found: Any) -> int:
+        found._obj.value = len(UUIDS)
+        return 0
+
+    def handle(number: Any, device: Any) -> int:
+        device._obj.value = number.value + 1
+        return 0
+
+    def uuid(device: Any, text: Any, length: Any) -> int:
+        text.value = UUIDS[device.value - 1].encode()
+        return 0
+
+    return SimpleNamespace(
+        nvmlInit_v2=init,
+        nvmlDeviceGetCount_v2=count,
+        nvmlDeviceGetHandleByIndex_v2=handle,
+        nvmlDeviceGetUUID=uuid,
+        nvmlShutdown=lambda: calls.append("shutdown"),
+    )
+
+
+def use(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the libraries that are loaded from here on."""
+    loaded: list[str] = []
+
+    def load(name: str) -> Any:
+        loaded.append(name)
+        if nvml is None:
+            raise OSError
+        return nvml
+
+    monkeypatch.setattr(gpus.ctypes, "CDLL", load)
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [
+        (None, 4),
+        ("", 0),
+        ("-1", 0),
+        ("0", 1),
+        ("2,0", 2),
+        (" 1 , 3 ", 2),
+        ("0,-1,2", 1),
+        ("0,7,1", 1),
+        ("1,1", 0),
+        ("none", 0),
+        ("GPU-cc33,GPU-aa11", 2),
+        ("GPU-a", 0),
+        ("GPU-ab", 1),
+        ("GPU-ee", 0),
+        ("GPU-aa11,0", 0),
+        ("MIG-1234,MIG-5678", 1),
+    ],
+)
+def test_the_rules_of_the_variable(visible: str | None, count: int) -> None:
+    assert visible_count(UUIDS, visible) == count
+
+
+def test_the_library_of_cuda_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    loaded = use(fake_nvml(calls), monkeypatch)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpu_count() == 4
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cc33")
+    assert gpu_count() == 1
+    assert set(loaded) == {"libnvidia-ml.so.1"}
+    assert calls == ["init", "shutdown"] * 2
+
+
+def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(None, monkeypatch)
+    assert gpu_count() == 0
+    calls: list[str] = []
+    use(fake_nvml(calls, status=9), monkeypatch)  # NVML_ERROR_DRIVER_NOT_LOADED
+    assert gpu_count() == 0
+    assert calls == ["init"]
