@@ -19,6 +19,8 @@ from stoker.augment import (
     Resize,
 )
 from stoker.formats.codecs.codec import Codec
+from stoker.pipeline.engines.selection.kept_rates import KeptRates
+from stoker.pipeline.images.engine_setup import EngineSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -176,8 +178,20 @@ def test_the_gpu_is_the_default_where_one_is_visible(squares: Path, monkeypatch:
     for name, value in {"RANK": local, "WORLD_SIZE": local + 1, "LOCAL_RANK": local}.items():
         monkeypatch.setenv(name, str(value))
     with stoker.ImageLoader(squares, batch_size=4, transforms=[CenterCrop(32)], output="torch") as loader:
-        assert loader.device == "cuda:0"
         assert next(iter(loader)).image.device == torch.device("cuda:0")
+
+
+def test_the_faster_engine_is_measured_once(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"batch_size": 4, "transforms": [CenterCrop(32)], "output": "torch"}
+    with stoker.ImageLoader(squares, **options) as loader:
+        first = loader.engine
+    (rates,) = KeptRates().all()
+    assert set(rates.images_per_second) == {"dali", "native"}
+    assert all(rates.images_per_second.values())
+    assert first == rates.fastest
+    monkeypatch.setattr(EngineSetup, "_rate", lambda *_: pytest.fail("it was measured again"))
+    with stoker.ImageLoader(squares, **options) as loader:
+        assert loader.engine == first
 
 
 @pytest.mark.parametrize("output", ["cupy", "jax"])

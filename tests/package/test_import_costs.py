@@ -52,7 +52,7 @@ for name in {FRAMEWORKS}:
     sys.modules[name] = None
 from stoker.errors import MissingDependencyError
 from stoker.pipeline import adapters
-from stoker.pipeline.engines.selection.execution import devices
+from stoker.pipeline.engines.selection import devices
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.base import ImageFormat
 assert not devices.has_dali()

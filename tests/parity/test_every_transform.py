@@ -22,7 +22,7 @@ from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
 from stoker.pipeline.engines.registry import make_engine
-from stoker.pipeline.engines.selection.execution import devices
+from stoker.pipeline.engines.selection import devices
 from stoker.pipeline.engines.selection.execution import executes
 
 if TYPE_CHECKING:

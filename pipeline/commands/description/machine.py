@@ -13,6 +13,7 @@ from stoker.formats.concurrency.cores import available_cores
 
 from ...engines.selection.devices import this_machine
 from ...engines.selection.execution import choose_engine
+from ...engines.selection.kept_rates import KeptRates
 from ...execution.ranks import find_ranks
 
 __all__ = ["Finding", "examine"]
@@ -55,6 +56,7 @@ def examine() -> list[Finding]:
         *_gpu(),
         *_packages(),
         _engine(),
+        *_measured_rates(),
     ]
 
 
@@ -117,4 +119,18 @@ def _version(name: str) -> str | None:
 def _engine() -> Finding:
     engine, device = choose_engine("auto", None, frozenset(), this_machine(None), find_ranks().local_rank)
     advice = "" if sys.platform == "linux" else "Stoker is tested on Linux only."
-    return Finding("engine='auto'", f"{engine} on {device}", advice)
+    found = f"{engine} on {device}"
+    if device != "cpu":
+        found = f"the faster of dali and native for {device}, measured at the first use of a dataset"
+    return Finding("engine='auto'", found, advice)
+
+
+def _measured_rates() -> list[Finding]:
+    """The measurements of ``engine="auto"`` that are kept, the newest last."""
+    found = []
+    for rates in KeptRates().all():
+        each = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.images_per_second.items())
+        found.append(
+            Finding("measured", f"{rates.dataset} ({rates.machine}): {each} images/s, takes {rates.fastest}")
+        )
+    return found

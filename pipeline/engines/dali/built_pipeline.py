@@ -97,7 +97,8 @@ class BuiltPipeline:
         layout = "" if batch.spec.encoded else "HWC"
         payloads = [TensorCPU(capsule, layout) for capsule in batch.data()]
         # A contiguous list would be a copy of all payloads, made under the interpreter's lock.
-        lists = {"payload": TensorListCPU(payloads, layout, contiguous=False)}
+        list_of_views: Any = TensorListCPU  # whose stub lacks the argument
+        lists = {"payload": list_of_views(payloads, layout, contiguous=False)}
         lists |= {name: TensorListCPU(values, "") for name, values in batch.inputs().items()}
         # After everything that may fail: DALI would take a part of a batch for a part of the next.
         for name, values in lists.items():

@@ -54,12 +54,14 @@ def plan_execution(
     num_threads: int | None,
     batch_size: int,
     prefetch: int,
+    fastest: Callable[[tuple[str, ...], str], str] | None = None,
 ) -> ExecutionPlan:
     """Decide what a loader of images runs on.
 
     1. Where no device is named, and the framework cannot hold arrays on the GPUs that there are, batches are
        wanted on the CPU.
-    2. The engine and its device are those of :func:`choose_engine`.
+    2. The engine and its device are those of :func:`choose_engine`. Where "auto" has a choice of several
+       engines for a GPU, batches are handed out there, and ``fastest`` chooses.
     3. Batches are placed as :func:`~stoker.pipeline.engines.selection.devices.place_batches` says.
     4. Threads are those asked for, or else this rank's share of the machine's cores.
     5. The engine holds as many batches as keep its threads busy, at most ``prefetch``.
@@ -77,12 +79,18 @@ def plan_execution(
         num_threads: Threads that were asked for; None for a share of the cores.
         batch_size: Samples of a batch.
         prefetch: Batches that may be ready or in flight.
+        fastest: Chooses one of several engines whose batches are wanted on a GPU, "cuda:N"; None takes the
+            first.
 
     Raises:
         ConfigError: There is no such engine or device, or the engine does not execute the transforms.
     """
     if device is None and machine.gpus and not framework_sees_gpu():
         device = "cpu"
+    gpu = numbered_device(device or "cuda", machine, ranks.local_rank) if machine.gpus else None
+    able = _engines_for_gpu(needs, machine) if engine == "auto" and gpu and gpu != "cpu" else ()
+    if len(able) > 1 and gpu and fastest:
+        engine, device = fastest(able, gpu), gpu
     name, engine_device = choose_engine(engine, device, needs, machine, ranks.local_rank)
     placement = place_batches(
         numbered_device(device, machine, ranks.local_rank),
@@ -103,7 +111,8 @@ def choose_engine(
     - "native" and "reference" run on the CPU.
     - "dali" runs on the device that is named, else on this rank's GPU, else on the CPU.
     - "auto" is "dali" on a GPU, unless the CPU is named, there is no GPU or no DALI, or DALI does not execute
-      what the transforms need; then it is "native", and where that does not execute them "reference".
+      what the transforms need; then it is "native", and where that does not execute them "reference". A
+      loader may measure and take "native" instead, see :func:`plan_execution`.
 
     Args:
         engine: Name of an engine, or "auto".
@@ -130,6 +139,13 @@ def choose_engine(
         return next(name for name in _ON_CPU if executes(name, needs)), "cpu"
     check_needs(engine, needs)
     return engine, gpu if on_gpu and engine not in _ON_CPU else "cpu"
+
+
+def _engines_for_gpu(needs: frozenset[str], machine: Machine) -> tuple[str, ...]:
+    """The engines that "auto" may take for batches on a GPU; none without DALI, which would be the first."""
+    if not machine.has_dali or not executes("dali", needs):
+        return ()
+    return tuple(name for name in ("dali", "native") if executes(name, needs))
 
 
 def executes(engine: str, needs: frozenset[str]) -> bool:

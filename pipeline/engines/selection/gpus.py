@@ -9,27 +9,45 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["gpu_count", "visible_count"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-_UUID_LENGTH = 96  # nvml.h, NVML_DEVICE_UUID_V2_BUFFER_SIZE
+__all__ = ["gpu_count", "gpu_model", "visible_count"]
+
+_TEXT_LENGTH = 96  # nvml.h, NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE
 
 
 def gpu_count() -> int:
     """Number of NVIDIA GPUs that this process sees; 0 where NVML is missing or does not answer."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    with _opened() as nvml:
+        uuids = [_text(nvml, "nvmlDeviceGetUUID", number) for number in range(_device_count(nvml))]
+    return visible_count(uuids, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def gpu_model() -> str:
+    """Name of the machine's first GPU, such as "NVIDIA H200"; empty where NVML does not say."""
+    with _opened() as nvml:
+        return _text(nvml, "nvmlDeviceGetName", 0) if _device_count(nvml) else ""
+
+
+@contextmanager
+def _opened() -> Iterator[Any]:
+    """NVML, or None where it is missing or does not start."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
-        return 0
+        yield None
+        return
     if nvml.nvmlInit_v2():
-        return 0
+        yield None
+        return
     try:
-        uuids = [_uuid(nvml, number) for number in range(_device_count(nvml))]
+        yield nvml
     finally:
         nvml.nvmlShutdown()
-    return visible_count(uuids, visible)
 
 
 def visible_count(uuids: list[str], visible: str | None) -> int:
@@ -66,13 +84,14 @@ def _named(name: str, uuids: list[str]) -> int | str | None:
 
 def _device_count(nvml: Any) -> int:
     count = ctypes.c_uint(0)
-    return 0 if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) else count.value
+    return 0 if nvml is None or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) else count.value
 
 
-def _uuid(nvml: Any, number: int) -> str:
-    """UUID of a GPU; empty where NVML does not say."""
+def _text(nvml: Any, function: str, number: int) -> str:
+    """What a function of NVML says about a GPU; empty where it fails."""
     device = ctypes.c_void_p()
-    text = ctypes.create_string_buffer(_UUID_LENGTH)
+    text = ctypes.create_string_buffer(_TEXT_LENGTH)
     if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(number), ctypes.byref(device)):
         return ""
-    return "" if nvml.nvmlDeviceGetUUID(device, text, ctypes.c_uint(_UUID_LENGTH)) else text.value.decode()
+    failed = getattr(nvml, function)(device, text, ctypes.c_uint(_TEXT_LENGTH))
+    return "" if failed else text.value.decode()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stoker.pipeline.engines.selection.execution import gpus
+from stoker.pipeline.engines.selection import gpus
 from stoker.pipeline.engines.selection.gpus import gpu_count, visible_count
 
 UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-cc33", "GPU-dd44"]

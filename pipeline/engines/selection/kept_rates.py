@@ -1,0 +1,108 @@
+"""Rates of engines that were measured on this machine, kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["KeptRates", "MeasuredRates"]
+
+_FORMAT = 1
+_MOST = 100
+"""Measurements that are kept, the newest ones."""
+
+
+@dataclass(frozen=True)
+class MeasuredRates:
+    """The rates of the engines on one machine, for one dataset and what a loader does with it.
+
+    Attributes:
+        key: Everything that decides the rates, as text; see :func:`choose_by_rate`.
+        dataset: Path of the dataset, for people.
+        machine: GPU and threads, for people.
+        images_per_second: Rate of each engine by name; 0 for one that failed.
+    """
+
+    key: str
+    dataset: str
+    machine: str
+    images_per_second: Mapping[str, float]
+
+    @property
+    def fastest(self) -> str:
+        """Name of the engine with the highest rate; the first one of equal rates."""
+        return max(self.images_per_second, key=lambda name: self.images_per_second[name])
+
+
+class KeptRates:
+    """A file of measurements. A folder that cannot be written keeps none, and a damaged file has none.
+
+    Args:
+        folder: Folder of the file; by default ``stoker`` in the user's cache folder (XDG Base Directory
+            Specification 0.8: ``$XDG_CACHE_HOME``, or ``~/.cache``).
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or _cache_folder()
+        self._file = self._folder / "engine-rates.json"
+
+    def all(self) -> list[MeasuredRates]:
+        """All measurements, the newest last."""
+        try:
+            document: Any = json.loads(self._file.read_text())
+            found = [MeasuredRates(**entry) for entry in document["measured"]]
+            return found if document["format"] == _FORMAT and all(map(_is_whole, found)) else []
+        except (OSError, ValueError, TypeError, KeyError):
+            return []
+
+    def find(self, key: str) -> MeasuredRates | None:
+        """The measurement with this key."""
+        return next((rates for rates in self.all() if rates.key == key), None)
+
+    def keep(self, rates: MeasuredRates) -> None:
+        """Keep a measurement, in place of one with the same key."""
+        kept = [*(one for one in self.all() if one.key != rates.key), rates][-_MOST:]
+        document = {"format": _FORMAT, "measured": [asdict(one) for one in kept]}
+        unfinished = self._file.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):
+            unfinished.write_text(json.dumps(document, indent=1) + "\n")
+            unfinished.replace(self._file)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Let one process of this machine measure, and the others wait for its result."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._folder / "engine-rates.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            yield
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _is_whole(rates: MeasuredRates) -> bool:
+    names = (rates.key, rates.dataset, rates.machine)
+    return (
+        all(isinstance(name, str) for name in names)
+        and isinstance(rates.images_per_second, dict)
+        and bool(rates.images_per_second)
+        and all(isinstance(rate, (int, float)) for rate in rates.images_per_second.values())
+    )
+
+
+def _cache_folder() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification has relative paths ignored.
+    return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "stoker"

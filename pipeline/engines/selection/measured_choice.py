@@ -1,0 +1,67 @@
+"""The choice of ``engine="auto"`` on a machine with a GPU: the faster engine in a short measurement."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import MissingDependencyError, StokerError
+
+from .kept_rates import KeptRates, MeasuredRates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["MEASURED_SECONDS", "choose_by_rate"]
+
+MEASURED_SECONDS = 2.0
+"""Seconds that a measurement takes, of all engines together and without their preparation."""
+
+
+def choose_by_rate(
+    engines: Sequence[str],
+    measure: Callable[[str, float], float],
+    *,
+    conditions: Mapping[str, Any],
+    dataset: str,
+    machine: str,
+    kept: KeptRates,
+) -> str:
+    """The faster of several engines: as kept, or else as measured now.
+
+    Args:
+        engines: Names of the engines.
+        measure: Returns images per second of an engine in a number of seconds.
+        conditions: What decides the rates, as JSON has it. Another value of any is measured anew.
+        dataset: Path of the dataset, for people.
+        machine: GPU and threads, for people.
+        kept: Measurements of before.
+
+    Raises:
+        StokerError: Every engine failed; the error is that of the last one.
+    """
+    key = json.dumps({"engines": list(engines), **conditions}, sort_keys=True)
+    with kept.lock():
+        found = kept.find(key)
+        if found is None:
+            found = MeasuredRates(key, dataset, machine, _measure_all(engines, measure))
+            kept.keep(found)
+    return found.fastest
+
+
+def _measure_all(engines: Sequence[str], measure: Callable[[str, float], float]) -> dict[str, float]:
+    failed: list[StokerError] = []
+
+    def rate(name: str) -> float:
+        try:
+            return measure(name, MEASURED_SECONDS / len(engines))
+        except MissingDependencyError:
+            raise  # the framework is missing, whichever engine runs
+        except StokerError as error:
+            failed.append(error)
+            return 0.0
+
+    rates = {name: rate(name) for name in engines}
+    if failed and not any(rates.values()):
+        raise failed[-1]
+    return rates

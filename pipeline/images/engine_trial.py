@@ -1,0 +1,57 @@
+"""The measurement of an engine with the batches that a loader would make."""
+
+from __future__ import annotations
+
+from itertools import count
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..execution.batch import FinishedBatch
+    from .producer import ImageBatchProducer
+
+__all__ = ["images_per_second"]
+
+
+def images_per_second(
+    epoch: Callable[[int], ImageBatchProducer], seconds: float, clock: Callable[[], float] = perf_counter
+) -> float:
+    """Images per second of an engine over at least ``seconds``, after one batch that is not timed.
+
+    Args:
+        epoch: Makes the producer of an epoch; producers of all epochs share the engine.
+        seconds: Seconds to measure.
+        clock: Returns the time in seconds.
+
+    Returns:
+        The rate; 0 if an epoch has no images.
+    """
+    images, began, elapsed = 0, None, 0.0
+    for number in count():
+        seen = 0
+        for batch in _batches(epoch(number)):
+            seen += batch.samples
+            if began is None:
+                began = clock()
+                continue
+            images += batch.samples
+            elapsed = clock() - began
+            if elapsed >= seconds:
+                return images / elapsed
+        if not seen:
+            return 0.0
+    raise AssertionError  # the loop ends by a return
+
+
+def _batches(producer: ImageBatchProducer) -> Iterator[FinishedBatch]:
+    """The batches of an epoch, as many in flight as the engine takes."""
+    in_flight = 0
+    while True:
+        while in_flight < producer.max_in_flight and producer.start():
+            in_flight += 1
+        if not in_flight:
+            return
+        yield producer.finish()
+        in_flight -= 1

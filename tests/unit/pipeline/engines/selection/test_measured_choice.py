@@ -1,0 +1,154 @@
+"""The choice between engines by their rates, which are measured once and kept."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stoker.errors import EngineError
+from stoker.pipeline.commands.description import machine as description
+from stoker.pipeline.engines.selection.devices import BatchPlacement, Machine
+from stoker.pipeline.engines.selection.execution import plan_execution
+from stoker.pipeline.engines.selection.kept_rates import KeptRates, MeasuredRates
+from stoker.pipeline.engines.selection.measured_choice import choose_by_rate
+from stoker.pipeline.execution.ranks import Ranks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Rates:
+    """Rates of engines, as a measurement finds them."""
+
+    def __init__(self, **rates: float | Exception) -> None:
+        self.rates = rates
+        self.calls: list[tuple[str, float]] = []
+
+    def __call__(self, name: str, seconds: float) -> float:
+        self.calls.append((name, seconds))
+        rate = self.rates[name]
+        if isinstance(rate, Exception):
+            raise rate
+        return rate
+
+
+def choose(rates: Rates, folder: Path, **conditions: Any) -> str:
+    return choose_by_rate(
+        ("dali", "native"),
+        rates,
+        conditions={"gpu": "NVIDIA H200", **conditions},
+        dataset="/data/train",
+        machine="NVIDIA H200, 16 threads",
+        kept=KeptRates(folder),
+    )
+
+
+@pytest.mark.parametrize(("dali", "native", "expected"), [(7000, 12000, "native"), (12000, 7000, "dali")])
+def test_the_faster_one_is_taken(tmp_path: Path, dali: float, native: float, expected: str) -> None:
+    rates = Rates(dali=dali, native=native)
+    assert choose(rates, tmp_path) == expected
+    assert rates.calls == [("dali", 1.0), ("native", 1.0)]
+
+
+def test_nothing_is_measured_twice(tmp_path: Path) -> None:
+    assert choose(Rates(dali=1, native=2), tmp_path / "cache") == "native"
+    again = Rates(dali=2, native=1)
+    assert choose(again, tmp_path / "cache") == "native"
+    assert again.calls == []
+
+
+def test_another_dataset_or_machine_is_measured_anew(tmp_path: Path) -> None:
+    choose(Rates(dali=1, native=2), tmp_path, dataset="a")
+    assert choose(Rates(dali=2, native=1), tmp_path, dataset="b") == "dali"
+    assert choose(Rates(dali=2, native=1), tmp_path, dataset="a", gpu="NVIDIA L4") == "dali"
+    assert len(KeptRates(tmp_path).all()) == 3
+
+
+def test_an_engine_that_fails_is_not_taken(tmp_path: Path) -> None:
+    assert choose(Rates(dali=EngineError("no memory"), native=5), tmp_path) == "native"
+    with pytest.raises(EngineError, match="neither"):
+        choose(Rates(dali=EngineError("no memory"), native=EngineError("neither")), tmp_path, gpu="")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"format": 1, "measured": [{"key": 1}]}', '{"format": 2, "measured": []}']
+)
+def test_a_damaged_file_is_measured_anew(tmp_path: Path, content: str) -> None:
+    (tmp_path / "engine-rates.json").write_text(content)
+    assert choose(Rates(dali=1, native=2), tmp_path) == "native"
+    assert json.loads((tmp_path / "engine-rates.json").read_text())["format"] == 1
+
+
+def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert choose(Rates(dali=1, native=2), tmp_path / "file" / "cache") == "native"
+
+
+def test_the_oldest_measurements_are_dropped(tmp_path: Path) -> None:
+    kept = KeptRates(tmp_path)
+    for number in range(102):
+        kept.keep(MeasuredRates(str(number), "d", "m", {"native": 1.0}))
+    assert [rates.key for rates in kept.all()][::99] == ["2", "101"]
+
+
+def test_the_doctor_shows_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert description._measured_rates() == []
+    choose(Rates(dali=7000.4, native=12000), tmp_path / "stoker")
+    (finding,) = description._measured_rates()
+    assert finding.found == (
+        "/data/train (NVIDIA H200, 16 threads): dali 7,000, native 12,000 images/s, takes native"
+    )
+
+
+def plan(**changes: Any) -> Any:
+    arguments: dict[str, Any] = {
+        "engine": "auto",
+        "device": None,
+        "needs": frozenset(),
+        "machine": Machine(cores=4, gpus=2, has_dali=True),
+        "ranks": Ranks(local_rank=1, local_world_size=2, world_size=2),
+        "framework_sees_gpu": lambda: True,
+        "copies_from_pinned": True,
+        "pin_memory": False,
+        "num_threads": None,
+        "batch_size": 8,
+        "prefetch": 4,
+        **changes,
+    }
+    return plan_execution(**arguments)
+
+
+@pytest.mark.parametrize("taken", ["dali", "native"])
+def test_batches_are_on_the_gpu_whichever_engine_is_faster(taken: str) -> None:
+    asked = []
+
+    def fastest(engines: tuple[str, ...], device: str) -> str:
+        asked.append((engines, device))
+        return taken
+
+    found = plan(fastest=fastest)
+    assert asked == [(("dali", "native"), "cuda:1")]
+    assert found.engine == taken
+    assert found.placement == BatchPlacement("cuda:1", pin_memory=taken == "native")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"machine": Machine(cores=4, gpus=0, has_dali=True)},
+        {"machine": Machine(cores=4, gpus=2, has_dali=False)},
+        {"device": "cpu"},
+        {"engine": "native"},
+        {"engine": "dali"},
+        {"framework_sees_gpu": lambda: False},
+        {"needs": frozenset({"noise"})},
+    ],
+)
+def test_where_there_is_no_choice_nothing_is_measured(changes: dict[str, Any]) -> None:
+    def measured(engines: tuple[str, ...], device: str) -> str:
+        raise AssertionError
+
+    plan(fastest=measured, **changes)

@@ -1,0 +1,87 @@
+"""The measurement of an engine: which batches count, and when it ends."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import MixUp, Resize
+from stoker.pipeline.execution.batch import FinishedBatch
+from stoker.pipeline.images.engine_setup import EngineSetup
+from stoker.pipeline.images.engine_trial import images_per_second
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Epochs:
+    """Producers whose batches take a quarter of a second each, on a clock of their own."""
+
+    def __init__(self, *batches: int) -> None:
+        self.batches, self.time, self.made = batches, 0.0, 0
+        self.most_in_flight = 0
+
+    def __call__(self, number: int) -> Any:
+        assert number == self.made
+        self.made += 1
+        return Producer(self)
+
+    def clock(self) -> float:
+        return self.time
+
+
+class Producer:
+    max_in_flight = 3
+
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs, self._left = epochs, deque(epochs.batches)
+        self._in_flight: deque[int] = deque()
+
+    def start(self) -> bool:
+        if not self._left:
+            return False
+        self._in_flight.append(self._left.popleft())
+        self._epochs.most_in_flight = max(self._epochs.most_in_flight, len(self._in_flight))
+        return True
+
+    def finish(self) -> FinishedBatch:
+        self._epochs.time += 0.25
+        return FinishedBatch(None, self._in_flight.popleft())
+
+
+def test_the_first_batch_warms_up_and_epochs_follow_each_other() -> None:
+    epochs = Epochs(1000, 8, 8)
+    # Timed: 8, 8, then 1000 and 8 of the second epoch, in a second.
+    assert images_per_second(epochs, 1.0, epochs.clock) == 1024
+    assert (epochs.made, epochs.most_in_flight) == (2, 3)
+
+
+def test_a_dataset_of_one_batch_is_measured_over_epochs() -> None:
+    epochs = Epochs(10)
+    assert images_per_second(epochs, 1.0, epochs.clock) == 40
+    assert epochs.made == 5
+
+
+def test_a_rank_without_images_has_no_rate() -> None:
+    epochs = Epochs()
+    assert images_per_second(epochs, 1.0, epochs.clock) == 0
+
+
+@pytest.mark.parametrize("columns", [("image", "label"), ("image", "row")])
+def test_engines_are_measured_as_a_loader_runs_them(
+    thumbnails: Path, engine: str, columns: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setups: list[EngineSetup] = []
+    plan = EngineSetup.plan
+
+    def noted(setup: EngineSetup) -> Any:
+        setups.append(setup)
+        return plan(setup)
+
+    monkeypatch.setattr(EngineSetup, "plan", noted)
+    options: dict[str, Any] = {"batch_size": 8, "transforms": [Resize((8, 8)), MixUp()], "columns": columns}
+    ImageLoader(thumbnails, engine="native", **options).close()
+    assert setups[0]._rate(engine, "cpu", 0.0) > 0
