@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stoker import ImageLoader
-from stoker.augment import MixUp, Resize
+from stoker.augment import Resize
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.images.engine_setup import EngineSetup
 from stoker.pipeline.images.engine_trial import images_per_second
@@ -82,6 +82,6 @@ def test_engines_are_measured_as_a_loader_runs_them(
         return plan(setup)
 
     monkeypatch.setattr(EngineSetup, "plan", noted)
-    options: dict[str, Any] = {"batch_size": 8, "transforms": [Resize((8, 8)), MixUp()], "columns": columns}
+    options: dict[str, Any] = {"batch_size": 8, "transforms": [Resize((8, 8))], "columns": columns}
     ImageLoader(thumbnails, engine="native", **options).close()
     assert setups[0]._rate(engine, "cpu", 0.0) > 0
