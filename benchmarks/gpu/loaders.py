@@ -1,55 +1,116 @@
-"""Loaders of other libraries that feed a GPU, for :mod:`stoker.benchmarks.training.gpu`.
+"""The loaders that are compared on a GPU.
 
-Each is an endless iterator over batches on the device: images, (N, 224, 224, 3) bfloat16, and labels, (N,)
-int64. The work is random resized crop, flip and normalisation, as in the examples of NVIDIA and torchvision.
+Each is an endless iterator over batches on the device: images, (N, H, W, 3) bfloat16 or float16, and labels,
+(N,) int64. The work is random resized crop, flip and normalisation, as in the examples of NVIDIA and
+torchvision.
 """
 
 from __future__ import annotations
 
 import random
-from itertools import count
+import tempfile
+from itertools import chain, count, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.gpu.context import Refused
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads
+from stoker.benchmarks.report.machine import allowed_cores
+from stoker.pipeline.images.typical_samples import largest_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from stoker.benchmarks.gpu.context import Context
     from stoker.benchmarks.peers.base import PeerSource
 
     Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
-__all__ = ["LOADERS", "SIZE"]
-
-SIZE = 224
+__all__ = ["make_batches", "own_loader"]
 
 
-def dali_by_hand(source: PeerSource, batch_size: int, device: torch.device, threads: int) -> Batches:
-    """Yield batches of DALI, with its reader of TFRecord and its decoder on the GPU."""
+def make_batches(name: str, context: Context, dataset: Path) -> Batches:
+    """The batches of a loader by its name in :data:`stoker.benchmarks.gpu.steps.LOADERS`.
+
+    Raises:
+        Refused: The loader needs a package that is not installed, or what the smoke test did not pass.
+    """
+    if name == "stoker-native-uint8":
+        return _normalised_on_device(own_loader(context, dataset, "native", normalise=False), context)
+    if name.startswith("stoker-"):
+        loader = own_loader(context, dataset, name.removeprefix("stoker-"))
+        return ((batch.image, batch.label) for batch in chain.from_iterable(repeat(loader)))
+    source = open_source(dataset, Path(tempfile.mkdtemp(dir=context.folder)))
+    try:
+        return {"dali": _dali, "torchvision": _torchvision, "torchvision-cuda": _torchvision_cuda}[name](
+            source, context
+        )
+    except ImportError as error:
+        raise Refused(str(error)) from error
+
+
+def own_loader(
+    context: Context, dataset: Path, engine: str, *, normalise: bool = True, **options: Any
+) -> stoker.ImageLoader:
+    """A loader of Stoker; bfloat16, or uint8 that is not normalised."""
+    given: dict[str, Any] = {
+        "batch_size": context.scale.batch_size,
+        "shuffle": True,
+        "last_batch": "drop",
+        "engine": engine,
+        "dali": context.dali_options() if engine == "dali" else None,
+        "device": context.device,
+        "output": "torch",
+        "dtype": "bfloat16" if normalise else "uint8",
+        "layout": "NHWC",
+        "transforms": [
+            RandomResizedCrop(context.scale.side),
+            RandomHorizontalFlip(),
+            *([Normalize()] if normalise else []),
+        ],
+    }
+    return stoker.ImageLoader(dataset, **{**given, **options})
+
+
+def _normalised_on_device(loader: stoker.ImageLoader, context: Context) -> Batches:
+    scale = torch.tensor([1 / (255 * value) for value in STD], device=context.device)
+    shift = torch.tensor([-m / s for m, s in zip(MEAN, STD, strict=True)], device=context.device)
+    for batch in chain.from_iterable(repeat(loader)):
+        yield torch.addcmul(shift, batch.image.float(), scale).to(torch.bfloat16), batch.label
+
+
+def _dali(source: PeerSource, context: Context) -> Batches:
+    """Batches of DALI with its reader of TFRecord, tuned: the best way to decode, hints, float16, depth 3."""
     from nvidia.dali import pipeline_def
 
-    on_gpu = device.type == "cuda"
     pipeline = pipeline_def(
-        lambda: _define_graph(source, on_gpu),
-        batch_size=batch_size,
-        num_threads=threads,
-        device_id=device.index or 0 if on_gpu else None,
-        prefetch_queue_depth=2,
+        lambda: _define_graph(source, context),
+        batch_size=context.scale.batch_size,
+        num_threads=len(allowed_cores()),
+        device_id=int(context.device.partition(":")[2] or 0) if context.on_gpu else None,
+        prefetch_queue_depth=3,
     )()
     pipeline.build()
-    while True:
-        outputs = pipeline.run()
-        images = torch.from_dlpack(outputs[0].as_tensor())
-        # Through NumPy, because DLPack takes page-locked memory, which DALI may return, for another device.
-        labels = torch.from_numpy(outputs[1].as_array())
-        yield images.to(torch.bfloat16), labels.flatten().to(device)
+
+    def batches() -> Batches:
+        while True:
+            outputs = pipeline.run()
+            images = torch.from_dlpack(outputs[0].as_tensor())
+            # Through NumPy: DLPack takes page-locked memory, which DALI may return, for another device.
+            labels = torch.from_numpy(outputs[1].as_array())
+            yield images, labels.flatten().to(context.device)
+
+    return batches()
 
 
-def _define_graph(source: PeerSource, on_gpu: bool) -> Any:
-    """Return the nodes of the images, float32 NHWC, and of the labels."""
+def _define_graph(source: PeerSource, context: Context) -> Any:
+    """The nodes of the images, float16 NHWC, and of the labels."""
     from nvidia.dali import fn, types
     from nvidia.dali import tfrecord as tfrec
 
@@ -63,16 +124,23 @@ def _define_graph(source: PeerSource, on_gpu: bool) -> Any:
         random_shuffle=True,
         initial_fill=1024,
     )
-    images: Any = fn.decoders.image_random_crop(
-        records["image/encoded"],
-        device="mixed" if on_gpu else "cpu",
-        random_area=SCALE,
-        random_aspect_ratio=RATIO,
-    )
-    images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
+    best, side = context.decoding(), context.scale.side
+    options: dict[str, Any] = {"device": "cpu"}
+    if context.on_gpu:
+        height, width = largest_size(stoker.open(source.dataset))
+        options = {"device": "mixed", "hw_decoder_load": best["load"]}
+        options |= {"preallocate_height_hint": height, "preallocate_width_hint": width}
+    crop = {"random_area": SCALE, "random_aspect_ratio": RATIO}
+    resize = {"interp_type": types.INTERP_LINEAR, "antialias": True}
+    if best["region"]:
+        images = fn.decoders.image_random_crop(records["image/encoded"], **options, **crop)
+        images = fn.resize(images, size=[side, side], **resize)
+    else:
+        images = fn.decoders.image(records["image/encoded"], **options)
+        images = fn.random_resized_crop(images, size=[side, side], **crop, **resize)
     images = fn.crop_mirror_normalize(
         images,
-        dtype=types.FLOAT,
+        dtype=types.FLOAT16,
         output_layout="HWC",
         mean=[255 * value for value in MEAN],
         std=[255 * value for value in STD],
@@ -81,49 +149,52 @@ def _define_graph(source: PeerSource, on_gpu: bool) -> Any:
     return images, records["image/class/label"]
 
 
-def torchvision_workers(source: PeerSource, batch_size: int, device: torch.device, threads: int) -> Batches:
-    """Yield batches of a DataLoader with worker processes, copied from page-locked memory."""
+def _torchvision(source: PeerSource, context: Context) -> Batches:
+    """Batches of a DataLoader with worker processes, copied from page-locked memory."""
     from torch.utils.data import DataLoader
 
     from stoker.benchmarks.peers.torch_loader import TorchSamples, WithTorchvision
 
     loader = DataLoader(
-        TorchSamples(PeerPayloads(source), WithTorchvision(SIZE, source.raw, ())),
-        batch_size=batch_size,
+        TorchSamples(PeerPayloads(source), WithTorchvision(context.scale.side, source.raw, ())),
+        batch_size=context.scale.batch_size,
         shuffle=True,
         drop_last=True,
-        num_workers=threads,
+        num_workers=len(allowed_cores()),
         persistent_workers=True,
-        pin_memory=device.type == "cuda",
+        pin_memory=context.on_gpu,
     )
-    while True:
-        for images, labels in loader:
-            on_device = images.to(device, non_blocking=True).to(torch.bfloat16)
-            yield on_device.permute(0, 2, 3, 1), labels.to(device, non_blocking=True)
+
+    def batches() -> Batches:
+        for images, labels in chain.from_iterable(repeat(loader)):
+            on_device = images.to(context.device, non_blocking=True).to(torch.bfloat16)
+            yield on_device.permute(0, 2, 3, 1), labels.to(context.device, non_blocking=True)
+
+    return batches()
 
 
-def torchvision_decoder(source: PeerSource, batch_size: int, device: torch.device, threads: int) -> Batches:
-    """Yield batches of torchvision's JPEG decoder for CUDA and its transforms, on one thread."""
+def _torchvision_cuda(source: PeerSource, context: Context) -> Batches:
+    """Batches of torchvision's JPEG decoder on the device and its transforms, on one thread."""
     from torchvision.io import ImageReadMode, decode_jpeg
     from torchvision.transforms import v2
 
-    payloads = PeerPayloads(source)
-    crop = v2.RandomResizedCrop(SIZE, scale=SCALE, ratio=RATIO, antialias=True)
+    payloads, size = PeerPayloads(source), context.scale.batch_size
+    crop = v2.RandomResizedCrop(context.scale.side, scale=SCALE, ratio=RATIO, antialias=True)
     finish = v2.Compose([v2.ToDtype(torch.bfloat16, scale=True), v2.Normalize(MEAN, STD)])
     flip = v2.RandomHorizontalFlip()
     shuffled = random.Random(0)  # noqa: S311 - an order, not a secret
-    for _ in count():
-        rows = shuffled.sample(range(len(payloads)), len(payloads))
-        for start in range(0, len(rows) - batch_size + 1, batch_size):
-            chosen = rows[start : start + batch_size]
-            encoded = [torch.frombuffer(bytearray(payloads.read(row)), dtype=torch.uint8) for row in chosen]
-            decoded = decode_jpeg(encoded, mode=ImageReadMode.RGB, device=device)
-            images = finish(torch.stack([flip(crop(image)) for image in decoded]))
-            yield images.permute(0, 2, 3, 1), torch.from_numpy(np.asarray(payloads.label[chosen])).to(device)
 
+    def batches() -> Batches:
+        for _ in count():
+            rows = shuffled.sample(range(len(payloads)), len(payloads))
+            for start in range(0, len(rows) - size + 1, size):
+                chosen = rows[start : start + size]
+                files = [bytearray(payloads.read(row)) for row in chosen]
+                encoded = [torch.frombuffer(file, dtype=torch.uint8) for file in files]
+                options = {"device": context.device} if context.on_gpu else {}
+                decoded = decode_jpeg(encoded, mode=ImageReadMode.RGB, **options)
+                images = finish(torch.stack([flip(crop(image)) for image in decoded]))
+                labels = torch.from_numpy(np.asarray(payloads.label[chosen])).to(context.device)
+                yield images.permute(0, 2, 3, 1), labels
 
-LOADERS: dict[str, Callable[[PeerSource, int, torch.device, int], Batches]] = {
-    "DALI by hand": dali_by_hand,
-    "torchvision, workers": torchvision_workers,
-    "torchvision, CUDA decoder": torchvision_decoder,
-}
+    return batches()

@@ -1,0 +1,116 @@
+"""The steps of a run on a GPU, in their order: what is most telling comes first."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.benchmarks.gpu.runner import Step
+from stoker.benchmarks.gpu.scale import SCALES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LOADERS", "SMOKE_LOADS", "best_decoding", "planned_steps", "smoke_name"]
+
+SMOKE_LOADS = (0.0, 0.65, 1.0)
+LOADERS = (
+    "stoker-dali",
+    "stoker-native",
+    "stoker-native-uint8",
+    "dali",
+    "torchvision",
+    "torchvision-cuda",
+)
+"""The loaders that are compared, see :mod:`stoker.benchmarks.gpu.loaders`."""
+
+_TESTS = Path(__file__).resolve().parents[2] / "tests" / "gpu" / "run.py"
+
+
+def smoke_name(region: bool, load: float) -> str:
+    """Name of the step that decodes so for the first time."""
+    return f"smoke {'region' if region else 'full'} {load:g}"
+
+
+def planned_steps(device: str, scale: str, folder: Path) -> list[Step]:
+    """All steps in their order.
+
+    Args:
+        device: "cuda:N", or "cpu" for a rehearsal.
+        scale: Name of a scale.
+        folder: Folder of the datasets and the results.
+    """
+    sizes = SCALES[scale]
+
+    def step(name: str, seconds: float, function: str, *arguments: object) -> Step:
+        module = ("-X", "faulthandler", "-m", "stoker.benchmarks.gpu.step", device, scale, str(folder))
+        return Step(name, seconds, (sys.executable, *module, function, *map(str, arguments)))
+
+    steps = [step("machine", 60, "machine"), step("data", 120, "data")]
+    steps += [
+        step(smoke_name(region, load), 60, "smoke", int(region), load)
+        for load in SMOKE_LOADS
+        for region in (False, True)
+    ]
+    steps += [
+        step(f"decode {'region' if region else 'full'} {threads} threads", 90, "decode", int(region), threads)
+        for threads in sizes.threads
+        for region in (False, True)
+    ]
+    if device != "cpu":
+        results = str(folder / "tests.json")
+        command = (sys.executable, str(_TESTS), results, "--crashes", "3", "--seconds", str(sizes.tests))
+        steps.append(Step("tests", sizes.tests + 30, command))
+    else:
+        steps.append(step("tests", sizes.tests + 30, "rehearse_tests", sizes.tests))
+    steps += [
+        step(f"round {number + 1} {dataset} {loader}", 60 + 3 * sizes.seconds, "loader", dataset, loader)
+        for dataset in ("imagenet", "raw256")
+        for number in range(sizes.rounds)
+        for loader in LOADERS
+        if dataset == "imagenet" or loader.startswith("stoker")
+    ]
+    steps += [
+        step(f"overlap {network} {loader}", 150, "overlap", network, loader)
+        for network in sizes.networks
+        for loader in ("stoker-dali", "stoker-native", "stoker-native-uint8")
+    ]
+    return [
+        *steps,
+        step("long run", 120, "long_run"),
+        step("corrupt", 90, "corrupt"),
+        step("switch", 90, "switch"),
+        step("fork", 90, "fork"),
+    ]
+
+
+def best_decoding(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The way to decode that later steps take: of those that passed the smoke test, the fastest so far.
+
+    Args:
+        steps: Results so far, by the name of the step.
+
+    Returns:
+        ``region`` (bool), ``load`` and, once measured, ``images_per_second`` and ``threads``; None if none
+        passed.
+    """
+    passed = {
+        (region, load)
+        for region in (False, True)
+        for load in SMOKE_LOADS
+        if steps.get(smoke_name(region, load), {}).get("found", {}).get("passed")
+    }
+    if not passed:
+        return None
+    safe = {region for region, _ in passed}
+    rows = [row for step in steps.values() for row in _decode_rows(step) if row["region"] in safe]
+    if rows:
+        return max(rows, key=lambda row: float(row["images_per_second"]))
+    region, load = min(passed)  # whole images, and the least share
+    return {"region": region, "load": load}
+
+
+def _decode_rows(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found = step.get("found", {})
+    return found.get("decode", []) if isinstance(found, dict) else []
