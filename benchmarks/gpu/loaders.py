@@ -130,8 +130,8 @@ def _define_graph(source: PeerSource, context: Context) -> Any:
         height, width = largest_size(stoker.open(source.dataset))
         options = {"device": "mixed", "hw_decoder_load": best["load"]}
         options |= {"preallocate_height_hint": height, "preallocate_width_hint": width}
-    crop = {"random_area": SCALE, "random_aspect_ratio": RATIO}
-    resize = {"interp_type": types.INTERP_LINEAR, "antialias": True}
+    crop: dict[str, Any] = {"random_area": SCALE, "random_aspect_ratio": RATIO}
+    resize: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "antialias": True}
     if best["region"]:
         images = fn.decoders.image_random_crop(records["image/encoded"], **options, **crop)
         images = fn.resize(images, size=[side, side], **resize)

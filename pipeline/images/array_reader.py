@@ -185,5 +185,5 @@ class ArrayReader:
             for one in _native.SAMPLE_COLUMNS
             if not one.optional
         }
-        data, bad, _ = _native.payloads(self._shards, given, n, _ANY_NUMBER, self._verify)
+        data, bad, *_ = _native.payloads(self._shards, given, n, _ANY_NUMBER, self._verify)
         return data, bad
