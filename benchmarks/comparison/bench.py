@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.report.results import Comparison, write_json
 from stoker.errors import ConfigError
+from stoker.pipeline.engines.selection.devices import numbered_device, this_machine
 
 if TYPE_CHECKING:
     import os
@@ -33,6 +35,7 @@ def run_bench(
     seed: int = 0,
     min_seconds: float = 2.0,
     workload: str = "",
+    device: str = "cpu",
     report: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Compare loaders on one dataset: random resized crop, flip, normalise, float32 NCHW.
@@ -42,7 +45,7 @@ def run_bench(
 
     Args:
         dataset_path: A dataset of JPEG images or of raw pixels.
-        against: Loaders to compare with, see ``peers.PEERS``.
+        against: Loaders to compare with, see ``peers.PEERS``; "all" stands for those that are installed.
         json_out: File for the result.
         rounds: Number of timed turns of each loader, after one untimed epoch.
         batch_size: Number of images in a batch.
@@ -53,6 +56,7 @@ def run_bench(
         seed: Seed of order and crops.
         min_seconds: Least time of a turn, which consists of whole epochs.
         workload: Title of the dataset in the result; by default the last part of its path.
+        device: Where batches are handed out: "cpu", "cuda" or "cuda:N".
         report: Called with a line of text before each step.
 
     Raises:
@@ -61,11 +65,13 @@ def run_bench(
     """
     if json_out is not None and not Path(json_out).parent.is_dir():
         raise ConfigError("the folder of the JSON file does not exist", path=Path(json_out).parent)
+    device = numbered_device(device, this_machine(device), 0) or "cpu"
+    names = [one for name in against for one in (installed_rivals() if name == "all" else (name,))]
     cores = allowed_cores()
     threads = len(cores) if num_threads is None else num_threads
     plan = ComparisonPlan(
-        peers=(*own, *(name for name in against if name not in own)),
-        settings=PeerSettings(batch_size, size, threads, seed),
+        peers=(*own, *(name for name in names if name not in own)),
+        settings=PeerSettings(batch_size, size, threads, seed, device),
         cores=tuple(cores[:threads]),
         rounds=rounds,
         min_seconds=min_seconds,

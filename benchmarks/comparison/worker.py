@@ -19,19 +19,22 @@ from contextlib import suppress
 from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stoker.benchmarks.comparison.usage import usage_of_tree
 from stoker.benchmarks.peers import load_peer
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource, Unsupported
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Iterator
 
     from stoker.benchmarks.peers.base import Peer
 
 __all__ = ["main"]
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_ON_DEVICES = ("stoker", "torch", "dali")
+"""First words of the names of peers that hand out batches on a GPU themselves."""
 
 
 class PeerWorker:
@@ -58,12 +61,13 @@ class PeerWorker:
     def do_prepare(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Make the loader."""
         self._settings = PeerSettings(**settings)
-        return {"notes": self._required().prepare(PeerSource.from_json(source), self._settings)}
+        notes = self._required().prepare(PeerSource.from_json(source), self._settings)
+        return {"notes": [*notes, *self._copied()]}
 
     def do_warm_up(self) -> dict[str, Any]:
         """Run the first epoch of a new loader."""
         start = time.perf_counter()
-        batches = self._required().epoch()
+        batches = self._epoch()
         first = next(batches)
         self._check(first)
         first_batch = time.perf_counter() - start
@@ -74,13 +78,13 @@ class PeerWorker:
     def do_turn(self, min_seconds: float) -> dict[str, Any]:
         """Run whole epochs for at least ``min_seconds``, after the untimed batches of ``Peer.lead``."""
         peer = self._required()
-        for batch in islice(chain.from_iterable(peer.epoch() for _ in count()), peer.lead):
+        for batch in islice(chain.from_iterable(self._epoch() for _ in count()), peer.lead):
             _touch(batch)
         images, seconds = 0, 0.0
         cpu = usage_of_tree(os.getpid()).cpu_seconds
         start = time.perf_counter()
         while seconds < min_seconds:
-            images += sum(_touch(batch) for batch in peer.epoch())
+            images += sum(_touch(batch) for batch in self._epoch())
             seconds = time.perf_counter() - start
         usage = usage_of_tree(os.getpid())
         return {
@@ -94,17 +98,40 @@ class PeerWorker:
         assert self._peer is not None, "the runner asks for import first"
         return self._peer
 
-    def _check(self, batch: npt.NDArray[np.float32]) -> None:
+    def _epoch(self) -> Iterator[Any]:
+        """The batches of one epoch on the device of the comparison."""
+        batches = self._required().epoch()
+        if self._settings.device == "cpu":
+            return batches
+        return (_on_device(batch, self._settings.device) for batch in batches)
+
+    def _copied(self) -> list[str]:
+        alone = self._settings.device == "cpu" or self._name.partition("-")[0] in _ON_DEVICES
+        return [] if alone else ["leaves batches on the CPU: PyTorch copies them to the GPU"]
+
+    def _check(self, batch: Any) -> None:
         size = self._settings.size
         expected = (self._settings.batch_size, 3, size, size)
-        if batch.shape != expected or batch.dtype != "float32" or not batch.flags.c_contiguous:
+        # PyTorch's dtypes are "torch.float32".
+        dtype = str(batch.dtype).rpartition(".")[2]
+        whole = batch.flags.c_contiguous if isinstance(batch, np.ndarray) else batch.is_contiguous()
+        if tuple(batch.shape) != expected or dtype != "float32" or not whole:
+            strides = batch.strides if isinstance(batch, np.ndarray) else batch.stride()
             raise RuntimeError(
-                f"{self._name} made {batch.shape} {batch.dtype} with strides {batch.strides}, expected "
+                f"{self._name} made {tuple(batch.shape)} {dtype} with strides {strides}, expected "
                 f"contiguous {expected} float32"
             )
 
 
-def _touch(batch: npt.NDArray[np.float32]) -> int:
+def _on_device(batch: Any, device: str) -> Any:
+    if not isinstance(batch, np.ndarray):
+        return batch
+    import torch
+
+    return torch.from_numpy(batch).to(device)
+
+
+def _touch(batch: Any) -> int:
     """Read a pixel of every image, which waits for a batch that is still being made."""
     if not abs(float(batch[:, 1, batch.shape[2] // 2, batch.shape[3] // 2].sum())) < float("inf"):
         raise RuntimeError("a batch has values that are not finite")

@@ -6,6 +6,7 @@ The module of a peer is imported when the peer is loaded, so that the others run
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
@@ -13,7 +14,7 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from stoker.benchmarks.peers.base import Peer
 
-__all__ = ["PEERS", "TITLES", "load_peer"]
+__all__ = ["PEERS", "TITLES", "installed_rivals", "load_peer"]
 
 PEERS = {
     "stoker": "stoker_native:StokerNative",
@@ -51,6 +52,29 @@ TITLES = {
     "dali-jitter": "DALI by hand, color_twist",
     "dali-randaugment": "DALI by hand, its rand_augment",
 }
+
+
+_LIBRARIES = {
+    "torch": "torch",
+    "tfdata": "tensorflow",
+    "tfdata-plain": "tensorflow",
+    "dali": "nvidia.dali",
+    "ffcv": "ffcv",
+    "spdl": "spdl",
+}
+"""The library of each loader that is not Stoker's own, without variants."""
+
+
+def installed_rivals() -> tuple[str, ...]:
+    """Names of the loaders of other libraries that are installed."""
+    return tuple(name for name, library in _LIBRARIES.items() if _is_installed(library))
+
+
+def _is_installed(library: str) -> bool:
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def load_peer(name: str) -> Peer:

@@ -56,12 +56,15 @@ class PeerSettings:
         size: Height and width of the output, pixels.
         num_threads: Number of threads or worker processes.
         seed: Seed of the order and the crops, for peers that take one.
+        device: Where batches are handed out, "cpu" or "cuda:N". Batches of a peer that leaves them on the CPU
+            are copied by PyTorch.
     """
 
     batch_size: int = 64
     size: int = 224
     num_threads: int = 1
     seed: int = 0
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "size", "num_threads"):
@@ -172,5 +175,8 @@ class Peer(Protocol):
             Unsupported: The peer cannot do this workload.
         """
 
-    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the batches of one epoch: ``(batch_size, 3, size, size)`` float32, without an extra copy."""
+    def epoch(self) -> Iterator[Any]:
+        """Yield the batches of one epoch: ``(batch_size, 3, size, size)`` float32, without an extra copy.
+
+        Arrays of NumPy, or tensors of PyTorch on the device.
+        """

@@ -1,4 +1,4 @@
-"""A DALI pipeline on the CPU, written by hand after NVIDIA's ImageNet examples."""
+"""A DALI pipeline, written by hand after NVIDIA's ImageNet examples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
@@ -47,24 +45,31 @@ class DaliPipeline:
             source,
             settings.size,
             self.colors,
+            on_gpu=settings.device != "cpu",
             batch_size=settings.batch_size,
             num_threads=settings.num_threads,
-            device_id=None,
+            device_id=None if settings.device == "cpu" else int(settings.device.partition(":")[2] or 0),
             seed=settings.seed,
             prefetch_queue_depth=_PREFETCH,
         )
         self._pipeline.build()
+        self._on_gpu = settings.device != "cpu"
         return (f"order from a shuffle buffer of {_SHUFFLE_BUFFER} records",)
 
-    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+    def epoch(self) -> Iterator[Any]:
         """Yield as many batches as an epoch has; the pipeline itself is endless."""
         for _ in range(self._batches):
             images, _labels = self._pipeline.run()
-            yield np.asarray(images.as_tensor())
+            if self._on_gpu:
+                import torch
+
+                yield torch.from_dlpack(images.as_tensor())
+            else:
+                yield np.asarray(images.as_tensor())
 
 
 @pipeline_def(enable_conditionals=True)  # which auto_aug needs
-def _define(source: PeerSource, size: int, colors: Callable[[Any], Any]) -> Any:
+def _define(source: PeerSource, size: int, colors: Callable[[Any], Any], *, on_gpu: bool) -> Any:
     if source.container == "tfrecord":
         records = _records(source)
         encoded, labels = records["image/encoded"], records["image/class/label"]
@@ -74,16 +79,17 @@ def _define(source: PeerSource, size: int, colors: Callable[[Any], Any]) -> Any:
         paths = [str(path) for path in source.shards]
         outputs: Any = fn.readers.caffe(path=paths, random_shuffle=True, initial_fill=_SHUFFLE_BUFFER)
         encoded, labels = outputs
+    crop: dict[str, Any] = {"random_area": SCALE, "random_aspect_ratio": RATIO}
     if source.raw:
         sizes = [fn.cast(records[f"image/{side}"], dtype=types.INT32) for side in ("height", "width")]
         pixels = fn.reinterpret(encoded, shape=fn.cat(*sizes, np.array([3], np.int32)), layout="HWC")
-        images = fn.random_resized_crop(
-            pixels, size=(size, size), random_area=SCALE, random_aspect_ratio=RATIO, antialias=True
-        )
+        pixels = pixels.gpu() if on_gpu else pixels
+        images = fn.random_resized_crop(pixels, size=(size, size), antialias=True, **crop)
+    elif on_gpu:  # whole images: nvImageCodec 0.9 may end the process when it decodes a region on a GPU
+        decoded = fn.decoders.image(encoded, device="mixed", output_type=types.RGB)
+        images = fn.random_resized_crop(decoded, size=(size, size), antialias=True, **crop)
     else:
-        decoded = fn.decoders.image_random_crop(
-            encoded, device="cpu", output_type=types.RGB, random_area=SCALE, random_aspect_ratio=RATIO
-        )
+        decoded = fn.decoders.image_random_crop(encoded, device="cpu", output_type=types.RGB, **crop)
         images = fn.resize(
             decoded, resize_x=size, resize_y=size, interp_type=types.INTERP_LINEAR, antialias=True
         )

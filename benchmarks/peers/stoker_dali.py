@@ -10,7 +10,7 @@ __all__ = ["StokerDali"]
 
 
 class StokerDali(StokerNative):
-    """The same loader with ``engine="dali"``, on the CPU."""
+    """The same loader with ``engine="dali"``."""
 
     packages = ("stoker", "nvidia-dali-cuda120", "nvidia-dali-cuda130")
     engine = "dali"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import stoker
 from stoker.augment import ColorJitter, Normalize, RandAugment, RandomHorizontalFlip, RandomResizedCrop
@@ -11,9 +11,6 @@ from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import numpy as np
-    import numpy.typing as npt
 
     from stoker.augment import Transform
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
@@ -48,6 +45,8 @@ class StokerNative:
             seed=settings.seed,
             last_batch="drop",
             engine=self.engine,
+            device=settings.device,
+            output="numpy" if settings.device == "cpu" else "torch",
             num_threads=settings.num_threads,
             prefetch=_PREFETCH,
             read_ahead=self.read_ahead,
@@ -56,7 +55,7 @@ class StokerNative:
         self._batches = chain.from_iterable(repeat(self._loader))
         return ()
 
-    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+    def epoch(self) -> Iterator[Any]:
         """Yield as many batches as a pass has, from consecutive passes."""
         for images, _ in islice(self._batches, len(self._loader)):
             yield images

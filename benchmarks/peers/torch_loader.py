@@ -25,8 +25,6 @@ from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy.typing as npt
-
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["TorchJitter", "TorchLoader", "TorchRandAugment"]
@@ -133,14 +131,16 @@ class TorchLoader:
             drop_last=True,
             num_workers=settings.num_threads,
             persistent_workers=True,
+            pin_memory=settings.device != "cpu",
             prefetch_factor=_PREFETCH if settings.batch_size < _LARGE_BATCH else _PREFETCH_LARGE,
         )
+        self._device = settings.device
         return notes
 
-    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+    def epoch(self) -> Iterator[Any]:
         """Yield the batches of one pass over the loader."""
         for images, _ in self._loader:
-            yield images.numpy()
+            yield images.numpy() if self._device == "cpu" else images.to(self._device, non_blocking=True)
 
 
 class TorchJitter(TorchLoader):

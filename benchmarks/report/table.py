@@ -25,10 +25,13 @@ def machine_line(comparison: Comparison) -> str:
     """Return the machine and the settings in one line."""
     machine, settings = comparison.machine, comparison.settings
     cores, threads = machine["cores"], settings["num_threads"]
+    device = settings.get("device", "cpu")  # results of before have none
+    place = "" if device == "cpu" else f"{device}, "
     return (
         f"{machine['cpu']}, {cores} core{'s' * (cores != 1)}, {threads} thread{'s' * (threads != 1)}, batch "
         f"{settings['batch_size']}, {settings['size']}x{settings['size']}, {comparison.records:,} images, "
-        f"{comparison.rounds} round{'s' * (comparison.rounds != 1)}, {machine['kernel']}"
+        f"{place}{comparison.rounds} round{'s' * (comparison.rounds != 1)}, "
+        f"{machine['kernel']}"
     )
 
 

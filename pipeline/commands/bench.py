@@ -17,8 +17,15 @@ def bench(
     dataset: Dataset,
     against: Annotated[
         str,
-        typer.Option(help="Loaders, with commas between: torch, tfdata, tfdata-plain, dali, ffcv, spdl."),
+        typer.Option(
+            help="Loaders, with commas between: torch, tfdata, tfdata-plain, dali, ffcv, spdl. "
+            "The word all stands for those that are installed."
+        ),
     ] = "torch,tfdata,dali",
+    device: Annotated[
+        str,
+        typer.Option(help="Where batches are handed out: cpu, cuda or cuda:N. On a GPU both engines run."),
+    ] = "cpu",
     rounds: Annotated[
         int, typer.Option(min=1, help="Measurements of each loader; the medians are printed.")
     ] = 5,
@@ -30,11 +37,13 @@ def bench(
     """Measure images per second of Stoker and of other loaders.
 
     All loaders do the same work on the same cores: random resized crop, horizontal flip, normalisation,
-    float32 (N, C, H, W). Each runs in a process of its own, and they take turns.
+    float32 (N, C, H, W). Each runs in a process of its own, and they take turns. On a GPU, PyTorch copies the
+    batches of loaders that leave them on the CPU.
 
     Examples:
       stoker bench shards/train
       stoker bench shards/train --against torch,ffcv --batch-size 256 --json result.json
+      stoker bench shards/train --device cuda --against all
     """
     from stoker.benchmarks.comparison.bench import run_bench
     from stoker.benchmarks.report.table import show
@@ -48,6 +57,8 @@ def bench(
         batch_size=batch_size,
         num_threads=threads,
         size=size,
+        device=device,
+        own=("stoker",) if device == "cpu" else ("stoker", "stoker-dali"),
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     show(comparison, out)

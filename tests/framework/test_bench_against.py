@@ -22,3 +22,17 @@ def test_every_installed_loader_does_the_work(tmp_path, encoding):
         folder, INSTALLED, rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, own=()
     )
     assert {peer.name: peer.missing for peer in found.peers} == dict.fromkeys(INSTALLED, "")
+
+
+@pytest.mark.skipif(not INSTALLED, reason="none of the libraries is installed")
+def test_all_stands_for_the_loaders_that_are_installed(tmp_path):
+    folder = tmp_path / "val"
+    stoker.convert(PHOTOGRAPHS, folder, shards=2)
+    found = run_bench(
+        folder, ["all"], rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, device="cpu"
+    )
+    names = [peer.name for peer in found.peers]
+    assert names[0] == "stoker"
+    assert {name for name in LIBRARIES if name != "stoker-dali"} & set(INSTALLED) <= set(names)
+    assert {peer.missing for peer in found.peers} == {""}
+    assert found.settings["device"] == "cpu"
