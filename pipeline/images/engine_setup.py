@@ -18,7 +18,7 @@ from ..engines.selection.gpus import gpu_model
 from ..engines.selection.kept_rates import KeptRates
 from ..engines.selection.measured_choice import choose_by_rate
 from ..execution.stats import StatsTotals
-from ..order.schedule import Schedule
+from ..order.rank_draws import Schedule
 from .engine_trial import images_per_second
 from .producer import ImageBatchProducer
 from .typical_samples import largest_size, typical_work
