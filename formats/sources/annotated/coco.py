@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
+from ...files.paths import printable_name
 from ...files.reading import open_regular, read_at
 from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
@@ -294,4 +295,4 @@ def _is_crowd(value: Any) -> bool:
 def _id_column(ids: list[Any]) -> pa.Array:
     if all(type(one) is int for one in ids):
         return pa.array(ids, pa.int64())
-    return pa.array(list(map(str, ids)), pa.large_string())
+    return pa.array([printable_name(str(one)) for one in ids], pa.large_string())

@@ -9,6 +9,7 @@ import numpy as np
 from stoker.errors import SourceError
 
 from ...dataset.columns.annotations import AnnotationInfo
+from ...files.paths import printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +57,7 @@ class Categories:
         label_of = {category: label for label, category in enumerate(known)}
         names = (self._by_id[category].get("name") for category in known)
         return np.array([label_of.get(category, -1) for category in ids], np.int64), tuple(
-            name if isinstance(name, str) else f"category {category}"
+            printable_name(name if isinstance(name, str) else f"category {category}")
             for category, name in zip(known, names, strict=True)
         )
 
@@ -69,7 +70,7 @@ class Categories:
         for category in self._by_id.values() if keypoints else ():
             names = category.get("keypoints")
             if isinstance(names, list) and len(names) == keypoints:
-                return self._named(category, tuple(map(str, names)))
+                return self._named(category, tuple(printable_name(str(name)) for name in names))
         numbers = tuple(range(keypoints))
         return AnnotationInfo(tuple(map(str, numbers)), numbers)
 

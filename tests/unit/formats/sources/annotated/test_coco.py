@@ -1,5 +1,6 @@
 """COCO's JSON becomes shards whose annotations are those of the file."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,18 @@ def test_a_size_of_four_hundred_digits_is_none(folder: Path) -> None:
     expected = convert(folder, content).annotations(range(4)).id.tolist()
     content["images"][0]["height"] = 10**400
     assert convert(folder, content, "huge").annotations(range(4)).id.tolist() == expected
+
+
+def test_names_with_half_of_a_surrogate_pair_are_written_with_escapes(folder: Path) -> None:
+    """JSON can spell such text, and UTF-8 cannot."""
+    content = copy.deepcopy(document())
+    content["images"][3]["id"], *names = "\ud800", "\ud801", "\ud802"
+    person = next(category for category in content["categories"] if "keypoints" in category)
+    person["name"], person["keypoints"][0] = names
+    dataset = convert(folder, content)
+    assert "\\ud801" in dataset.classes
+    assert "\\ud800" in dataset.strings("image_id", range(len(dataset)))
+    assert "\\ud802" in dataset.manifest.annotations.keypoints
 
 
 def test_unusual_spellings_of_crowd_and_area(folder: Path) -> None:
