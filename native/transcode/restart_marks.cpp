@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kMaxScans = 500;  // as the decoder's
 constexpr unsigned kMaxSegment = 0xFFFF;
+constexpr const char* kDamaged = "damaged, or of a kind that libjpeg-turbo cannot copy";
 
 struct Copier {
     jpeg_decompress_struct decoder{};
@@ -82,7 +83,7 @@ struct Copier {
         codec->err->format_message(codec, self.detail);
         self.out_of_memory = codec->err->msg_code == JERR_OUT_OF_MEMORY;
         const bool eight_bits = self.decoder.data_precision == 0 || self.decoder.data_precision == 8;
-        self.fail(eight_bits ? "damaged, or of a kind that libjpeg-turbo cannot copy" : "more than 8 bits");
+        self.fail(eight_bits ? kDamaged : "more than 8 bits");
     }
 
     // Takes every warning for damage, except those that change no coefficient.
@@ -136,8 +137,12 @@ RestartMarked mark_restarts(const Payload& jpeg) {
         return {{}, copier->reason, copier->detail};
     }
     RestartMarked marked{copier->output.bytes(), "", ""};
-    // An EXIF segment after the frame header does not count, and would if it were copied before it.
-    if (!same_header(jpeg, marked.payload)) return {{}, "EXIF after the frame header", ""};
+    try {
+        // An EXIF segment after the frame header does not count, and would if it were copied before it.
+        if (!same_header(jpeg, marked.payload)) return {{}, "EXIF after the frame header", ""};
+    } catch (const std::invalid_argument& error) {  // libjpeg reads some headers that Stoker refuses
+        return {{}, kDamaged, error.what()};
+    }
     return marked;
 }
 

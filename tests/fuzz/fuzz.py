@@ -43,6 +43,7 @@ TARGETS = (
     "index",
     "manifest",
     "records",
+    "restarts",
 )
 
 
