@@ -85,7 +85,7 @@ class Shard:
         _check_count(f"bytes of shard {self.name!r}", self.bytes, _MOST_SHARD_BYTES)
         _check_count(f"records of shard {self.name!r}", self.records, self.bytes)
         _check_digest(f"digest of shard {self.name!r}", self.digest)
-        if self.path is not None and (not self.path or "\0" in self.path):
+        if self.path is not None and (not self.path or _has_no_file(self.path)):
             raise DatasetError(f"path of shard {self.name!r} must name a file, not {self.path!r}")
 
 
@@ -301,8 +301,16 @@ def _hint(folder: Path) -> str:
 
 
 def _check_name(what: str, name: str) -> None:
-    if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
+    if not name or name in (".", "..") or any(c in name for c in "/\\") or _has_no_file(name):
         raise DatasetError(f"{what} must be a plain file name, not {name!r}")
+
+
+def _has_no_file(path: str) -> bool:
+    """Whether no file can have this path: it has a zero, or half of a surrogate pair that JSON spells."""
+    try:
+        return b"\0" in path.encode()
+    except UnicodeEncodeError:
+        return True
 
 
 def _check_count(what: str, value: int, most: int = (1 << 63) - 1) -> None:

@@ -73,10 +73,16 @@ def test_data_files(tmp_path: Path) -> None:
     assert manifest(container="lmdb").data_files(tmp_path)[0] == files[0] / "data.mdb"
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd", "../a", "a\\b", "a\0b"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd", "../a", "a\\b", "a\0b", "\ud800"])
 def test_names_of_shards_stay_in_the_folder(name: str) -> None:
     with pytest.raises(DatasetError, match="plain file name"):
         Shard(name, 1, 1, "crc32c:00000000")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
+def test_paths_of_shards_can_be_those_of_files(path: str) -> None:
+    with pytest.raises(DatasetError, match="must name a file"):
+        Shard("a", 1, 1, "crc32c:00000000", path)
 
 
 @pytest.mark.parametrize(
