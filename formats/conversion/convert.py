@@ -20,9 +20,10 @@ from ..sources.folders.local_images import may_be_image
 from ..sources.no_images import name_reasons
 from ..sources.source import Source
 from .execution import Engine, Summary, check_num_threads, execute
-from .options import ConvertOptions, parse_resize, parse_share, shard_bytes
+from .options import parse_resize
 from .plan import plan_conversion
 from .renamed_option import renamed_option
+from .request import ConvertRequest
 from .run import Progress, no_progress
 from .samples.convert_samples import convert_samples
 
@@ -32,10 +33,27 @@ if TYPE_CHECKING:
 
     from ..sources.format_names import SourceFormatName
     from ..sources.listing import Listing
+    from .options import ConvertOptions
 
 __all__ = ["convert"]
 
 _NAMED = 5  # classes that an error names
+_FILE_OPTIONS = ("val", "test", "shards", "class_depth", "source_format", "images", "masks")
+_WRITER_OPTIONS = (
+    "classes",
+    "format",
+    "resize",
+    "encoding",
+    "quality",
+    "subsampling",
+    "restarts",
+    "shard_size",
+    "shard_records",
+    "strict",
+    "max_pixels",
+    "overwrite",
+    "ignore_index",
+)
 
 
 @renamed_option("num_workers", "num_threads")
@@ -150,81 +168,41 @@ def convert(
         StorageError: A URL cannot be reached, read or written; the same call resumes.
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
-    if make is not None or not isinstance(src, (str, os.PathLike)):
-        _refuse_options_of_files(
-            val=val,
-            test=test,
-            shards=shards,
-            class_depth=class_depth,
-            source_format=source_format,
-            images=images,
-            masks=masks,
-        )
-        check_progress(progress)
-        return convert_samples(
-            src,
-            dst,
-            make=make,
-            fields=fields,
-            seed=seed,
-            engine=engine,
-            num_threads=num_threads,
-            progress=progress,
-            classes=classes,
-            format=format,
-            resize=resize,
-            encoding=encoding,
-            quality=quality,
-            subsampling=subsampling,
-            restarts=restarts,
-            shard_size=shard_size,
-            shard_records=shard_records,
-            strict=strict,
-            max_pixels=max_pixels,
-            overwrite=overwrite,
-            ignore_index=ignore_index,
-        )
-    if fields is not None:
-        raise ConfigError("fields is for datasets in Python, and the source is a path")
-    check_named(source=src, target=dst, images=images, masks=masks)
-    mode, height, width = parse_resize(resize)
-    names = check_classes(classes)
-    source = Source(src, images, masks, ignore_index, class_depth, follow_links)
-    found_format = find_format(source, source_format)
-    options = ConvertOptions(
-        container=format,
+    request = ConvertRequest(
+        src=src,
+        dst=dst,
+        make=make,
+        fields=fields,
+        format=format,
         seed=seed,
-        mode=mode,
-        height=height,
-        width=width,
+        resize=resize,
         encoding=encoding,
         quality=quality,
         subsampling=subsampling,
-        shard_bytes=shard_bytes(shard_size, shard_records, shards),
-        shard_records=shard_records or 0,
-        shards=shards or 0,
-        val=parse_share("val", val),
-        test=parse_share("test", test),
+        shard_size=shard_size,
+        shard_records=shard_records,
+        shards=shards,
+        val=val,
+        test=test,
+        strict=strict,
+        num_threads=num_threads,
         class_depth=class_depth,
+        classes=classes,
+        allow_missing_classes=allow_missing_classes,
+        follow_links=follow_links,
         max_pixels=max_pixels,
         restarts=restarts,
-        strict=strict,
-        source_format=found_format.name,
+        overwrite=overwrite,
+        engine=engine,
+        source_format=source_format,
+        images=images,
+        masks=masks,
+        ignore_index=ignore_index,
+        progress=progress,
     )
-    check_progress(progress)
-    threads = check_num_threads(num_threads, remote=any(map(is_url, (src, images, masks))))
-    _check_target(src, dst, options)
-    report = progress or no_progress
-    report(0, 0, 0, "listing")
-    listing = list_source(source, found_format)
-    if strict:
-        _check_nothing_lost(src, listing)
-    if not allow_missing_classes:
-        _check_classes_have_images(src, listing)
-    if names is not None:
-        listing = number_classes(listing, names, src)
-    plan = plan_conversion(listing, options)
-    return execute(plan, dst, threads, overwrite=overwrite, report=report, engine=engine)
+    if make is not None or not isinstance(src, (str, os.PathLike)):
+        return _convert_items(request)
+    return _convert_files(request, src)
 
 
 class SupportsItems(Protocol):
@@ -235,14 +213,53 @@ class SupportsItems(Protocol):
     def __getitem__(self, position: int, /) -> Any: ...
 
 
-def _refuse_options_of_files(**options: Any) -> None:
-    """Raise ConfigError for an option that is only for sources of files."""
-    for name, value in options.items():
-        if value:
+def _convert_items(request: ConvertRequest) -> Summary:
+    """Convert a dataset in Python, or what ``make`` returns for its items."""
+    for name in _FILE_OPTIONS:
+        if getattr(request, name):
             raise ConfigError(
                 f"{name} is for sources of files, and the source is a dataset in Python",
                 hint="leave it out; Dataset.split divides a dataset that is written",
             )
+    check_progress(request.progress)
+    return convert_samples(
+        request.src,
+        request.dst,
+        make=request.make,
+        fields=request.fields,
+        seed=request.seed,
+        engine=request.engine,
+        num_threads=request.num_threads,
+        progress=request.progress,
+        **{name: getattr(request, name) for name in _WRITER_OPTIONS},
+    )
+
+
+def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
+    """Convert images in files, with annotations of a format that Stoker knows."""
+    if request.fields is not None:
+        raise ConfigError("fields is for datasets in Python, and the source is a path")
+    dst, images, masks = request.dst, request.images, request.masks
+    check_named(source=src, target=dst, images=images, masks=masks)
+    resize = parse_resize(request.resize)
+    names = check_classes(request.classes)
+    source = Source(src, images, masks, request.ignore_index, request.class_depth, request.follow_links)
+    found_format = find_format(source, request.source_format)
+    options = request.options(resize, found_format.name)
+    check_progress(request.progress)
+    threads = check_num_threads(request.num_threads, remote=any(map(is_url, (src, images, masks))))
+    _check_target(src, dst, options)
+    report = request.progress or no_progress
+    report(0, 0, 0, "listing")
+    listing = list_source(source, found_format)
+    if request.strict:
+        _check_nothing_lost(src, listing)
+    if not request.allow_missing_classes:
+        _check_classes_have_images(src, listing)
+    if names is not None:
+        listing = number_classes(listing, names, src)
+    plan = plan_conversion(listing, options)
+    return execute(plan, dst, threads, overwrite=request.overwrite, report=report, engine=request.engine)
 
 
 def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> None:

@@ -77,13 +77,7 @@ class TextWriter:
         num_threads: int | None = None,
         overwrite: bool = False,
     ) -> None:
-        check_named(target=target)
-        if is_url(target):
-            raise ConfigError(
-                "a writer writes into a folder of this machine, and the target is a URL",
-                path=target,
-                hint="write into a folder, then copy it to the URL",
-            )
+        _check_is_local(target)
         self._fields = list_of_names("fields", fields)
         check_fields(self._fields)
         self._options: dict[str, Any] = {
@@ -203,6 +197,16 @@ class TextWriter:
             )
         if self._closed:
             raise ConfigError("the writer is closed", path=self._folder, hint="make another one")
+
+
+def _check_is_local(target: str | os.PathLike[str]) -> None:
+    check_named(target=target)
+    if is_url(target):
+        raise ConfigError(
+            "a writer writes into a folder of this machine, and the target is a URL",
+            path=target,
+            hint="write into a folder, then copy it to the URL",
+        )
 
 
 def _abandon(spool: TextSpool, held: ExitStack) -> None:

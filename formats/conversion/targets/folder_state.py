@@ -11,35 +11,27 @@ import json
 import secrets
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, SourceError
 
 from ...containers.registry import find_writing
-from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
-from ...dataset.index import Index
-from ...dataset.index_writing import concat_indexes, write_index
 from ...dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,
     SKIPPED_NAME,
     STATE_NAME,
     TOKENIZER_NAME,
-    IndexFile,
     Manifest,
-    Shard,
 )
-from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
+from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
 from ..shard_file import ShardResult, finished_shard, published_names, shard_files
+from .split_output import SplitOutput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...sources.listing import Skip
     from ..plan import DatasetPlan
 
 __all__ = ["STATE_NAME", "WRITER_FINGERPRINT", "FolderState", "empty_trash"]
@@ -49,15 +41,6 @@ WRITER_FINGERPRINT = "writer-"
 
 _TRASH = ".stoker-trash-"
 _PLAN = "plan.json"
-
-
-@dataclass(frozen=True)
-class _NamedShard:
-    """A finished shard and its final name."""
-
-    number: int
-    name: str
-    result: ShardResult
 
 
 class FolderState:
@@ -222,18 +205,14 @@ class FolderState:
 
     def _publish_files(self, split: str, dataset: Path, results: list[ShardResult]) -> None:
         """Publish all files of a split but its manifest, which waits in the state."""
-        named = self._named_shards(split, results)
-        index = self._merge_index(split, named)
-        for shard in named:
+        output = SplitOutput(self.plan, self.folder, split, results)
+        index = output.merge_index()
+        for shard in output.shards:
             files = shard_files(self.folder, shard.number, self._container)
             for file, name in published_names(shard.name, self._container).items():
                 _move_once(files[file], dataset / name)
-        skipped = self._skipped(split, results)
-        manifest = self._manifest(index, named, skipped)
-        lines = bytearray()
-        for skip in skipped:
-            lines += json.dumps(skip._asdict(), ensure_ascii=False).encode() + b"\n"
-        contents: dict[str, bytes | bytearray] = {SKIPPED_NAME: lines, **self.plan.encoder.files}
+        contents = {SKIPPED_NAME: output.skipped_lines(), **self.plan.encoder.files}
+        manifest = output.manifest(index)
         for name, content in contents.items():
             staged = self.folder / f"{split}.{name}"
             write_durably(staged, content)
@@ -243,65 +222,6 @@ class FolderState:
         path = self.folder / f"{split}.{MANIFEST_NAME}"
         write_durably(path, manifest.to_json().encode())
         write_durably(self.folder / f"{split}.published", file_digest(path).encode())
-
-    def _manifest(self, index: Path, named: list[_NamedShard], skipped: list[Skip]) -> Manifest:
-        opened = Index.open(index)
-        return Manifest(
-            container=self._container,
-            sample_type=self.plan.encoder.sample_type,
-            columns=opened.types,
-            shards=tuple(
-                Shard(shard.name, shard.result.bytes, shard.result.records, shard.result.digest)
-                for shard in named
-            ),
-            index=IndexFile(len(opened), index.stat().st_size, file_digest(index)),
-            classes=self.plan.listing.classes,
-            options=self.plan.options.to_manifest(),
-            skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
-            annotations=self.plan.listing.info,
-            arrays={
-                name: ArrayColumn(dtype, common_shape(opened.lists(shape_column(name))))
-                for name, dtype in self.plan.encoder.arrays.items()
-            },
-        )
-
-    def _named_shards(self, split: str, results: list[ShardResult]) -> list[_NamedShard]:
-        """The shards of a split with their final names; a shard without records gets none."""
-        numbers = [
-            number
-            for number, (shard, result) in enumerate(zip(self.plan.shards, results, strict=True))
-            if shard.split == split and result.records
-        ]
-        suffix = find_writing(self._container).suffix
-        return [
-            _NamedShard(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", results[number])
-            for position, number in enumerate(numbers)
-        ]
-
-    def _merge_index(self, split: str, named: list[_NamedShard]) -> Path:
-        merged = self.folder / f"{split}.{INDEX_NAME}"
-        remove(merged)
-        parts = []
-        for position, shard in enumerate(named):
-            part = shard_files(self.folder, shard.number, self._container)["index"]
-            if position != self.plan.shards[shard.number].position:
-                part = _renumbered(part, position)
-            parts.append(part)
-        if parts:
-            concat_indexes(parts, merged)
-        else:
-            first = next(n for n, shard in enumerate(self.plan.shards) if shard.split == split)
-            write_index(merged, _columns(shard_files(self.folder, first, self._container)["index"]))
-        sync(merged)
-        return merged
-
-    def _skipped(self, split: str, results: list[ShardResult]) -> list[Skip]:
-        """What was left out of a split; what was never planned counts to the first split."""
-        skipped = list(self.plan.listing.skipped) if split == self.plan.options.splits[0] else []
-        for shard, result in zip(self.plan.shards, results, strict=True):
-            if shard.split == split:
-                skipped += result.skipped
-        return sorted(skipped)
 
     def discard(self) -> None:
         """Give up the unfinished conversion: rename its folder at once, then remove its files."""
@@ -324,18 +244,3 @@ def _move_once(source: Path, target: Path) -> None:
     """Move a file, unless an interrupted publication has moved it already."""
     if source.exists():
         move_durably(source, target)
-
-
-def _columns(part: Path) -> dict[str, Any]:
-    index = Index.open(part)
-    return {name: index.arrow(name) for name in index.schema.names}
-
-
-def _renumbered(part: Path, position: int) -> Path:
-    """A part of the index with another position of its shard, because a shard before it is empty."""
-    columns = _columns(part)
-    columns["shard"] = np.full(len(columns["shard"]), position)
-    renumbered = part.with_suffix(".renumbered")
-    remove(renumbered)
-    write_index(renumbered, columns)
-    return renumbered

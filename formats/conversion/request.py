@@ -1,0 +1,87 @@
+"""A call of ``stoker.convert`` as data: :mod:`.convert` makes one and executes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .options import ConvertOptions, ResizeMode, parse_share, shard_bytes
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+    from fractions import Fraction
+
+    from ..sources.format_names import SourceFormatName
+    from .execution import Engine
+    from .run import Progress
+
+__all__ = ["ConvertRequest"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertRequest:
+    """The arguments of a call of :func:`stoker.convert`, as they were given."""
+
+    src: Any
+    dst: str | os.PathLike[str]
+    make: Callable[[Any], Any] | None
+    fields: Mapping[str, str | None] | None
+    format: str
+    seed: int | None
+    resize: str | None
+    encoding: str
+    quality: int | None
+    subsampling: str | None
+    shard_size: str | int | None
+    shard_records: int | None
+    shards: int | None
+    val: str | float | Fraction
+    test: str | float | Fraction
+    strict: bool
+    num_threads: int | None
+    class_depth: int | None
+    classes: Sequence[str] | None
+    allow_missing_classes: bool
+    follow_links: bool
+    max_pixels: int
+    restarts: bool | None
+    overwrite: bool
+    engine: Engine
+    source_format: SourceFormatName | None
+    images: str | os.PathLike[str] | None
+    masks: str | os.PathLike[str] | None
+    ignore_index: int | None
+    progress: Progress | None
+
+    def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
+        """Return the checked options of the conversion of a source of files.
+
+        Args:
+            resize: What :func:`.options.parse_resize` returns for :attr:`resize`.
+            source_format: The format of the source, given or found.
+
+        Raises:
+            ConfigError: An option has a value that it cannot have.
+        """
+        mode, height, width = resize
+        return ConvertOptions(
+            container=self.format,
+            seed=self.seed,
+            mode=mode,
+            height=height,
+            width=width,
+            encoding=self.encoding,
+            quality=self.quality,
+            subsampling=self.subsampling,
+            shard_bytes=shard_bytes(self.shard_size, self.shard_records, self.shards),
+            shard_records=self.shard_records or 0,
+            shards=self.shards or 0,
+            val=parse_share("val", self.val),
+            test=parse_share("test", self.test),
+            class_depth=self.class_depth,
+            max_pixels=self.max_pixels,
+            restarts=self.restarts,
+            strict=self.strict,
+            source_format=source_format,
+        )

@@ -1,0 +1,140 @@
+"""The files of one split that an unfinished conversion publishes: :mod:`.folder_state` puts them in place."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...containers.registry import find_writing
+from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
+from ...dataset.index import Index
+from ...dataset.index_writing import concat_indexes, write_index
+from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
+from ...files.publishing import remove, sync
+from ...files.reading import file_digest
+from ..shard_file import ShardResult, shard_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...sources.listing import Skip
+    from ..plan import DatasetPlan
+
+__all__ = ["NamedShard", "SplitOutput"]
+
+
+@dataclass(frozen=True)
+class NamedShard:
+    """A finished shard and its final name; ``number`` counts the shards of the plan."""
+
+    number: int
+    name: str
+    result: ShardResult
+
+
+@dataclass(frozen=True)
+class SplitOutput:
+    """The dataset that the finished shards of one split become.
+
+    Attributes:
+        plan: The plan of the conversion.
+        folder: Folder of the state, which holds the finished shards and receives the index.
+        split: Name of the split; empty if there are no splits.
+        results: Result of each shard of the plan, of all splits.
+    """
+
+    plan: DatasetPlan
+    folder: Path
+    split: str
+    results: list[ShardResult]
+
+    @cached_property
+    def shards(self) -> list[NamedShard]:
+        """The shards of the split with their final names; a shard without records is left out."""
+        numbers = [
+            number
+            for number, (shard, result) in enumerate(zip(self.plan.shards, self.results, strict=True))
+            if shard.split == self.split and result.records
+        ]
+        suffix = find_writing(self.plan.options.container).suffix
+        return [
+            NamedShard(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", self.results[number])
+            for position, number in enumerate(numbers)
+        ]
+
+    @cached_property
+    def skipped(self) -> list[Skip]:
+        """What was left out of the split; what was never planned counts to the first split."""
+        skipped = list(self.plan.listing.skipped) if self.split == self.plan.options.splits[0] else []
+        for shard, result in zip(self.plan.shards, self.results, strict=True):
+            if shard.split == self.split:
+                skipped += result.skipped
+        return sorted(skipped)
+
+    def skipped_lines(self) -> bytes:
+        """Return the content of ``skipped.jsonl``: one line of JSON for each skipped file or sample."""
+        lines = (json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in self.skipped)
+        return "".join(lines).encode()
+
+    def merge_index(self) -> Path:
+        """Write the index of the split into :attr:`folder`, and return its path."""
+        merged = self.folder / f"{self.split}.{INDEX_NAME}"
+        remove(merged)
+        parts = []
+        for position, shard in enumerate(self.shards):
+            part = self._index_part(shard.number)
+            if position != self.plan.shards[shard.number].position:
+                part = _renumbered(part, position)
+            parts.append(part)
+        if parts:
+            concat_indexes(parts, merged)
+        else:
+            first = next(n for n, shard in enumerate(self.plan.shards) if shard.split == self.split)
+            write_index(merged, _columns(self._index_part(first)))
+        sync(merged)
+        return merged
+
+    def _index_part(self, number: int) -> Path:
+        return shard_files(self.folder, number, self.plan.options.container)["index"]
+
+    def manifest(self, index: Path) -> Manifest:
+        """Return the manifest of the split; ``index`` is the path of its merged index."""
+        opened = Index.open(index)
+        return Manifest(
+            container=self.plan.options.container,
+            sample_type=self.plan.encoder.sample_type,
+            columns=opened.types,
+            shards=tuple(
+                Shard(shard.name, shard.result.bytes, shard.result.records, shard.result.digest)
+                for shard in self.shards
+            ),
+            index=IndexFile(len(opened), index.stat().st_size, file_digest(index)),
+            classes=self.plan.listing.classes,
+            options=self.plan.options.to_manifest(),
+            skipped=dict(sorted(Counter(skip.reason for skip in self.skipped).items())),
+            annotations=self.plan.listing.info,
+            arrays={
+                name: ArrayColumn(dtype, common_shape(opened.lists(shape_column(name))))
+                for name, dtype in self.plan.encoder.arrays.items()
+            },
+        )
+
+
+def _columns(part: Path) -> dict[str, Any]:
+    index = Index.open(part)
+    return {name: index.arrow(name) for name in index.schema.names}
+
+
+def _renumbered(part: Path, position: int) -> Path:
+    """Write a part of the index with another position of its shard, because a shard before it is empty."""
+    columns = _columns(part)
+    columns["shard"] = np.full(len(columns["shard"]), position)
+    renumbered = part.with_suffix(".renumbered")
+    remove(renumbered)
+    write_index(renumbered, columns)
+    return renumbered
