@@ -16,7 +16,8 @@ from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, 
 from .columns.array_columns import place_of, shape_column
 from .columns.list_column import take_lists
 from .selection.class_names import class_numbers, has_class
-from .selection.positions import checked_positions, in_first_part, selected_positions
+from .selection.positions import in_first_part, selected_positions
+from .selection.selected_rows import SelectedRows
 from .tokenizer_file import read_tokenizer
 
 if TYPE_CHECKING:
@@ -31,18 +32,16 @@ if TYPE_CHECKING:
     from .columns.list_column import ListColumn
     from .index import Index
     from .manifest import Manifest
-    from .samples import Samples
 
 __all__ = ["Dataset"]
 
 
-class Dataset:
+class Dataset(SelectedRows):
     """Samples in shards, in the order of their index; after :meth:`select`, some of them.
 
     Attributes:
         path: The dataset's folder.
         manifest: The content of ``dataset.json``.
-        index: The whole index, even of a selection.
         data_files: Absolute path of every shard's data file, by the index column ``shard``.
     """
 
@@ -54,14 +53,10 @@ class Dataset:
         data_files: list[Path],
         rows: npt.NDArray[np.int64] | None,
     ) -> None:
+        super().__init__(index, rows)
         self.path = path
         self.manifest = manifest
-        self.index = index
         self.data_files = data_files
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self.index) if self._rows is None else len(self._rows)
 
     def __repr__(self) -> str:
         return f"<Dataset {str(self.path)!r}: {len(self)} samples of {len(self.classes)} classes>"
@@ -97,11 +92,6 @@ class Dataset:
         return [shard.bytes for shard in self.manifest.shards]
 
     @property
-    def rows(self) -> npt.NDArray[np.int64]:
-        """(N,) int64: the row in the index of every sample of this dataset."""
-        return np.arange(len(self.index), dtype=np.int64) if self._rows is None else self._rows
-
-    @property
     def labels(self) -> npt.NDArray[np.int64]:
         """(N,) int64: the class of every sample."""
         return self.column("label")
@@ -127,22 +117,6 @@ class Dataset:
             return self.manifest.fingerprint
         return hashlib.sha256(self.manifest.fingerprint.encode() + self._rows.tobytes()).hexdigest()[:32]
 
-    @property
-    def is_distinct(self) -> bool:
-        """Whether no sample was selected twice."""
-        rows = self._rows
-        # Rows that a mask or a condition selects ascend, and need no sorting.
-        return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """Return the (N,) values of an index column of numbers."""
-        values = self.index.column(name)
-        return values if self._rows is None else values[self._rows]
-
-    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
-        return np.asarray(self.index.column(name)[self._to_rows(positions)])
-
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
         """Return the lists of M samples in an index column of lists, such as several labels a sample.
 
@@ -159,22 +133,6 @@ class Dataset:
         return StaleIndexError(
             f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
         )
-
-    def samples(self, positions: npt.ArrayLike) -> Samples:
-        """Return the index rows of samples at (M,) ``positions``, which locate their payloads."""
-        return self.index.samples(self._to_rows(positions))
-
-    def keys(self, positions: npt.ArrayLike) -> list[str]:
-        """Return the names of samples in their source."""
-        return self.index.keys(self._to_rows(positions))
-
-    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
-        """Return the values of an index column of strings for samples at ``positions``."""
-        return self.index.strings(name, self._to_rows(positions))
-
-    def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        at = checked_positions(positions, len(self))
-        return at if self._rows is None else self._rows[at]
 
     def select(
         self,
