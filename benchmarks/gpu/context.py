@@ -50,7 +50,7 @@ class Context:
         found = self.results().get("data", {}).get("found", {}).get(name)
         if not found:
             raise Refused("the datasets were not made")
-        return Path(found)
+        return self.folder / str(found)
 
     def results(self) -> dict[str, Any]:
         """Results of the steps so far, by name."""

@@ -6,9 +6,9 @@ import ctypes
 import importlib.metadata
 import importlib.util
 import json
-import os
 import subprocess
 import sys
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from stoker.pipeline.engines.selection.gpus import gpu_count, gpu_model
 if TYPE_CHECKING:
     from stoker.benchmarks.gpu.context import Context
 
-__all__ = ["data", "machine", "rehearse_tests"]
+__all__ = ["data", "machine", "tests"]
 
 _PACKAGES = (
     "nvidia-dali-cuda120",
@@ -91,15 +91,19 @@ def data(context: Context) -> None:
     for name in ("imagenet", "short256", "raw256"):
         sized = replace(WORKLOADS[name], copies=context.scale.images)
         folder = make_dataset(sized, PHOTOGRAPHS, context.folder / "data")
-        found[name] = str(folder)
+        found[name] = str(folder.relative_to(context.folder))
         found[f"{name} KB"] = round(float(open_dataset(folder).column("length").mean()) / 1000, 1)
         context.write(found)
 
 
-def rehearse_tests(context: Context, seconds: str) -> None:
-    """Run ``tests/gpu/run.py`` as a step on a GPU does: without a GPU every test is skipped."""
+def tests(context: Context, seconds: str) -> None:
+    """Run ``tests/gpu/run.py``, and write which tests failed. Without a GPU all are skipped."""
     results = context.folder / "tests.json"
+    results.unlink(missing_ok=True)
     command = [sys.executable, str(_TESTS / "run.py"), str(results), "--crashes", "3", "--seconds", seconds]
-    subprocess.run(command, check=True, cwd=_TESTS.parents[1], env=dict(os.environ))
-    outcomes = [test["outcome"] for test in json.loads(results.read_text())["tests"].values()]
-    context.write({outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)})
+    subprocess.run(command, check=False, cwd=_TESTS.parents[1])
+    document = json.loads(results.read_text())
+    outcomes = {name: test["outcome"] for name, test in document["tests"].items()}
+    counts = Counter(outcomes.values())
+    failed = {name: outcome for name, outcome in outcomes.items() if outcome not in ("passed", "skipped")}
+    context.write({"outcomes": dict(counts), "not_run": len(document["left"]), "failed": failed})

@@ -22,7 +22,7 @@ _HOMES = {
     "data": "preparation",
     "smoke": "decoding",
     "decode": "decoding",
-    "rehearse_tests": "preparation",
+    "tests": "preparation",
     "loader": "training",
     "overlap": "training",
     "long_run": "faults",

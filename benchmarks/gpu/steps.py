@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker.benchmarks.gpu.runner import Step
@@ -11,6 +10,7 @@ from stoker.benchmarks.gpu.scale import SCALES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = ["LOADERS", "SMOKE_LOADS", "best_decoding", "planned_steps", "smoke_name"]
 
@@ -24,8 +24,6 @@ LOADERS = (
     "torchvision-cuda",
 )
 """The loaders that are compared, see :mod:`stoker.benchmarks.gpu.loaders`."""
-
-_TESTS = Path(__file__).resolve().parents[2] / "tests" / "gpu" / "run.py"
 
 
 def smoke_name(region: bool, load: float) -> str:
@@ -58,12 +56,7 @@ def planned_steps(device: str, scale: str, folder: Path) -> list[Step]:
         for threads in sizes.threads
         for region in (False, True)
     ]
-    if device != "cpu":
-        results = str(folder / "tests.json")
-        command = (sys.executable, str(_TESTS), results, "--crashes", "3", "--seconds", str(sizes.tests))
-        steps.append(Step("tests", sizes.tests + 30, command))
-    else:
-        steps.append(step("tests", sizes.tests + 30, "rehearse_tests", sizes.tests))
+    steps.append(step("tests", sizes.tests + 30, "tests", sizes.tests))
     steps += [
         step(f"round {number + 1} {dataset} {loader}", 60 + 3 * sizes.seconds, "loader", dataset, loader)
         for dataset in ("imagenet", "raw256")
