@@ -135,8 +135,9 @@ def payloads(
 
     Returns:
         The bytes of each payload, (length,) uint8, read-only, and without a copy if the file is mapped; empty
-        if they cannot be read. By position, the status and the reason of each bad sample. Then (N, 2), top and
-        left of each payload in its image: 0 unless it is a part of it. And the memory that the payloads lie in.
+        if they cannot be read. By position, the status and the reason of each bad sample. Then (N, 2), top
+        and left of each payload in its image: 0 unless it is a part of it. And the memory that the payloads
+        lie in.
     """
 
 # native/steps
