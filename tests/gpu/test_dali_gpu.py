@@ -258,6 +258,31 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+def test_a_framework_that_holds_the_memory_is_named(dataset: Path) -> None:
+    """In a process of its own, whose memory a tensor takes, as TensorFlow would."""
+    program = f"""
+import sys, types
+import torch
+import stoker
+from stoker.augment import CenterCrop
+from stoker.errors import EngineError
+sys.modules["tensorflow"] = types.ModuleType("tensorflow")
+torch.zeros(1, device="cuda")
+free, _ = torch.cuda.mem_get_info()
+taken = torch.empty(free - (8 << 20), dtype=torch.uint8, device="cuda")
+try:
+    stoker.ImageLoader({str(dataset)!r}, engine="dali", device="cuda:0", output="torch", batch_size=64,
+                       transforms=[CenterCrop(224)])
+except EngineError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert "the memory of cuda:0 does not suffice" in done.stdout, done.stderr[-2000:]
+    assert "set_memory_growth" in done.stdout
+
+
 def test_memory_is_flat_over_a_thousand_batches(dataset: Path) -> None:
     torch = pytest.importorskip("torch")
     free = []

@@ -176,3 +176,29 @@ def test_a_file_of_another_size_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"12345")
     with pytest.raises(StaleIndexError, match="5 bytes and should have 4"):
         PayloadReader([str(file)], [4], max_pixels=MAX_PIXELS, verify=True)
+
+
+def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
+    pack_images: Callable[..., Path],
+) -> None:
+    tensors = pytest.importorskip("nvidia.dali.tensors")
+    data = [encoded(), encoded(kind="PNG")]
+    dataset = open_dataset(pack_images(data))
+    files = [str(file) for file in dataset.data_files]
+    reader = PayloadReader(files, dataset.data_sizes, max_pixels=MAX_PIXELS, verify=True)
+    payloads = reader.read(dataset.samples([0, 1]))
+    files_of_dali = payloads.encoded()
+    jpeg, pixels = (tensors.TensorCPU(one, "") for one in payloads.memory.capsules(files_of_dali))
+    assert np.asarray(jpeg).ctypes.data == payloads.data[0].ctypes.data
+    assert np.asarray(pixels).ctypes.data != files_of_dali[1].ctypes.data, "these are not in the file"
+    expected = [one.tobytes() for one in files_of_dali]
+    assert expected[0] == data[0]
+    unused = payloads.memory.capsules([payloads.data[0]])
+    reader.close()
+    del unused, payloads, files_of_dali
+    assert [np.asarray(one).tobytes() for one in (jpeg, pixels)] == expected
+
+
+def test_capsules_have_one_to_three_dimensions() -> None:
+    with pytest.raises(ValueError, match="one to three dimensions"):
+        Payloads([]).memory.capsules([np.zeros((1, 1, 1, 1), np.uint8)])
