@@ -9,7 +9,7 @@
 
 namespace stoker::jpeg {
 
-constexpr int kChunkBlocks = 48;  // the most blocks that are decoded in one piece
+constexpr int kChunkBlocks = 24;  // the most blocks that are decoded in one piece
 
 class ByteSource {
   public:

@@ -9,6 +9,7 @@ constexpr int kMaxDcBits = 11;  // of a difference of 8-bit samples (ITU T.81, t
 constexpr unsigned kZeroRun = 16;
 // Two entries and a lookup must fit into the bits of a refilled window.
 constexpr unsigned kMaxEntryBits = (kWindowBits - kLookupBits) / 2;
+constexpr unsigned kMaxSkipBits = (kWindowBits - kSkipBits) / 2;
 
 constexpr std::uint64_t kUndecided = Entry::make(0, kUndecidedStep, kUndecidedStep, 0, 0, 0);
 
@@ -35,14 +36,14 @@ constexpr Symbol symbol_of(bool dc, unsigned symbol) {
     return {symbol, 0, symbol <= kMaxDcBits ? kEndStep : kErrorStep};
 }
 
-// Calls `fill(begin, count, length, symbol)` for the lookups that begin with each code.
+// Calls `fill(begin, count, length, symbol)` for the lookups of `bits` bits that begin with each code.
 template <class Fill>
-void for_each_code(const HuffmanSpec& spec, Fill fill) {
+void for_each_code(const HuffmanSpec& spec, unsigned bits, Fill fill) {
     std::uint32_t code = 0;
     std::size_t index = 0;
-    for (unsigned length = 1; length <= kLookupBits; ++length, code <<= 1)
+    for (unsigned length = 1; length <= bits; ++length, code <<= 1)
         for (int i = 0; i < spec.counts[length]; ++i, ++code, ++index) {
-            const unsigned free_bits = kLookupBits - length;
+            const unsigned free_bits = bits - length;
             fill(code << free_bits, 1U << free_bits, length, spec.symbols[index]);
         }
 }
@@ -75,15 +76,11 @@ bool may_continue(std::uint64_t entry) {
            Entry::shift(entry) == 63;
 }
 
-std::uint64_t next_of(const std::uint64_t* entries, std::size_t lookup, unsigned bits) {
-    return entries[lookup << bits & (kLookupEntries - 1)];
-}
-
 // Joins an entry and the symbol after it.
 std::uint64_t joined(const std::uint64_t* single, std::size_t lookup) {
     const std::uint64_t first = single[lookup];
     if (!may_continue(first)) return first;
-    const std::uint64_t second = next_of(single, lookup, Entry::bits(first));
+    const std::uint64_t second = single[lookup << Entry::bits(first) & (kLookupEntries - 1)];
     const unsigned bits = Entry::bits(first) + Entry::bits(second);
     if (Entry::step(second) == kUndecidedStep || bits > static_cast<unsigned>(kLookupBits)) return first;
     return Entry::make(bits, Entry::first_step(first), Entry::step(first) + Entry::step(second), 0,
@@ -91,21 +88,22 @@ std::uint64_t joined(const std::uint64_t* single, std::size_t lookup) {
                        static_cast<std::uint16_t>(Entry::value(second)));
 }
 
-// Joins as many symbols as fit; the bits of the last value may lie beyond the lookup.
-std::uint64_t joined_all(const std::uint64_t* single, std::size_t lookup) {
-    std::uint64_t entry = single[lookup];
-    while (may_continue(entry)) {
-        const std::uint64_t next = next_of(single, lookup, Entry::bits(entry));
-        const unsigned step = Entry::step(entry) + Entry::step(next);
-        if (Entry::step(next) == kUndecidedStep || Entry::step(entry) + 1 >= kLastCoefficient) break;
-        // The code itself must lie within the lookup.
-        const unsigned code_bits = Entry::bits(next) - Entry::first_value(next);
-        if (Entry::bits(entry) + code_bits > static_cast<unsigned>(kLookupBits)) break;
-        const unsigned bits = Entry::bits(entry) + Entry::bits(next);
-        if (bits > kMaxEntryBits || (step >= kErrorStep && step < kEndStep)) break;
-        entry = Entry::make(bits, Entry::step(entry), step, 0, 0, 0);
+// One symbol of a SkipTable.
+struct Skipped {
+    std::uint8_t code_bits = 0, bits = 0, first_step = kUndecidedStep, step = kUndecidedStep;
+};
+
+// Joins as many symbols as fit.
+std::uint32_t joined(const std::array<Skipped, kSkipEntries>& single, std::size_t lookup) {
+    Skipped all = single[lookup];
+    while (all.step + 1U < kLastCoefficient && all.bits < kSkipBits) {
+        const Skipped& next = single[lookup << all.bits & (kSkipEntries - 1)];
+        if (next.step == kUndecidedStep || all.bits + next.code_bits > kSkipBits) break;
+        const unsigned step = all.step + next.step, bits = all.bits + next.bits;
+        if (bits > kMaxSkipBits || (step >= kErrorStep && step < kEndStep)) break;
+        all = {0, static_cast<std::uint8_t>(bits), all.step, static_cast<std::uint8_t>(step)};
     }
-    return entry;
+    return static_cast<std::uint32_t>(Entry::make(all.bits, all.first_step, all.step, 0, 0, 0));
 }
 
 }  // namespace
@@ -142,7 +140,7 @@ void LookupTable::set(const CodeBook& book, const HuffmanSpec& spec) {
     codes = &book;
     std::array<std::uint64_t, kLookupEntries> single;
     single.fill(kUndecided);
-    for_each_code(spec, [&](std::uint32_t begin, std::uint32_t count, unsigned length, unsigned symbol) {
+    for_each_code(spec, kLookupBits, [&](std::uint32_t begin, std::uint32_t count, unsigned length, unsigned symbol) {
         fill_code(single.data() + begin, count, length, symbol_of(book.dc, symbol));
     });
     if (book.dc) {
@@ -152,28 +150,32 @@ void LookupTable::set(const CodeBook& book, const HuffmanSpec& spec) {
     for (std::size_t lookup = 0; lookup < kLookupEntries; ++lookup) entries[lookup] = joined(single.data(), lookup);
 }
 
-void LookupTable::set_skipping(const CodeBook& book, const HuffmanSpec& spec) {
-    codes = &book;
-    std::array<std::uint64_t, kLookupEntries> single;
-    single.fill(kUndecided);
-    for_each_code(spec, [&](std::uint32_t begin, std::uint32_t count, unsigned length, unsigned number) {
-        const Symbol symbol = symbol_of(false, number);
-        if (length + symbol.bits > kMaxEntryBits) return;
-        // The first value says how many of the bits are not the code's.
-        std::fill_n(single.data() + begin, count,
-                    Entry::make(length + symbol.bits, symbol.first_step, symbol.step, 0,
-                                static_cast<std::uint16_t>(symbol.bits), 0));
-    });
-    for (std::size_t lookup = 0; lookup < kLookupEntries; ++lookup)
-        entries[lookup] = joined_all(single.data(), lookup);
+std::int16_t LookupTable::value(std::uint64_t window) const {
+    std::uint64_t entry = entries[window >> (64 - kLookupBits)];
+    if (Entry::first_step(entry) == kUndecidedStep) entry = codes->decode(window);
+    const auto beyond = static_cast<std::uint32_t>(window << kLookupBits >> 1 >> Entry::shift(entry));
+    return static_cast<std::int16_t>(Entry::first_value(entry) + beyond);
 }
 
-bool HuffmanTables::set_slot(Slot& slot, const HuffmanSpec& spec, LookupTable* skipping) {
+void SkipTable::set(const CodeBook& book, const HuffmanSpec& spec) {
+    codes = &book;
+    std::array<Skipped, kSkipEntries> single{};
+    for_each_code(spec, kSkipBits, [&](std::uint32_t begin, std::uint32_t count, unsigned length, unsigned number) {
+        const Symbol symbol = symbol_of(book.dc, number);
+        if (length + symbol.bits > kMaxSkipBits || symbol.step == kErrorStep) return;
+        std::fill_n(single.data() + begin, count,
+                    Skipped{static_cast<std::uint8_t>(length), static_cast<std::uint8_t>(length + symbol.bits),
+                            static_cast<std::uint8_t>(symbol.first_step), static_cast<std::uint8_t>(symbol.step)});
+    });
+    for (std::size_t lookup = 0; lookup < kSkipEntries; ++lookup) entries[lookup] = joined(single, lookup);
+}
+
+bool HuffmanTables::set_slot(Slot& slot, const HuffmanSpec& spec, bool dc) {
     if (slot.spec == spec) return true;
     slot.spec = HuffmanSpec{};
-    if (!slot.book.set(spec, skipping == nullptr)) return false;
+    if (!slot.book.set(spec, dc)) return false;
     slot.table.set(slot.book, spec);
-    if (skipping != nullptr) skipping->set_skipping(slot.book, spec);
+    slot.skipped.set(slot.book, spec);
     slot.spec = spec;
     return true;
 }
@@ -182,8 +184,8 @@ bool HuffmanTables::set(const Frame& frame) {
     for (int i = 0; i < frame.components; ++i) {
         const auto dc = static_cast<std::size_t>(frame.component[i].dc);
         const auto ac = static_cast<std::size_t>(frame.component[i].ac);
-        if (!set_slot(dc_[dc], frame.dc[dc], nullptr)) return false;
-        if (!set_slot(ac_[ac], frame.ac[ac], &skipped_[ac])) return false;
+        if (!set_slot(dc_[dc], frame.dc[dc], true)) return false;
+        if (!set_slot(ac_[ac], frame.ac[ac], false)) return false;
     }
     return true;
 }

@@ -10,8 +10,10 @@
 namespace stoker::jpeg {
 
 constexpr int kLookupBits = 10;  // tables of 11 bits leave too little of a first-level cache of 32 KiB
+constexpr int kSkipBits = 10;
 constexpr int kWindowBits = 56;  // valid bits of a refilled window
 constexpr std::size_t kLookupEntries = std::size_t{1} << kLookupBits;
+constexpr std::size_t kSkipEntries = std::size_t{1} << kSkipBits;
 
 // An entry holds the number of bits to drop, the steps along the coefficients of a block to the first and to the last
 // value, and two values. A value may have bits beyond the lookup: they are shifted down by `shift`, and added.
@@ -56,8 +58,17 @@ struct LookupTable {
 
     // Values of DC differences or AC coefficients, as the code book says.
     void set(const CodeBook& book, const HuffmanSpec& spec);
-    // AC coefficients of which only the lengths matter: as many symbols at once as fit.
-    void set_skipping(const CodeBook& book, const HuffmanSpec& spec);
+    // Returns the value of the first symbol at the top of `window`.
+    std::int16_t value(std::uint64_t window) const;
+};
+
+// The lower halves of entries, without values: as many symbols at once as fit. The bits of the last value may lie
+// beyond the lookup.
+struct SkipTable {
+    std::array<std::uint32_t, kSkipEntries> entries;
+    const CodeBook* codes;
+
+    void set(const CodeBook& book, const HuffmanSpec& spec);
 };
 
 // The tables of one image. Tables stay as they are if the next image has the same.
@@ -67,18 +78,19 @@ class HuffmanTables {
     bool set(const Frame& frame);
     const LookupTable& dc(int table) const { return dc_[static_cast<std::size_t>(table)].table; }
     const LookupTable& ac(int table) const { return ac_[static_cast<std::size_t>(table)].table; }
-    const LookupTable& skipped_ac(int table) const { return skipped_[static_cast<std::size_t>(table)]; }
+    const SkipTable& skipped_dc(int table) const { return dc_[static_cast<std::size_t>(table)].skipped; }
+    const SkipTable& skipped_ac(int table) const { return ac_[static_cast<std::size_t>(table)].skipped; }
 
   private:
     struct Slot {
         HuffmanSpec spec;
         CodeBook book;
         LookupTable table;
+        SkipTable skipped;
     };
-    bool set_slot(Slot& slot, const HuffmanSpec& spec, LookupTable* skipping);
+    static bool set_slot(Slot& slot, const HuffmanSpec& spec, bool dc);
 
     std::array<Slot, kMaxTables> dc_, ac_;
-    std::array<LookupTable, kMaxTables> skipped_;
 };
 
 }  // namespace stoker::jpeg

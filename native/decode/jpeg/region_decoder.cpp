@@ -60,7 +60,6 @@ void RegionDecoder::set_planes(int eighths) {
 
 bool RegionDecoder::start(const Window& window, int eighths) {
     window_ = window;
-    log_size_ = std::countr_zero(static_cast<unsigned>(eighths));
     set_planes(eighths);
     first_mcu_ = frame_.mcus_per_row();
     last_mcu_ = 0;
@@ -96,9 +95,10 @@ bool RegionDecoder::seek() {
 void RegionDecoder::set_rows() {
     constexpr std::size_t line = 64;
     const std::size_t pixels = static_cast<std::size_t>(window_.right - window_.left);
-    row_bytes_ = (3 * pixels + kRowSlack + line - 1) / line * line;
+    static_assert(kRgbSlack >= kRowSlack);
+    row_bytes_ = (3 * pixels + kRgbSlack + line - 1) / line * line;
     // A sample more on each side, of which each gives two pixels, and one for an odd window.
-    upsampled_bytes_ = (pixels + 6 + kSampleSlack + line - 1) / line * line;
+    upsampled_bytes_ = (pixels + 6 + 2 * kSampleSlack + line - 1) / line * line;
     rows_.grow(Decoder::kMaxRows * row_bytes_ + 2 * upsampled_bytes_);
     next_row_ = ready_ = window_.top;
 }
@@ -118,6 +118,7 @@ int RegionDecoder::read(const std::uint8_t* rows[Decoder::kMaxRows]) {
 
 bool RegionDecoder::decode_mcu_row() {
     for (int i = 0; i < frame_.components; ++i) planes_[i].move_to(mcu_row_, context_);
+    set_places();
     const std::int64_t first = static_cast<std::int64_t>(mcu_row_) * frame_.mcus_per_row();
     if (!reader_.skip_to(first + first_mcu_)) return false;
     for (int mcu = first_mcu_; mcu < last_mcu_; mcu += reader_.max_mcus()) {
@@ -136,31 +137,40 @@ bool RegionDecoder::decode_mcu_row() {
     return true;
 }
 
-// Transforms the blocks of MCUs that the window needs.
-void RegionDecoder::transform(int mcu, int mcus) {
-    std::array<int, kMaxComponents> counts{};
+// Finds the blocks of an MCU whose rows the window needs.
+void RegionDecoder::set_places() {
+    places_used_ = 0;
     int index = 0;
-    for (int i = 0; i < mcus; ++i)
-        for (int c = 0; c < frame_.components; ++c) {
-            Plane& plane = planes_[c];
-            for (int block = 0; block < plane.h * plane.v; ++block, ++index) {
-                const int y = (mcu_row_ * plane.v + block / plane.h) * plane.size;
-                const int x = ((mcu + i) * plane.h + block % plane.h) * plane.size;
-                if (y >= plane.end_y || y + plane.size <= plane.begin_y) continue;
-                if (x >= plane.end_x || x + plane.size <= plane.begin_x) continue;
-                const std::int16_t* coefficients = reader_.block(index);
-                if (plane.size == 8 && reader_.last(index) == kOnlyDc) {
-                    const int quantum = frame_.quantisation[frame_.component[c].quantisation][0];
-                    fill_block(*coefficients, quantum, plane.at(y, x), plane.stride());
-                } else {
-                    blocks_[c][counts[c]++] = {coefficients, plane.at(y, x)};
-                }
-            }
-        }
     for (int c = 0; c < frame_.components; ++c) {
-        const auto kind = static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(planes_[c].size)));
-        kernels().inverse_dct[kind](blocks_[c].data(), counts[c],
-                                    frame_.quantisation[frame_.component[c].quantisation].data(), planes_[c].stride());
+        Plane& plane = planes_[c];
+        for (int block = 0; block < plane.h * plane.v; ++block, ++index) {
+            const int y = (mcu_row_ * plane.v + block / plane.h) * plane.size;
+            if (y >= plane.end_y || y + plane.size <= plane.begin_y) continue;
+            const int x = (first_mcu_ * plane.h + block % plane.h) * plane.size;
+            places_[places_used_++] = {index, c, plane.h * plane.size, plane.at(y, x)};
+        }
+    }
+}
+
+// Transforms the blocks of MCUs that the reader has decoded.
+void RegionDecoder::transform(int mcu, int mcus) {
+    const int blocks_per_mcu = frame_.blocks_per_mcu();
+    for (int i = 0; i < places_used_; ++i) {
+        const BlockPlace& place = places_[i];
+        const Plane& plane = planes_[place.component];
+        const auto& quanta = frame_.quantisation[frame_.component[place.component].quantisation];
+        std::array<DctBlock, kChunkBlocks> blocks;
+        int count = 0;
+        std::uint8_t* samples = place.samples + (mcu - first_mcu_) * place.step;
+        for (int index = place.index; index < mcus * blocks_per_mcu; index += blocks_per_mcu, samples += place.step) {
+            const std::int16_t* coefficients = reader_.block(index);
+            if (plane.size == 8 && reader_.last(index) == kOnlyDc)
+                fill_block(*coefficients, quanta[0], samples, plane.stride());
+            else
+                blocks[count++] = {coefficients, samples};
+        }
+        const auto kind = static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(plane.size)));
+        kernels().inverse_dct[kind](blocks.data(), count, quanta.data(), plane.stride());
     }
 }
 

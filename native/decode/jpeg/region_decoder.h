@@ -31,11 +31,18 @@ class RegionDecoder {
     int read(const std::uint8_t* rows[Decoder::kMaxRows]);
 
   private:
+    // A block of an MCU: where its samples go in the first MCU, and how far further in the next.
+    struct BlockPlace {
+        int index, component, step;
+        std::uint8_t* samples;
+    };
+
     void set_planes(int eighths);
     void set_rows();
     bool fits_bands() const;
     bool seek();
     bool decode_mcu_row();
+    void set_places();
     void transform(int mcu, int mcus);
     const std::uint8_t* chroma_row(int component, int y);
     void write_row(int y, std::uint8_t* rgb);
@@ -47,7 +54,6 @@ class RegionDecoder {
     ScanReader reader_;
     Window window_{};
     std::array<Plane, kMaxComponents> planes_;
-    int log_size_ = 3;   // of the samples along a side of a block of luma
     bool triangle_ = true;  // triangle filters, or repeated samples
     bool context_ = false;  // rows of chroma depend on the rows above and below
     int first_mcu_ = 0, last_mcu_ = 0;  // the columns of MCUs [first, last) that are stored
@@ -56,7 +62,8 @@ class RegionDecoder {
     int next_row_ = 0;
     AlignedBytes rows_;  // of RGB, then one upsampled row of Cb and of Cr
     std::size_t row_bytes_ = 0, upsampled_bytes_ = 0;
-    std::array<std::array<DctBlock, kChunkBlocks>, kMaxComponents> blocks_;
+    std::array<BlockPlace, kMaxBlocks> places_{};  // of the current MCU row
+    int places_used_ = 0;
 };
 
 }  // namespace stoker::jpeg

@@ -7,14 +7,8 @@
 namespace stoker::jpeg {
 
 ScanReader::ScanReader() {
-    for (int i = 0; i <= kChunkBlocks; ++i) {
-        const auto at = static_cast<std::size_t>(2 * i);
-        stored_[at].block = coefficients_.data() + i * kCoefficients;
-        skipped_[at].block = dc_.data() + i;
-        if (i == kChunkBlocks) break;
-        stored_[at + 1].block = stored_[at].block;
-        skipped_[at + 1].block = unused_.data();
-    }
+    for (int i = 0; i < static_cast<int>(stored_.size()); ++i)
+        stored_[static_cast<std::size_t>(i)].block = coefficients_.data() + i / 2 * kCoefficients;
 }
 
 bool ScanReader::begin(const Frame& frame) {
@@ -41,7 +35,8 @@ void ScanReader::set_phases(const Frame& frame) {
     for (int i = 0; i <= kChunkBlocks; ++i) {
         const Component& component = frame.component[component_of_[static_cast<std::size_t>(i % blocks_per_mcu_)]];
         const auto at = static_cast<std::size_t>(2 * i);
-        stored_[at].table = skipped_[at].table = &tables_.dc(component.dc);
+        stored_[at].table = &tables_.dc(component.dc);
+        skipped_[at].table = &tables_.skipped_dc(component.dc);
         if (i == kChunkBlocks) break;
         stored_[at + 1].table = &tables_.ac(component.ac);
         skipped_[at + 1].table = &tables_.skipped_ac(component.ac);
@@ -64,55 +59,59 @@ bool ScanReader::start_interval(std::int64_t interval) {
 bool ScanReader::skip_to(std::int64_t mcu) {
     const std::int64_t interval = mcu / interval_mcus_;
     if (has_restarts_ && interval > interval_ && !start_interval(interval)) return false;
-    return skip(mcu - mcu_);
-}
-
-bool ScanReader::skip(std::int64_t mcus) {
-    while (mcus > 0) {
-        const int count = static_cast<int>(std::min<std::int64_t>(mcus, max_mcus()));
-        if (!run(skipped_, dc_.data(), 1, count)) return false;
-        mcus -= count;
-    }
+    while (mcu_ < mcu)
+        if (!skip_piece(static_cast<int>(std::min<std::int64_t>(mcu - mcu_, max_mcus())))) return false;
     return true;
 }
 
 bool ScanReader::decode(int mcus) {
     std::fill_n(coefficients_.data(), mcus * blocks_per_mcu_ * kCoefficients, std::int16_t{0});
-    return run(stored_, coefficients_.data(), kCoefficients, mcus);
-}
-
-bool ScanReader::run(Phases& phases, std::int16_t* dc, int dc_distance, int mcus) {
     for (int begin = 0; begin < mcus;) {
-        std::int64_t left = (interval_ + 1) * interval_mcus_ - mcu_;
-        if (left == 0) {
-            if (!start_interval(interval_ + 1)) return false;
-            left = interval_mcus_;
-        }
-        const int end = static_cast<int>(std::min<std::int64_t>(mcus, begin + left));
-        if (!run_piece(phases, dc, dc_distance, begin, end)) return false;
-        mcu_ += end - begin;
-        begin = end;
+        const int count = left_in_interval(mcus - begin);
+        if (count == 0 || !decode_piece(begin, begin + count)) return false;
+        begin += count;
     }
     return true;
 }
 
-// Decodes MCUs [begin, end) of a chunk, and adds up the differences of their DC coefficients, in `dc`.
-bool ScanReader::run_piece(Phases& phases, std::int16_t* dc, int dc_distance, int begin, int end) {
+// Begins the next interval if the current one has ended. Returns the number of its MCUs that are left, of at most
+// `mcus`; 0 if the next interval does not begin with its marker.
+int ScanReader::left_in_interval(int mcus) {
+    if (mcu_ == (interval_ + 1) * interval_mcus_ && !start_interval(interval_ + 1)) return 0;
+    return static_cast<int>(std::min<std::int64_t>(mcus, (interval_ + 1) * interval_mcus_ - mcu_));
+}
+
+// Decodes MCUs [begin, end) of a chunk, and adds up the differences of their DC coefficients.
+bool ScanReader::decode_piece(int begin, int end) {
     source_.refill(stream_);
-    stream_.phase = phases.data() + 2 * begin * blocks_per_mcu_;
-    stream_.end = phases.data() + 2 * end * blocks_per_mcu_;
-    kernels().decode_symbols(stream_);
-    std::uint64_t errors = 0;
-    const Phase* phase = phases.data() + 2 * begin * blocks_per_mcu_;
-    dc += begin * blocks_per_mcu_ * dc_distance;
+    Phase* phase = stored_.data() + 2 * begin * blocks_per_mcu_;
+    kernels().decode_symbols(stream_, phase, stored_.data() + 2 * end * blocks_per_mcu_);
+    std::uint64_t positions = 0;
     for (int mcu = begin; mcu < end; ++mcu)
-        for (int i = 0; i < blocks_per_mcu_; ++i, phase += 2, dc += dc_distance) {
+        for (int i = 0; i < blocks_per_mcu_; ++i, phase += 2) {
             std::uint32_t& prediction = predictions_[component_of_[static_cast<std::size_t>(i)]];
-            prediction += static_cast<std::uint32_t>(*dc);
-            *dc = static_cast<std::int16_t>(prediction);
-            errors |= phase[0].last | phase[1].last;
+            prediction += static_cast<std::uint32_t>(*phase->block);
+            *phase->block = static_cast<std::int16_t>(prediction);
+            positions |= phase[0].last | phase[1].last;
         }
-    return (errors & kErrorStep) == 0 && !source_.overrun(stream_);
+    mcu_ += end - begin;
+    return (positions & kErrorStep) == 0 && !source_.overrun(stream_);
+}
+
+// Reads at most `mcus` MCUs, of which only the differences of DC coefficients matter.
+bool ScanReader::skip_piece(int mcus) {
+    mcus = left_in_interval(mcus);
+    if (mcus == 0) return false;
+    source_.refill(stream_);
+    const unsigned positions =
+        kernels().skip_symbols(stream_, skipped_.data(), skipped_.data() + 2 * mcus * blocks_per_mcu_);
+    for (int i = 0; i < mcus * blocks_per_mcu_; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        std::uint32_t& prediction = predictions_[component_of_[at % static_cast<std::size_t>(blocks_per_mcu_)]];
+        prediction += static_cast<std::uint32_t>(stored_[2 * at].table->value(skipped_[2 * at].window));
+    }
+    mcu_ += mcus;
+    return (positions & kErrorStep) == 0 && !source_.overrun(stream_);
 }
 
 }  // namespace stoker::jpeg

@@ -34,21 +34,18 @@ class ScanReader {
     std::uint64_t last(int i) const { return stored_[static_cast<std::size_t>(2 * i + 1)].last; }
 
   private:
-    using Phases = std::array<Phase, 2 * kChunkBlocks + 1>;
-
     void set_phases(const Frame& frame);
-    bool skip(std::int64_t mcus);
-    bool run(Phases& phases, std::int16_t* dc, int dc_distance, int mcus);
-    bool run_piece(Phases& phases, std::int16_t* dc, int dc_distance, int begin, int end);
     bool start_interval(std::int64_t interval);
+    int left_in_interval(int mcus);
+    bool decode_piece(int begin, int end);
+    bool skip_piece(int mcus);
 
     HuffmanTables tables_;
     ByteSource source_;
     SymbolStream stream_;
-    Phases stored_, skipped_;
+    std::array<Phase, 2 * kChunkBlocks + 1> stored_;
+    std::array<SkipPhase, 2 * kChunkBlocks + 1> skipped_;
     alignas(64) std::array<std::int16_t, kChunkBlocks * kCoefficients + kBlockSlots> coefficients_{};
-    std::array<std::int16_t, kChunkBlocks + kBlockSlots> dc_{};
-    std::array<std::int16_t, kBlockSlots> unused_{};
 
     int blocks_per_mcu_ = 1;
     std::array<std::uint8_t, kMaxBlocks> component_of_{};  // of each block of an MCU

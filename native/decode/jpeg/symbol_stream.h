@@ -14,13 +14,16 @@ struct Phase {
     std::uint64_t last = 0;         // the position at which the phase ended
 };
 
+// The same without storing the values.
+struct SkipPhase {
+    const SkipTable* table = nullptr;
+    std::uint64_t window = 0;  // at the last symbol of the phase; a DC difference is one symbol
+};
+
 // Values behind the end of a block go to the slot after it, which belongs to the next block.
 constexpr int kBlockSlots = kCoefficients + 1;
 
 struct SymbolStream {
-    // The phases to decode, followed by one that is not decoded.
-    Phase* phase = nullptr;
-    Phase* end = nullptr;
     // Bytes without stuffing, of which `next` is the first that is not in the window. At least kMaxBlockBytes for
     // each block, and 16 more, must be readable.
     const std::uint8_t* next = nullptr;

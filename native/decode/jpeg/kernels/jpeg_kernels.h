@@ -12,6 +12,8 @@ namespace stoker::jpeg {
 
 // The number of bytes that kernels may read or write past the end of any row of samples.
 constexpr int kSampleSlack = 64;
+// The same for a row of RGB.
+constexpr int kRgbSlack = 3 * kSampleSlack;
 
 struct Unstuffed {
     const std::uint8_t* source;  // the first byte that is left
@@ -34,7 +36,8 @@ struct JpegKernels {
     Unstuffed (*unstuff)(const std::uint8_t* source, const std::uint8_t* end, std::uint8_t* out, std::size_t capacity);
     // Returns the first 0xFF that is followed by another byte than 0, or `end`.
     const std::uint8_t* (*find_marker)(const std::uint8_t* begin, const std::uint8_t* end);
-    void (*decode_symbols)(SymbolStream& stream);
+    void (*decode_symbols)(SymbolStream& stream, Phase* phase, const Phase* end);
+    unsigned (*skip_symbols)(SymbolStream& stream, SkipPhase* phase, const SkipPhase* end);
     // To blocks of 1, 2, 4 and 8 samples a side.
     std::array<InverseDct, 4> inverse_dct;
     // Triangle filters of libjpeg (jdsample.c). A row has a sample more at both ends.

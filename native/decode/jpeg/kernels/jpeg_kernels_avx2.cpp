@@ -13,6 +13,7 @@ const JpegKernels avx2_kernels = {
     .unstuff = plain_unstuff,
     .find_marker = plain_find_marker,
     .decode_symbols = decode_symbols,
+    .skip_symbols = skip_symbols,
     .inverse_dct = {each_block<plain_dct1>, each_block<plain_dct2>, each_block<plain_dct4>, avx2_dct8},
     .upsample_h2v1 = avx2_h2v1,
     .upsample_h2v2 = avx2_h2v2,

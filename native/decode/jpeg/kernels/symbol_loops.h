@@ -42,14 +42,18 @@ struct BitWindow {
     [[gnu::always_inline]] std::uint64_t lookup(const Phase& phase) const {
         return phase.table->entries[window >> (64 - kLookupBits)];
     }
+    [[gnu::always_inline]] std::uint64_t lookup(const SkipPhase& phase) const {
+        return phase.table->entries[window >> (64 - kSkipBits)];
+    }
 };
 
 // What the next step begins with: the next phase and its entry at position 0 if the phase has ended, or the same phase
 // and entry. Compilers make a branch of this, which would be mispredicted for every other block.
-[[gnu::always_inline]] inline void move_on(unsigned& position, std::uint64_t& entry, Phase*& phase,
+template <class AnyPhase>
+[[gnu::always_inline]] inline void move_on(unsigned& position, std::uint64_t& entry, AnyPhase*& phase,
                                            std::uint64_t next_entry, unsigned zero) {
 #if defined(__x86_64__)
-    Phase* next_phase = phase + 1;
+    AnyPhase* next_phase = phase + 1;
     __asm__("cmpl %[limit], %[position]\n\t"
             "cmovae %[zero], %[position]\n\t"
             "cmovae %[next_entry], %[entry]\n\t"
@@ -67,19 +71,18 @@ struct BitWindow {
 }
 
 // Decodes one symbol that the lookup does not decide; returns its entry.
-[[gnu::noinline, gnu::cold]] std::uint64_t decode_undecided(const Phase* phase, std::uint64_t window,
-                                                            unsigned position) {
-    const std::uint64_t entry = phase->table->codes->decode(window);
-    phase->block[kOrder[position + Entry::first_step(entry)]] = static_cast<std::int16_t>(Entry::first_value(entry));
+[[gnu::noinline, gnu::cold]] std::uint64_t decode_undecided(const CodeBook& codes, BitWindow& in) {
+    in.refill();
+    const std::uint64_t entry = codes.decode(in.window);
+    in.drop(Entry::bits(entry));
+    in.refill();
     return entry;
 }
 
-// Decodes all phases of a stream. Neither the change from DC to AC nor that from block to block is a branch: the
-// entries of both tables are loaded, and one of them is taken.
-void decode_symbols(SymbolStream& stream) {
+// Decodes phases [phase, end); `end` has a table, too. Neither the change from DC to AC nor that from block to block is
+// a branch: the entries of both tables are loaded, and one of them is taken.
+void decode_symbols(SymbolStream& stream, Phase* phase, const Phase* end) {
     BitWindow in{stream.window, stream.bits, stream.next};
-    Phase* phase = stream.phase;
-    const Phase* end = stream.end;
     in.refill();
     unsigned position = 0;
     std::uint64_t entry = in.lookup(*phase);
@@ -91,10 +94,10 @@ void decode_symbols(SymbolStream& stream) {
         block[kOrder[last]] = Entry::value(entry);
         block[kOrder[first]] = static_cast<std::int16_t>(Entry::first_value(entry) + static_cast<std::uint32_t>(beyond));
         if (first >= kLastCoefficient) [[unlikely]] {
-            in.refill();
-            entry = decode_undecided(phase, in.window, position);
-            in.drop(Entry::bits(entry));
-            in.refill();
+            BitWindow at = in;
+            entry = decode_undecided(*phase->table->codes, at);
+            in = at;
+            block[kOrder[position + Entry::first_step(entry)]] = static_cast<std::int16_t>(Entry::first_value(entry));
             last = position + Entry::step(entry);
         } else {
             in.drop(Entry::bits(entry));
@@ -111,7 +114,41 @@ void decode_symbols(SymbolStream& stream) {
         if (phase == end) break;
         in.refill();
     }
-    stream = {phase, stream.end, in.next, in.window, in.bits};
+    stream = {in.next, in.window, in.bits};
+}
+
+// The same without storing values. Returns all positions, joined by `or`.
+unsigned skip_symbols(SymbolStream& stream, SkipPhase* phase, const SkipPhase* end) {
+    BitWindow in{stream.window, stream.bits, stream.next};
+    in.refill();
+    unsigned position = 0, positions = 0;
+    std::uint64_t entry = in.lookup(*phase);
+    const auto step = [&]() __attribute__((always_inline)) {
+        const unsigned first = position + Entry::first_step(entry);
+        phase->window = in.window;
+        if (first >= kLastCoefficient) [[unlikely]] {
+            BitWindow at = in;
+            at.refill();
+            phase->window = at.window;
+            entry = decode_undecided(*phase->table->codes, at);
+            in = at;
+        } else {
+            in.drop(Entry::bits(entry));
+        }
+        position += Entry::step(entry);
+        positions |= position;
+        entry = in.lookup(phase[0]);
+        move_on(position, entry, phase, in.lookup(phase[1]), 0);
+    };
+    while (true) {
+        step();
+        if (phase == end) break;
+        step();
+        if (phase == end) break;
+        in.refill();
+    }
+    stream = {in.next, in.window, in.bits};
+    return positions;
 }
 
 }  // namespace
