@@ -34,8 +34,8 @@ def dies_once(path):
     os.kill(os.getpid(), signal.SIGKILL)
 
 if "default_worker.py" in "".join(sys.orig_argv) and not killed.exists():
-    from stoker.formats.conversion import shards
-    sync, shards.sync = shards.sync, dies_once
+    from stoker.formats.conversion import shard_file
+    sync, shard_file.sync = shard_file.sync, dies_once
 """
 
 CONVERT = """
@@ -91,3 +91,25 @@ def test_a_conversion_survives_a_killed_worker(tmp_path: Path) -> None:
     assert (written, shards) == (local.written, local.shards) == (shown[0], 8)
     assert shown[3] == "publishing"
     assert read_files(tmp_path / "ray") == read_files(tmp_path / "ray-url") == read_files(tmp_path / "local")
+
+
+MAKE = """
+import sys
+import numpy as np
+import stoker
+
+def make(number):
+    picture = np.full((8, 8, 3), number, np.uint8)
+    return {"image": picture, "label": number % 2, "vector": np.arange(number % 3)}
+
+stoker.convert(range(40), sys.argv[1], make=make, engine=sys.argv[2], num_threads=2, shard_records=9)
+"""
+
+
+def test_samples_that_are_made_on_ray_are_those_that_processes_make(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    for engine in ("local", "ray"):
+        command = [sys.executable, "-c", MAKE, str(tmp_path / engine), engine]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")

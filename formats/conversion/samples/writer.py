@@ -106,7 +106,7 @@ class Writer:
     ) -> None:
         folder = _folder(target)
         existing = _existing(folder, overwrite=overwrite) if append else None
-        if existing is not None:
+        if existing:
             format, restarts = existing.container, set(BAND_COLUMNS) <= existing.columns.keys()  # noqa: A001
         if box_format not in BOX_FORMATS:
             raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {box_format!r}")
@@ -161,14 +161,7 @@ class Writer:
         """Number of samples so far."""
         return self._count
 
-    def write(
-        self,
-        image: Any,
-        *,
-        label: Any = None,
-        key: str | None = None,
-        **columns: Any,
-    ) -> None:
+    def write(self, image: Any, *, label: Any = None, key: str | None = None, **columns: Any) -> None:
         """Write a sample.
 
         Args:

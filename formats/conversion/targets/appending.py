@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
-from ...dataset.index_writing import concat_indexes, write_index
 from ...dataset.manifest import MANIFEST_NAME, SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
-from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
+from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
 from ..shard_file import published_names, shard_files
+from .index_parts import merge_parts, ordered_part
 from .published import PublishedDatasets
 
 if TYPE_CHECKING:
@@ -117,14 +117,8 @@ class AppendedShards:
         names = list(self.manifest.columns)
         numbers = range(len(self.results))
         parts = [shard_files(self.state, number, self.manifest.container)["index"] for number in numbers]
-        for part in parts:
-            index = Index.open(part)
-            if index.schema.names != names:  # the dataset may have its columns in another order
-                ordered = part.with_suffix(".ordered")
-                write_index(ordered, {name: index.arrow(name) for name in names})
-                ordered.rename(part)
-        concat_indexes([self.folder / self.manifest.index.file, *parts], merged)
-        sync(merged)
+        ordered = [ordered_part(part, names) for part in parts]  # the dataset may have another order
+        merge_parts([self.folder / self.manifest.index.file, *ordered], merged)
         return merged
 
     def _grown(self, path: Path, shards: tuple[Shard, ...]) -> Manifest:

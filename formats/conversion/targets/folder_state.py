@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, SourceError
 
-from ...containers.registry import find_writing
 from ...dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,
@@ -27,6 +26,7 @@ from ...dataset.manifest import (
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
 from ..shard_file import ShardResult, finished_shard, published_names, shard_files
+from .existing_files import make_room
 from .split_output import SplitOutput
 
 if TYPE_CHECKING:
@@ -86,47 +86,13 @@ class FolderState:
                 hint="run the command that was interrupted once more, or start anew with overwrite=True "
                 "(--overwrite)",
             )
-        if not overwrite and not appends:
-            state._refuse_dataset()
-        if appends:
-            pass  # the files of the dataset stay
-        elif was_writer:
-            for file in state._files():  # a writer that was killed while it published left them
-                remove(file)
-        elif not overwrite:
-            state._refuse_to_replace()
+        if not appends:  # else the files of the dataset stay
+            make_room(state.datasets().values(), state._container, overwrite=overwrite, remains=was_writer)
         state.discard()
         state.folder.mkdir()
         write_durably(state.folder / _PLAN, json.dumps({"fingerprint": plan.fingerprint}).encode())
         sync_folder(target)
         return state
-
-    def _refuse_dataset(self) -> None:
-        for dataset in self.datasets().values():
-            if (dataset / MANIFEST_NAME).exists():
-                raise DatasetError(
-                    "there is a dataset in the folder already",
-                    path=dataset,
-                    hint="name another folder, or replace it with overwrite=True (--overwrite)",
-                )
-
-    def _refuse_to_replace(self) -> None:
-        for file in self._files():  # other programs use these names, too
-            raise DatasetError(
-                "a file in the folder would be replaced, and it belongs to no dataset",
-                path=file,
-                hint="name another folder, or replace such files with overwrite=True (--overwrite)",
-            )
-
-    def _files(self) -> list[Path]:
-        """Files with the names of published ones, without manifests."""
-        patterns = published_names(f"shard-*-of-*{find_writing(self._container).suffix}", self._container)
-        return [
-            file
-            for dataset in self.datasets().values()
-            for pattern in (patterns["shard"], *sorted(patterns.values()), INDEX_NAME, SKIPPED_NAME)
-            for file in sorted(dataset.glob(pattern))
-        ]
 
     def _read_fingerprint(self) -> str | None:
         try:

@@ -6,18 +6,15 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
-from ...dataset.index_writing import concat_indexes, write_index
 from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
-from ...files.publishing import remove, sync
 from ...files.reading import file_digest
 from ..shard_file import ShardResult, shard_files
+from .index_parts import empty_index, merge_parts, renumbered_part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,19 +81,16 @@ class SplitOutput:
     def merge_index(self) -> Path:
         """Write the index of the split into :attr:`folder`, and return its path."""
         merged = self.folder / f"{self.split}.{INDEX_NAME}"
-        remove(merged)
         parts = []
         for position, shard in enumerate(self.shards):
             part = self._index_part(shard.number)
-            if position != self.plan.shards[shard.number].position:
-                part = _renumbered(part, position)
-            parts.append(part)
+            moved = position != self.plan.shards[shard.number].position
+            parts.append(renumbered_part(part, position) if moved else part)
         if parts:
-            concat_indexes(parts, merged)
+            merge_parts(parts, merged)
         else:
             first = next(n for n, shard in enumerate(self.plan.shards) if shard.split == self.split)
-            write_index(merged, _columns(self._index_part(first)))
-        sync(merged)
+            empty_index(self._index_part(first), merged)
         return merged
 
     def _index_part(self, number: int) -> Path:
@@ -123,18 +117,3 @@ class SplitOutput:
                 for name, dtype in self.plan.encoder.arrays.items()
             },
         )
-
-
-def _columns(part: Path) -> dict[str, Any]:
-    index = Index.open(part)
-    return {name: index.arrow(name) for name in index.schema.names}
-
-
-def _renumbered(part: Path, position: int) -> Path:
-    """Write a part of the index with another position of its shard, because a shard before it is empty."""
-    columns = _columns(part)
-    columns["shard"] = np.full(len(columns["shard"]), position)
-    renumbered = part.with_suffix(".renumbered")
-    remove(renumbered)
-    write_index(renumbered, columns)
-    return renumbered

@@ -34,6 +34,7 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
         "bytes": sum(dataset.data_sizes),
         "tasks": sorted(dataset.tasks),
         "columns": dict(manifest.columns),
+        "arrays": {name: {"dtype": one.dtype, "shape": one.shape} for name, one in manifest.arrays.items()},
         "classes": _classes(dataset),
         "options": dict(manifest.options),
         "skipped": dict(manifest.skipped),

@@ -35,6 +35,7 @@ def facts(dataset: Dataset) -> list[tuple[str, str]]:
         ("classes", f"{dataset.num_classes:,}"),
         ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest.columns.items())),
         ("fingerprint", dataset.fingerprint),
+        *([("version", str(manifest.dataset_version))] if manifest.dataset_version > 1 else []),
     ]
     if manifest.sample_type == "image" and len(dataset):
         rows[5:5] = _image_facts(dataset) + annotation_facts(dataset)
@@ -56,7 +57,12 @@ def _image_facts(dataset: Dataset) -> list[tuple[str, str]]:
         ("width", _spread(width, " px")),
         ("bytes per sample", _spread(lengths)),
         *_restart_facts(dataset),
+        *((f"array {name}", f"{one.dtype}, {_sides(one.shape)}") for name, one in dataset.arrays.items()),
     ]
+
+
+def _sides(shape: tuple[int | None, ...]) -> str:
+    return " x ".join("any" if side is None else str(side) for side in shape)
 
 
 def _restart_facts(dataset: Dataset) -> list[tuple[str, str]]:

@@ -11,19 +11,19 @@ from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError
-from stoker.formats.conversion import shards as shards_module
+from stoker.formats.conversion import shard_file, shards
 
 # The conversion is killed as it writes a later result: it makes two shards at once, so others are finished.
 SCRIPT = """
 import os, signal, sys, stoker
-from stoker.formats.conversion import shards
-real, begun = shards.write_durably, []
+from stoker.formats.conversion import shard_file
+real, begun = shard_file.write_durably, []
 def write_durably(path, content):
     begun.append(path)
     if len(begun) > 4:
         os.kill(os.getpid(), signal.SIGKILL)
     real(path, content)
-shards.write_durably = write_durably
+shard_file.write_durably = write_durably
 stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_threads=1)
 """
 
@@ -50,7 +50,7 @@ def test_a_killed_conversion_resumes_to_the_same_bytes(tmp_path: Path, source: P
 def test_a_source_that_changed_is_not_mixed_with_what_was_made(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards_module, "sync_folder", _full)
+    monkeypatch.setattr(shard_file, "sync_folder", _full)
     with pytest.raises(WriteError, match="disk is full"):
         stoker.convert_text(source, tmp_path / "d", shards=3)
     monkeypatch.undo()
@@ -66,7 +66,7 @@ def _full(*_: object) -> None:
 def test_a_full_disk_leaves_no_dataset_and_the_next_run_ends_it(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards_module, "sync_folder", _full)
+    monkeypatch.setattr(shard_file, "sync_folder", _full)
     with pytest.raises(WriteError, match="disk is full") as error:
         stoker.convert_text(source, tmp_path / "d", shards=3)
     assert "resumes" in str(error.value)
@@ -79,7 +79,7 @@ def test_a_full_disk_leaves_no_dataset_and_the_next_run_ends_it(
 def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = shards_module.write_shard
+    real = shards.write_shard
 
     def touched(*args: object, **options: object) -> object:
         os.utime(source, ns=(0, 0))

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
 
@@ -128,6 +129,24 @@ def test_a_conversion_and_its_replacement_are_whole_or_absent(
         for number, options in enumerate(every):
             stoker.convert(photos, out, **options)
             assert read_files(tmp_path / f"reference-{number}").items() <= disk.holds(out).items()
+
+
+def write(target: Path, container: str, first: int) -> None:
+    with stoker.Writer(target, format=container, shard_records=2, append=True) as writer:
+        for i in range(first, first + 5):
+            writer.write(np.full((4, 4, 3), i, np.uint8), label=i, vector=np.arange(i))
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_a_written_dataset_and_its_next_version_are_whole_or_absent(tmp_path: Path, container: Any) -> None:
+    versions = []
+    for first in (0, 5):
+        write(tmp_path / "reference", container, first)
+        versions.append(read_files(tmp_path / "reference"))
+    with watched({tmp_path / "out": versions}) as disk:
+        for first, version in zip((0, 5), versions, strict=True):
+            write(tmp_path / "out", container, first)
+            assert version.items() <= disk.holds(tmp_path / "out").items()
 
 
 def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Path) -> None:

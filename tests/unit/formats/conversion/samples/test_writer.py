@@ -281,6 +281,20 @@ def test_one_writer_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
     assert len(stoker.open(tmp_path / "a")) == 3
 
 
+def test_a_dataset_stays_until_a_writer_that_replaces_it_has_ended(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with stoker.Writer(target) as writer:
+        writer.write(picture(0))
+    before = read_files(target)
+    (target / ".stoker-convert").mkdir()  # as a killed writer leaves it
+    (target / ".stoker-convert" / "plan.json").write_text('{"fingerprint": "writer-1"}')
+    writer = stoker.Writer(target, overwrite=True)
+    writer.write(picture(1))
+    assert stoker.verify(target).ok
+    writer.abandon()
+    assert read_files(target) == before
+
+
 def test_a_writer_that_was_dropped_leaves_the_folder_free(tmp_path: Path) -> None:
     stoker.Writer(tmp_path / "out").write(picture(0))
     with stoker.Writer(tmp_path / "out") as writer:
