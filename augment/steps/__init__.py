@@ -8,8 +8,8 @@ from the list of transforms alone, so that an engine can prepare for them.
 
 To add a step of Stoker's: define its class here, and name in ``operation`` the C++ operation that runs it.
 C++ says by ``STEP_COLUMNS`` which of the step's arrays it takes, and
-:mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's operators. A list of transforms with a
-step that an engine lacks is executed by another engine, at last by the reference.
+:mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's operators. If an engine lacks a step of
+the list, ``engine="auto"`` takes another engine. The reference executes every step.
 """
 
 from __future__ import annotations

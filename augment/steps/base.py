@@ -38,7 +38,8 @@ class Step:
     ``tests/parity/test_every_transform.py`` states how far engines may differ.
 
     Attributes:
-        operation: Name under which C++ registers the operation; empty for a step that C++ does not execute.
+        operation: Name under which C++ registers the operation, in snake case; empty for a step that C++ does
+            not execute.
         where: (N,) bool, samples that it changes. The other arrays are ignored for all other samples.
     """
 
@@ -55,7 +56,10 @@ class Step:
         raise NotImplementedError
 
     def check(self, n: int) -> None:
-        """Raise ConfigError where an array that a user gave is not what a step of N samples holds."""
+        """Raise ConfigError where an array that a user gave is not what a step of N samples holds.
+
+        Only steps that users make themselves, such as :class:`Table`, override it.
+        """
         check_array(self, "where", np.bool_, (n,))
 
     def spread(self, rows: Rows, n: int) -> Step:

@@ -54,10 +54,10 @@ class ImageCodec:
     """One codec.
 
     Attributes:
-        decode: Decodes a payload in Python, for the reference engine, and for all others where C++ does not
-            decode the codec. Returns (H, W, 3) uint8 RGB with the EXIF orientation applied; called with the
-            payload, the height and width of the index, and the most pixels. Raises ImageTooLargeError for
-            more pixels, and almost any exception for a damaged payload.
+        decode: Decodes a payload in Python. The reference engine always calls it; other engines call it only
+            for codecs that C++ does not decode. Returns (H, W, 3) uint8 RGB with the EXIF orientation
+            applied; called with the payload, the height and width of the index, and the most pixels. Raises
+            ImageTooLargeError for more pixels, and almost any exception for a damaged payload.
         engines: Names of the engines, besides the native one, that decode payloads themselves. All others
             get pixels from ``decode``.
         pillow_formats: Pillow's names of the formats that this codec stands for.

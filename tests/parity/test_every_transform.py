@@ -111,8 +111,8 @@ CASES = [
 ]
 WHOLE = augment.CenterCrop(64)
 ENDING = augment.CenterCrop(56)
-# Of boxes alone: it draws from them, and cuts out as RandomCrop does; or of the output's form.
-ELSEWHERE = {"RandomIoUCrop", "Normalize", "ToDtype"}  # they draw objects, or change no pixels
+# Transforms without a case: RandomIoUCrop needs objects; Normalize and ToDtype change only the output's form.
+ELSEWHERE = {"RandomIoUCrop", "Normalize", "ToDtype"}
 
 
 def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed: int = 3) -> Any:

@@ -3,6 +3,7 @@
 A step runs on those samples of a batch that it is applied to; DALI's conditionals take the others past it. A
 new step is a row of ``_OPERATORS``, with functions that feed arrays of the step and add its nodes. An
 argument that is fixed when a pipeline is built, such as the size of a kernel, goes to ``options`` of the row.
+The last node of a step must be uint8, as the next step takes it; ``fn.cast`` to uint8 saturates.
 """
 
 from __future__ import annotations

@@ -174,36 +174,32 @@ def steps(n: int, rng: np.random.Generator, depth: int = 0) -> _native.Steps:
     """A few steps of any kind, with numbers that may mean nothing."""
     made = _native.Steps(n)
 
-    def numbers(*shape: int) -> npt.NDArray[np.float32]:
-        return np.asarray(rng.normal(0, 10.0 ** rng.integers(-2, 4), (n, *shape)), np.float32)
-
     def chains() -> list[_native.Steps]:
         return [steps(n, rng, depth + 1) for _ in range(int(rng.integers(0, 3)) if depth < 2 else 0)]
 
     for kind in rng.choice(sorted(_native.STEP_COLUMNS), rng.integers(1, 5)).tolist():
         mixed = chains() if kind == "weighted_sum" else []
-        columns: dict[str, Any] = {"where": rng.integers(0, 2, n).astype(bool)}
-        match kind:
-            case "affine":
-                columns["color"] = numbers(3, 4)
-                if rng.integers(0, 2):
-                    columns["mean_matrix"] = numbers(3, 3)
-            case "table":
-                columns["levels"] = rng.integers(0, 256, (n, 3, 256)).astype(np.uint8)
-            case "posterize":
-                columns["bits"] = rng.integers(0, 256, n).astype(np.uint8)
-            case "solarize":
-                columns["threshold"] = rng.integers(-(2**15), 2**15, n).astype(np.int16)
-            case "sharpen":
-                columns["factor"] = numbers()
-            case "blur":
-                columns["kernel_size"] = (2 * rng.integers(0, 50, 2) + 1).astype(np.int32)
-                columns["sigma"] = numbers(2)
-            case "distort":
-                columns["matrix"] = matrices(n, rng)
-                columns["fill"] = np.uint8([1, 2, 3])
-                columns["nearest"] = np.array(rng.random() < 0.5)
-            case "weighted_sum":
-                columns["weights"] = numbers(len(mixed) + 1)
+        columns: dict[str, Any] = {}
+        for column in _native.STEP_COLUMNS[kind]:
+            if column.optional and rng.integers(0, 2):
+                continue
+            columns[column.name] = values(column, n, len(mixed) + 1, rng)
         made.append(kind, columns, mixed)
     return made
+
+
+def values(column: _native.Column, n: int, any_size: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+    """Random values of a column of a step; ``any_size`` stands for dimensions of any size."""
+    shape = [any_size if side is None else side for side in column.row_shape]
+    shape = [n, *shape] if column.per_sample else shape
+    if column.name == "matrix":
+        return matrices(n, rng)
+    if column.name == "kernel_size":  # C++ refuses even sizes and large ones
+        return (2 * rng.integers(0, 50, shape) + 1).astype(np.int32)
+    dtype = np.dtype(column.dtype)
+    if dtype.kind == "f":
+        return rng.normal(0, 10.0 ** rng.integers(-2, 4), shape).astype(dtype)
+    if dtype.kind == "b":
+        return np.asarray(rng.integers(0, 2, shape), bool)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)

@@ -38,6 +38,7 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 pytest.importorskip("nvidia.dali")
 
 from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali.steps import STEPS as DALI_STEPS
 from stoker.pipeline.engines.selection.execution import check_needs
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ STEPS = {
     "sharpen": (steps.Sharpen(WHERE, np.linspace(0, 3, N).astype(np.float32)), 1, 0.001),
     "blur": (steps.Blur(WHERE, (5, 7), RNG.uniform(0.1, 3, (N, 2)).astype(np.float32)), 1, 0.01),
 }
+
+
+def test_every_step_of_dali_has_an_example() -> None:
+    elsewhere = {"Distort", "WeightedSum"}  # they have tests of their own below
+    assert {type(step).__name__ for step, _, _ in STEPS.values()} | elsewhere == DALI_STEPS
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from stoker import _native
 from stoker.augment import ImageParams, RandomCrop, Resize, compile_image
 from stoker.augment import steps as kinds
 from stoker.augment.geometry.interpolation import Interpolation
@@ -100,6 +101,11 @@ WITHIN_A_LEVEL = {
         ),
     ),
 }
+
+
+def test_every_native_step_has_an_example() -> None:
+    examples = [*EXACT.values(), *WITHIN_A_LEVEL.values()]
+    assert {step.operation for step in examples} == set(_native.STEP_COLUMNS)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance, ImageOps
 
+from stoker.augment import steps
 from stoker.augment.steps import (
     Affine,
     Autocontrast,
@@ -55,6 +56,12 @@ def every_step():
         Distort(where, eye + np.eye(3, k=2), (1, 2, 3)),
         WeightedSum(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
     ]
+
+
+def test_every_step_has_an_example():
+    public = {getattr(steps, name) for name in steps.__all__} - {Step}
+    classes = {value for value in public if isinstance(value, type)}
+    assert {type(step) for step in every_step()} == classes
 
 
 def test_a_distortion_may_pick_pixels():

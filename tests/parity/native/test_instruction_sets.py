@@ -97,7 +97,7 @@ def test_large_batches_equal_small_ones(work: tuple[DType, Layout, ImageParams],
 
 
 @pytest.mark.parametrize("level", ["avx2", "avx512"])
-def test_levels_agree(level: str, tmp_path: Path) -> None:
+def test_instruction_sets_agree(level: str, tmp_path: Path) -> None:
     path = tmp_path / "shard"
     found = samples(path)
     work = pickle.dumps((str(path), path.stat().st_size, found, works()))
