@@ -23,6 +23,7 @@ __all__ = ["dataset_json", "report_json"]
 def dataset_json(dataset: Dataset) -> dict[str, Any]:
     """Return the facts of the manifest and the index; sizes are in bytes, heights and widths in pixels."""
     manifest = dataset.manifest
+    arrays = {name: {"dtype": one.dtype, "shape": one.shape} for name, one in manifest.arrays.items()}
     described: dict[str, Any] = {
         "path": str(dataset.path),
         "kind": manifest.sample_type,
@@ -34,7 +35,7 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
         "bytes": sum(dataset.data_sizes),
         "tasks": sorted(dataset.tasks),
         "columns": dict(manifest.columns),
-        "arrays": {name: {"dtype": one.dtype, "shape": one.shape} for name, one in manifest.arrays.items()},
+        **({"arrays": arrays} if arrays else {}),
         "classes": _classes(dataset),
         "options": dict(manifest.options),
         "skipped": dict(manifest.skipped),
