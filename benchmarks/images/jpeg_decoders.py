@@ -1,6 +1,6 @@
-"""The rate of Stoker's JPEG decoder over that of libjpeg-turbo, for the regions of random resized crops.
+"""The rate of Stoker's JPEG decoder over that of libjpeg-turbo, for random resized crops or whole images.
 
-    python -m stoker.benchmarks.images.jpeg_decoders PHOTOS [--rounds 5]
+    python -m stoker.benchmarks.images.jpeg_decoders PHOTOS [--rounds 5] [--whole]
 
 One thread decodes the regions that RandomResizedCrop(224) draws, in two processes that take turns: one with
 ``STOKER_JPEG=turbo``. ``stoker.benchmarks.comparison.photographs`` makes photographs of ImageNet's kind.
@@ -45,11 +45,11 @@ WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
 }
 
 
-def work(files: list[Path], workload: str) -> None:
+def work(files: list[Path], workload: str, whole: bool) -> None:
     """Print the processor time of a pass for each line of standard input."""
     with tempfile.TemporaryDirectory() as folder:
         batches = PreparedBatches(
-            [WORKLOADS[workload](file.read_bytes()) for file in files], _LEAST, Path(folder)
+            [WORKLOADS[workload](file.read_bytes()) for file in files], _LEAST, Path(folder), whole=whole
         )
         pool, buffers = _native.Pool(1), _native.BufferPool(4)
         batches.run(pool, buffers, decode_only=True)
@@ -59,9 +59,10 @@ def work(files: list[Path], workload: str) -> None:
             print(1e6 * seconds / batches.images, flush=True)
 
 
-def measure(photos: Path, workload: str, rounds: int) -> dict[str, float]:
+def measure(photos: Path, workload: str, rounds: int, whole: bool) -> dict[str, float]:
     """Return the medians of both decoders, and of the ratios of their rounds."""
     command = [sys.executable, "-m", __spec__.name, str(photos), "--workloads", workload, "--work"]
+    command += ["--whole"] * whole
     workers = [
         subprocess.Popen(
             command,
@@ -97,12 +98,18 @@ def main() -> None:
     parser.add_argument("photos", type=Path, help="a folder of JPEG files, at any depth")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--whole", action="store_true", help="decode whole images")
     parser.add_argument("--work", action="store_true", help="be one of the processes that take turns")
     given = parser.parse_args()
     if given.work:
-        work(sorted(given.photos.rglob("*.jpg")), given.workloads[0])
+        work(sorted(given.photos.rglob("*.jpg")), given.workloads[0], given.whole)
         return
-    print(json.dumps({name: measure(given.photos, name, given.rounds) for name in given.workloads}, indent=2))
+    print(
+        json.dumps(
+            {name: measure(given.photos, name, given.rounds, given.whole) for name in given.workloads},
+            indent=2,
+        )
+    )
 
 
 if __name__ == "__main__":

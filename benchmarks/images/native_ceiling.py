@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import _native
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, compile_image
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize, compile_image
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
@@ -88,7 +88,7 @@ WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
 class PreparedBatches:
     """A shard in the page cache, and batches with their drawn parameters."""
 
-    def __init__(self, images: Sequence[Encoded], least: int, folder: Path) -> None:
+    def __init__(self, images: Sequence[Encoded], least: int, folder: Path, *, whole: bool = False) -> None:
         path = folder / "images"
         path.write_bytes(b"".join(image.payload for image in images))
         self.shards = _native.Shards([str(path)], [path.stat().st_size])
@@ -103,7 +103,8 @@ class PreparedBatches:
             "width": np.array([image.width for image in images], np.int32),
             "orientation": np.array([image.orientation for image in images], np.uint8),
         }
-        plan = compile_image([RandomResizedCrop(_SIZE), RandomHorizontalFlip(), Normalize()])
+        crop = Resize((_SIZE, _SIZE)) if whole else RandomResizedCrop(_SIZE)
+        plan = compile_image([crop, RandomHorizontalFlip(), Normalize()])
         order = np.arange(-(-least // _BATCH) * _BATCH) % len(images)
         self.batches: list[tuple[dict[str, Any], dict[str, Any]]] = []
         for begin in range(0, len(order), _BATCH):
