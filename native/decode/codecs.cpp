@@ -20,7 +20,7 @@ std::vector<CodecEntry>& decoded() {
 
 RegisteredCodec::RegisteredCodec(const CodecEntry& entry) {
     if (entry.read_header != nullptr) headers().push_back(entry);
-    if (entry.make_decoder != nullptr) decoded().push_back(entry);
+    if (entry.decoding.make_decoder != nullptr) decoded().push_back(entry);
 }
 
 const std::vector<CodecEntry>& decoded_codecs() { return decoded(); }
@@ -49,7 +49,7 @@ Header probe(const std::uint8_t* data, std::size_t size) {
 }
 
 Decoders::Decoders() {
-    for (const CodecEntry& entry : decoded()) decoders_.push_back(entry.make_decoder());
+    for (const CodecEntry& entry : decoded()) decoders_.push_back(entry.decoding.make_decoder());
 }
 
 Decoder* Decoders::find(Codec codec) const {

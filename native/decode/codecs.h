@@ -12,8 +12,19 @@
 
 namespace stoker {
 
-// One codec. Raw pixels have no signature and no header. A codec that only Python decodes has no decoder and no
-// check.
+// How C++ decodes a codec: its decoder, and its check of a payload without decoding it.
+struct Decoding {
+    std::unique_ptr<Decoder> (*make_decoder)() = nullptr;
+    CheckResult (*check)(const EncodedImage& image) = nullptr;
+};
+
+// Returns the decoding of a class derived from Decoder, which has a static `check` too.
+template <class Kind>
+constexpr Decoding decoding() {
+    return {[]() -> std::unique_ptr<Decoder> { return std::make_unique<Kind>(); }, Kind::check};
+}
+
+// One codec. Raw pixels have no signature and no header. A codec that only Python decodes has no decoding.
 struct CodecEntry {
     Codec codec;
     std::string_view name = {};       // for messages
@@ -21,15 +32,8 @@ struct CodecEntry {
     // Reads a header that begins with the signature; throws std::invalid_argument for a damaged one. probe() sets
     // the codec.
     Header (*read_header)(HeaderBytes data) = nullptr;
-    std::unique_ptr<Decoder> (*make_decoder)() = nullptr;
-    // Checks a payload without decoding it.
-    CheckResult (*check)(const EncodedImage& image) = nullptr;
+    Decoding decoding = {};
 };
-
-template <class Kind>
-std::unique_ptr<Decoder> make_decoder() {
-    return std::make_unique<Kind>();
-}
 
 // Adds an entry to the table when the module is loaded.
 class RegisteredCodec {

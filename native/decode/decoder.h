@@ -1,11 +1,23 @@
 // The contract between a codec and the renderer: an image is opened, then read row by row as RGB.
 //
-// To add a codec, write one .cpp file with a class, a check of payloads, a reader of headers, and a
+// To add a codec, write one .cpp file with a class, a reader of headers, and a
 // `const RegisteredCodec registered({...})` in its anonymous namespace (decode/codecs.h). CMake finds the file.
+// For PNG the file exists, and lacks only the class and its line in the entry.
 // Its number is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
 // (DECODED_CODECS): it then sends this decoder all payloads of the codec, so the decoder must read all variants.
-// A decoder returns the pixels as they are stored; the renderer applies the EXIF orientation. Pixels that are
-// decoded at a reduced size (can_reduce) may differ: `exact=True` turns it off.
+// A decoder returns the pixels as they are stored; the renderer applies the EXIF orientation. It must read every
+// file of the codec that Pillow reads, and return the pixels of to_rgb in formats/codecs/pixels.py. Pixels that
+// are decoded at a reduced size (can_reduce) may differ: `exact=True` turns it off.
+//
+// The class also has a static `CheckResult check(const EncodedImage& image)`, which checks a payload without
+// decoding it: its header (Status::not_decodable), its size after the EXIF orientation by check_size(), and
+// whether its end is missing (Status::truncated). TurboDecoder::check is an example.
+//
+// The calls for an image are open(), start(), read() until all rows of the window are read, finish(). If the
+// window is empty, finish() follows open() directly. After a method has failed, the next call is open().
+//
+// Where a C library reports errors by longjmp(), as libjpeg does, no object with a destructor may come to life
+// between setjmp() and longjmp(): its destructor would not run.
 #pragma once
 
 #include <cstddef>
@@ -45,13 +57,15 @@ class Decoder {
     Decoder& operator=(const Decoder&) = delete;
 
     // Reads the header, and checks what can be checked without decoding. The payload must outlive the decoding.
+    // The caller has compared nothing yet: afterwards it compares height() and width() with the index, and both
+    // with max_pixels.
     virtual bool open(const EncodedImage& image) = 0;
     // The size of the stored image, before the EXIF orientation is applied.
     virtual int height() const = 0;
     virtual int width() const = 0;
     // Whether the caller must apply the EXIF orientation of the sample to the rows.
     virtual bool needs_orientation() const = 0;
-    // Whether start() can decode at 1/8, 2/8 and 4/8 of the size.
+    // Whether start() can decode at 1/8, 2/8 and 4/8 of the size. If not, `eighths` is always 8.
     virtual bool can_reduce() const = 0;
 
     // Starts decoding a window of the image, at `eighths`/8 of its size. The first row that read() returns is

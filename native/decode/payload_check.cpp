@@ -27,7 +27,7 @@ CheckResult check_payload(const Payload& payload, const SampleColumns& samples, 
         if (CheckResult crc = check_crc(payload, samples, i); crc.status != Status::ok) return crc;
     const CodecEntry* entry = find_codec(static_cast<Codec>(samples.codec[i]));
     if (entry == nullptr) return {};
-    return entry->check({payload, samples.height[i], samples.width[i], options.max_pixels});
+    return entry->decoding.check({payload, samples.height[i], samples.width[i], options.max_pixels});
 }
 
 }  // namespace stoker

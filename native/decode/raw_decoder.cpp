@@ -11,8 +11,7 @@ namespace {
 
 const RegisteredCodec registered({.codec = Codec::raw,
                                   .name = "raw pixels",
-                                  .make_decoder = make_decoder<RawDecoder>,
-                                  .check = RawDecoder::check});
+                                  .decoding = decoding<RawDecoder>()});
 
 }  // namespace
 

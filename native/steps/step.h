@@ -1,9 +1,30 @@
 // The contract of a step: one operation on the pixels of finished images; see stoker.augment.steps.
 //
-// To add a step, write a file with a struct of columns, their table and a class, and after them
-// `const RegisteredStep blur{step_kind<Blur>("blur")};` (steps/step_kinds.h). The name is the `operation` of the
-// Python class, and the columns are its fields: Python checks their names, dtypes and shapes against the table. A
-// step works on planes of 8-bit values, which StepRunner::image() returns; copy() keeps them as they were.
+// This is a whole step, in a .cpp file of this folder, which CMake finds:
+//
+//     struct PosterizeColumns { const bool* where; const std::uint8_t* bits; };
+//
+//     class Posterize final : public Step {
+//       public:
+//         using Columns = PosterizeColumns;
+//         static constexpr Column kColumns[] = {
+//             per_sample<&Columns::where>("where"), per_sample<&Columns::bits>("bits")};
+//         explicit Posterize(const Columns& columns) : Step(columns.where), columns_(columns) {}
+//         void run(std::size_t i, StepRunner& runner) const override {
+//             const int mask = 0xFF00 >> std::min<int>(columns_.bits[i], 8);
+//             LookupTables tables;
+//             for (auto& values : tables.channel)
+//                 for (int x = 0; x < 256; ++x) values[x] = static_cast<std::uint8_t>(x & mask);
+//             runner.apply_lut(tables);
+//         }
+//       private:
+//         Columns columns_;
+//     };
+//     const RegisteredStep posterize{step_kind<Posterize>("posterize")};  // steps/step_kinds.h
+//
+// The name, in snake case, is the `operation` of the Python class, and the columns are its fields: Python checks
+// their names, dtypes and shapes against the table. A step that maps each value to another calls apply_lut(); any
+// other changes the planes of 8-bit values that StepRunner::image() returns, and copy() keeps them as they were.
 #pragma once
 
 #include <cstddef>

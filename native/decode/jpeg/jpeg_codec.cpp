@@ -51,8 +51,7 @@ const RegisteredCodec registered({.codec = Codec::jpeg,
                                   .name = "JPEG",
                                   .signature = "\xFF\xD8\xFF",
                                   .read_header = read_header,
-                                  .make_decoder = make_decoder<JpegDecoder>,
-                                  .check = JpegDecoder::check});
+                                  .decoding = decoding<JpegDecoder>()});
 
 }  // namespace
 }  // namespace stoker
