@@ -15,8 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -37,6 +35,7 @@ from stoker.formats.dataset.manifest import INDEX_NAME
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.data.datasets import pack, publish  # type: ignore[import-not-found]  # also found when run by its path
+from helpers.processes.leftovers import settled  # type: ignore[import-not-found]  # likewise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -348,46 +347,6 @@ class Stress:
         while len(self.models) < 8:
             self.models.append(self.make())
             self.some(self.models[-1])
-
-
-def entries(folder: str) -> int:
-    return len(list(Path(folder).iterdir()))
-
-
-def tasks() -> int:
-    """Count all threads of the process except those of Arrow's allocator, which can start at any time."""
-    count = 0
-    for path in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # the thread has ended
-            count += not (path / "comm").read_text().startswith("jemalloc")
-    return count
-
-
-def left() -> dict[str, int]:
-    """Count the things that a loader could leave behind in its process."""
-    with Path("/proc/self/statm").open() as file:
-        resident = int(file.read().split()[1]) >> 8
-    shared = sum(path.name.startswith("stoker") for path in Path("/dev/shm").iterdir())
-    return {
-        "threads": threading.active_count(),
-        "tasks": tasks(),
-        "descriptors": entries("/proc/self/fd"),
-        "shared": shared,
-        "temporary": entries(tempfile.gettempdir()),
-        "MiB": resident,
-    }
-
-
-def settled(before: dict[str, int] | None = None) -> dict[str, int]:
-    """Return :func:`left` after threads that are ending have ended."""
-    end = time.monotonic() + (60 if before else 0.5)
-    while time.monotonic() < end:
-        gc.collect()
-        now = left()
-        if before and all(now[name] <= before[name] for name in before if name != "MiB"):
-            break
-        time.sleep(0.01)
-    return left()
 
 
 def main(actions: int, seed: int) -> None:
