@@ -138,7 +138,7 @@ class Index:
         """
         if name not in self._numbers:
             values = self.arrow(name)
-            if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+            if not _is_number(values.type):
                 raise DatasetError(
                     f"the index column {name!r} holds {values.type}, not numbers", path=self.path
                 )
@@ -149,10 +149,15 @@ class Index:
         """Return a column of lists of numbers, without a copy.
 
         Raises:
-            DatasetError: There is no such column.
+            DatasetError: There is no such column, or it does not hold lists of numbers.
         """
         if name not in self._lists:
-            self._lists[name] = ListColumn.from_arrow(self.arrow(name))
+            lists = self.arrow(name)
+            if not (pa.types.is_large_list(lists.type) and _is_number(lists.type.value_type)):
+                raise DatasetError(
+                    f"the index column {name!r} holds {lists.type}, not lists of numbers", path=self.path
+                )
+            self._lists[name] = ListColumn.from_arrow(lists)
         return self._lists[name]
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
@@ -241,6 +246,10 @@ class Index:
             raise DatasetError(f"the index column {name!r} holds {column.type}, not strings", path=self.path)
         _, starts, text = column.buffers()
         return np.frombuffer(starts, np.int64)[: len(self) + 1], memoryview(text or b"")
+
+
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
 
 
 def _damage(column: pa.Array) -> str | None:

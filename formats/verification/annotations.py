@@ -26,7 +26,11 @@ def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[t
     names = [name for name, arrow_type in index.types.items() if is_object_column(name, arrow_type)]
     if not names:
         return
-    columns = {name: index.lists(name) for name in names}
+    try:
+        columns = {name: index.lists(name) for name in names}
+    except DatasetError as error:
+        yield 0, error.message
+        return
     for i, row in enumerate(rows):
         if message := _problem(index, columns, row, manifest):
             yield i, message

@@ -48,6 +48,19 @@ def test_lists_out_of_order_in_an_index_are_refused(
     assert "stoker verify" in str(caught.value)
 
 
+def test_objects_whose_attribute_is_no_number_are_refused(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    columns: dict[str, object] = {"object_boxes": [[1, 2, 3, 4]], "object_labels": [[0]]}
+    columns["object_hidden"] = pa.array([[True]], pa.large_list(pa.bool_()))
+    folder = pack_images([make_jpeg(0)], **columns)
+    with pytest.raises(
+        DatasetError, match="'object_hidden' holds large_list<item: bool>, not lists of numbers"
+    ):
+        stoker.open(folder).annotations([0])
+    assert "not lists of numbers" in str(stoker.verify(folder).problems)
+
+
 def test_polygons_without_their_owners_are_refused(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
