@@ -13,6 +13,7 @@ from .checks import check_size, checked_transform, fixed_size
 from .params.image_params import ImageParams
 from .params.optional_params import Erase, Noise
 from .state.transform_state import TransformState
+from .steps.custom import last_custom_names
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
 
@@ -72,6 +73,11 @@ class ImagePlan:
     def needs(self) -> frozenset[str]:
         """Names of what engines must execute beyond resampling and one matrix of colours."""
         return _probe(self).needs()
+
+    @property
+    def last_custom_steps(self) -> frozenset[str]:
+        """Those of :attr:`needs` that are custom steps after all other steps, which Python can run last."""
+        return last_custom_names(_probe(self).steps or ())
 
     def draw(
         self,

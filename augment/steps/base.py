@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from stoker.errors import EngineError
+
 from .step_checks import check_array, check_pixels
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ class Step:
             def apply(self, i: int, pixels: Pixels) -> Pixels:
                 return np.where(pixels >= self.threshold[i], 255 - pixels, pixels)
 
-    The reference engine runs ``apply``. C++ gets the arrays by the names of the fields, in the dtypes of its
+    The reference engine runs ``apply``, and so does the native engine for custom steps that come last
+    (:mod:`stoker.augment.steps.custom`). C++ gets the arrays by the names of the fields, in the dtypes of its
     columns (``_native.STEP_COLUMNS``). DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
     ``tests/parity/test_every_transform.py`` states how far engines may differ.
 
@@ -48,8 +51,20 @@ class Step:
     where: npt.NDArray[np.bool_]
 
     def run(self, i: int, pixels: Pixels) -> Pixels:
-        """Execute it on the image of sample ``i``; may return ``pixels`` itself, never changes it."""
-        return check_pixels(self, self.apply(i, pixels), pixels) if self.where[i] else pixels
+        """Execute it on the image of sample ``i``; may return ``pixels`` itself, never changes it.
+
+        Raises:
+            EngineError: ``apply`` raised something, which is the cause.
+            ConfigError: ``apply`` returned no image like ``pixels``.
+        """
+        if not self.where[i]:
+            return pixels
+        try:
+            changed = self.apply(i, pixels)
+        except Exception as error:
+            said = f"{type(self).__name__}: apply raised {type(error).__name__}: {error}"
+            raise EngineError(said, hint="Mend apply; the error above says where it failed.") from error
+        return check_pixels(self, changed, pixels)
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """What :meth:`run` does where ``where`` is true."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
+    from stoker.errors import StokerError
     from stoker.formats.dataset.samples import Samples
 
     from .dali.options import DaliOptions
@@ -95,11 +96,14 @@ class Result:
             hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
         status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
         reason: Messages of the decoder about bad samples, by position in the batch.
+        step_errors: Errors of steps in Python, by position in the batch. A sample with one is not bad: its
+            step is wrong, and the batch is useless.
     """
 
     images: Any
     status: npt.NDArray[np.uint8]
     reason: dict[int, str] = field(default_factory=dict)
+    step_errors: dict[int, StokerError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.augment.reference import reference
+from stoker.errors import StokerError
 
 from .base import ImageFormat, Result, Status, Work
 from .payload_decode import PayloadError, decode
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.dataset.samples import Samples
+
+    _Outcome = tuple[Status, str, StokerError | None]
 
 __all__ = ["ReferenceEngine"]
 
@@ -69,7 +72,7 @@ class ReferenceEngine:
         self._max_pixels = max_pixels
         self._verify = verify
         self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
-        self._in_flight: deque[tuple[npt.NDArray[Any], list[Future[tuple[Status, str]]]]] = deque()
+        self._in_flight: deque[tuple[npt.NDArray[Any], list[Future[_Outcome]]]] = deque()
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel for the payloads of ``samples``."""
@@ -86,8 +89,10 @@ class ReferenceEngine:
         """Wait for the oldest batch and return it."""
         images, started = self._in_flight.popleft()
         outcomes = [future.result() for future in started]
-        reason = {i: message for i, (status, message) in enumerate(outcomes) if status != Status.OK}
-        return Result(images, np.array([status for status, _ in outcomes], dtype=np.uint8), reason)
+        reason = {i: message for i, (status, message, _) in enumerate(outcomes) if status != Status.OK}
+        errors = {i: error for i, (_, _, error) in enumerate(outcomes) if error}
+        status = np.array([status for status, _, _ in outcomes], dtype=np.uint8)
+        return Result(images, status, reason, errors)
 
     def close(self) -> None:
         """End the threads and close the files; safe to call twice."""
@@ -95,23 +100,26 @@ class ReferenceEngine:
         self._in_flight.clear()
         self._shards.close()
 
-    def _execute(self, work: Work, i: int, images: npt.NDArray[Any]) -> tuple[Status, str]:
-        """Write image ``i`` into ``images``; returns its status and, for a bad sample, a message."""
+    def _execute(self, work: Work, i: int, images: npt.NDArray[Any]) -> _Outcome:
+        """Write image ``i`` into ``images``; returns its status, a message, and the error of a step."""
         samples = work.samples
         height, width = int(samples.height[i]), int(samples.width[i])
         try:
             data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
         except (ValueError, OSError) as error:
-            return Status.READ_ERROR, str(error)
+            return Status.READ_ERROR, str(error), None
         if self._verify and crc32c(data) != int(samples.crc[i]):
-            return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index"
+            return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None
         try:
             pixels = decode(data, samples, i, max_pixels=self._max_pixels, reference=True)
         except PayloadError as error:
-            return error.status, str(error)
+            return error.status, str(error), None
         if pixels.shape[:2] != (height, width):
-            return Status.SIZE_MISMATCH, "the image has another size than the index says"
-        images[i] = reference.execute(
-            work.params, i, pixels, self._image_format.dtype, self._image_format.layout
-        )
-        return Status.OK, ""
+            return Status.SIZE_MISMATCH, "the image has another size than the index says", None
+        try:
+            images[i] = reference.execute(
+                work.params, i, pixels, self._image_format.dtype, self._image_format.layout
+            )
+        except StokerError as error:
+            return Status.OK, "", error
+        return Status.OK, "", None

@@ -29,12 +29,14 @@ class EngineRow:
         executes: What it executes of :attr:`ImagePlan.needs`; None for everything.
         make: Makes the engine; raises what the engine's class says.
         depth: Batches in flight that keep the engine busy, from its threads and the samples of a batch.
+        runs_last_custom_steps: Whether it also runs :attr:`ImagePlan.last_custom_steps`, in Python.
     """
 
     name: str
     executes: frozenset[str] | None
     make: Callable[[EngineSettings], Engine]
     depth: Callable[[int, int], int]
+    runs_last_custom_steps: bool = False
 
 
 def make_engine(name: str, settings: EngineSettings) -> Engine:
@@ -107,7 +109,7 @@ def _four_batches(threads: int, batch_size: int) -> int:
 ENGINES = {
     row.name: row
     for row in (
-        EngineRow("native", NativeEngine.executes, _make_native, _two_samples_a_thread),
+        EngineRow("native", NativeEngine.executes, _make_native, _two_samples_a_thread, True),
         EngineRow("dali", DaliEngine.executes, _make_dali, _four_batches),
         EngineRow("reference", ReferenceEngine.executes, _make_reference, _two_samples_a_thread),
     )

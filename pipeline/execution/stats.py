@@ -19,7 +19,7 @@ class StatsTotals:
     """Running totals of one loader: seconds, samples and bad samples.
 
     ``seen`` counts the samples that were made, bad ones included, and ``samples`` those received.
-    ``engine`` and ``slow_steps`` are those of :class:`Stats`.
+    ``engine``, ``slow_steps`` and ``custom_steps`` are those of :class:`Stats`.
 
     The worker thread and the consumer's thread each write their own fields.
     """
@@ -40,6 +40,7 @@ class StatsTotals:
     bad_keys: list[str] = field(default_factory=list)
     engine: str = ""
     slow_steps: tuple[str, ...] = ()
+    custom_steps: tuple[str, ...] = ()
 
     def begin(self) -> None:
         """Start to measure time; later calls do nothing."""
@@ -77,6 +78,7 @@ class StatsTotals:
             bad_keys=tuple(self.bad_keys),
             engine=self.engine,
             slow_steps=self.slow_steps,
+            custom_steps=self.custom_steps,
         )
 
 
@@ -100,6 +102,7 @@ class Stats:
         bad_keys: Keys of the first thousand bad samples.
         engine: Name of the engine that makes images; empty for text.
         slow_steps: Names of the steps that only the slow engine "reference" executes.
+        custom_steps: Names of the steps that run in Python after all others, on a fast engine.
     """
 
     samples: int
@@ -114,6 +117,7 @@ class Stats:
     bad_keys: tuple[str, ...]
     engine: str = ""
     slow_steps: tuple[str, ...] = ()
+    custom_steps: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -139,6 +143,10 @@ class Stats:
 
     def _advice_on_engine(self) -> str:
         if self.engine != "reference":
+            if self.custom_steps:
+                work = f"{_steps(self.custom_steps)} in Python (engine {self.engine!r})"
+                advice = "use more threads, store smaller samples, or do less in Python"
+                return f"Reading, decoding and {work} take the time: {advice}."
             where = f" (engine {self.engine!r})" if self.engine else ""
             return f"Reading and decoding{where} take the time: use more threads or store smaller samples."
         if not self.slow_steps:
@@ -153,9 +161,13 @@ def explain_slow_engine(steps: tuple[str, ...]) -> str:
     Args:
         steps: Names of the steps that only this engine executes, from one.
     """
-    plural, it = ("s", "them") if len(steps) > 1 else ("", "it")
+    it = "them" if len(steps) > 1 else "it"
     return (
-        f"the slow engine 'reference' runs all transforms, because only it executes the step{plural} "
-        f"{' and '.join(steps)}: write {it} as a Table of levels, or as a function of batches at the end of "
-        "the list, and a fast engine runs the others"
+        f"the slow engine 'reference' runs all transforms, because only it executes {_steps(steps)} "
+        f"before another step: move {it} behind all other steps, or write {it} as a Table of levels, or as a "
+        "function of batches at the end of the list, and a fast engine runs the others"
     )
+
+
+def _steps(names: tuple[str, ...]) -> str:
+    return f"the step{'s' if len(names) > 1 else ''} {' and '.join(names)}"

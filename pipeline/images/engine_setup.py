@@ -70,6 +70,7 @@ class EngineSetup:
             self.engine,
             device,
             needs=self.config.plan.needs,
+            last_custom=self.config.plan.last_custom_steps,
             machine=this_machine(device),
             ranks=self.ranks,
             framework_sees_gpu=lambda: adapters.sees_gpu(self.framework),

@@ -242,7 +242,11 @@ class ImageLoader(Loader):
             is_local=self._cache_prefetcher is None,
         )
         plan = setup.plan()
-        self._totals.engine, self._totals.slow_steps = plan.engine, slow_needs(self._config.plan.needs)
+        transforms_plan = self._config.plan
+        self._totals.engine = plan.engine
+        self._totals.slow_steps = slow_needs(transforms_plan.needs, transforms_plan.last_custom_steps)
+        if plan.engine != "reference":
+            self._totals.custom_steps = tuple(sorted(transforms_plan.last_custom_steps))
         if engine == "auto" and plan.engine == "reference":
             explanation = explain_slow_engine(self._totals.slow_steps)
             warnings.warn(f"{explanation}; engine='reference' says that you accept this", stacklevel=2)

@@ -145,6 +145,7 @@ class ImageBatchProducer:
         if self._cached_epoch:
             self._cached_epoch.release()
         self._totals.executing += perf_counter() - began
+        self._raise_step_error(planned, result)
         is_bad = result.status != Status.OK
         is_bad[list(annotated.errors)] = True
         self._totals.seen += len(planned)
@@ -189,6 +190,14 @@ class ImageBatchProducer:
         # The next good sample of the batch, and the first one after the last, so that nothing more is drawn.
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]
         return chosen
+
+    def _raise_step_error(self, planned: PlannedBatch, result: Result) -> None:
+        """Raise the error of the first sample on which a step failed, with the sample's key."""
+        if result.step_errors:
+            i = min(result.step_errors)
+            error = result.step_errors.pop(i)  # popped, or the error would hold itself by its traceback
+            error.key = self._config.dataset.keys(planned.positions[[i]])[0]
+            raise error
 
     def _check_budget(self) -> None:
         """Raise the error of the last bad sample if the epoch has too many."""

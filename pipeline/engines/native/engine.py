@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..base import ImageFormat, Result, Status, Work
 from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
+from .custom_steps import PIXELS, run_steps, split_work, work_after
 from .steps import EXECUTES, pack_erase, pack_steps
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.steps import Step
+    from stoker.errors import StokerError
     from stoker.formats.dataset.samples import Samples
     from stoker.types import Layout
 
@@ -44,7 +48,8 @@ class _Batch:
         waiting: Samples that Pillow has not finished, and one more until all of them are handed over, so that
             the batch does not start early.
         decoded: Pixels from Pillow by position.
-        failed: What Pillow said, by position.
+        failed: What Pillow said, or C++ before custom steps, by position.
+        step_errors: Errors of custom steps, by position.
         started: Set when ``job`` or ``error`` is.
     """
 
@@ -54,14 +59,18 @@ class _Batch:
     waiting: int = 1
     decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
     failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    step_errors: dict[int, StokerError] = field(default_factory=dict)
     job: _native.Job | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
     started: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class NativeEngine:
     """Executes batches on threads of its own, in C++ with libjpeg-turbo; other codecs through Pillow.
+
+    Custom steps that come last run in Python. Such a batch is executed by C++ up to these steps; a thread
+    waits for that, lets the Python threads run the steps, and has C++ execute the rest.
 
     Args:
         files: Data files of the dataset, in the manifest's order.
@@ -107,7 +116,12 @@ class NativeEngine:
         self._exact = exact
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._pool = _native.Pool(num_threads)
-        self._pillow = ThreadPoolExecutor(num_threads, "stoker-pillow")
+        # Apart, so that the end of a batch does not wait for the images of the batches behind it.
+        self._pool_after: _native.Pool | None = None
+        self._num_threads = num_threads
+        self._python = ThreadPoolExecutor(num_threads, "stoker-python")
+        self._waiter = ThreadPoolExecutor(1, "stoker-custom-steps")
+        self._pixels = _native.BufferPool(self.max_in_flight + 2)  # before custom steps
         self._empty = empty or _native.BufferPool(self.max_in_flight + 2).array
         self._under_way: deque[_Batch] = deque()
         self._closed = False
@@ -126,7 +140,7 @@ class NativeEngine:
         on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
         batch.waiting += len(on_host)
         for i in on_host:
-            self._pillow.submit(self._decode, batch, i)
+            self._python.submit(self._decode, batch, i)
         self._one_less(batch)
         self._under_way.append(batch)
 
@@ -145,9 +159,10 @@ class NativeEngine:
         batch.job.wait()
         reason = {int(i): batch.job.reason(int(i)) for i in np.flatnonzero(batch.status)}
         for i, (status, text) in batch.failed.items():
+            batch.images[i] = 0
             batch.status[i] = status
             reason[i] = text
-        return Result(batch.images, batch.status, reason)
+        return Result(batch.images, batch.status, reason, batch.step_errors)
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel to read these payloads, neighbouring ones in one request."""
@@ -157,7 +172,10 @@ class NativeEngine:
         """Stop the threads and close the files; batches under way are lost."""
         self._closed = True
         self._pool.close()
-        self._pillow.shutdown(wait=True, cancel_futures=True)
+        self._python.shutdown(wait=True, cancel_futures=True)
+        self._waiter.shutdown(wait=True, cancel_futures=True)
+        if self._pool_after:
+            self._pool_after.close()
         self._under_way.clear()
         self._shards.close()
 
@@ -183,24 +201,90 @@ class NativeEngine:
             if batch.waiting:
                 return
         try:
-            batch.job = self._start(batch)
+            self._start(batch)
         except Exception as error:  # whatever it is, who collects must hear of it
+            batch.error = error
+            batch.started.set()
+
+    def _start(self, batch: _Batch) -> None:
+        """Start a batch, or what comes before its custom steps."""
+        first, steps = split_work(batch.work)
+        if not steps:
+            batch.job = self._finish(self._pool, batch, first, batch.decoded)
+            batch.started.set()
+            return
+        pixels = self._pixels.array(PIXELS.shape(len(batch.status), first.params.size), "uint8")
+        job = self._execute(
+            self._pool,
+            first,
+            out=pixels,
+            status=batch.status,
+            layout=PIXELS.layout,
+            decoded=batch.decoded,
+        )
+        self._waiter.submit(self._run_custom_steps, batch, steps, job, pixels)
+
+    def _run_custom_steps(
+        self, batch: _Batch, steps: tuple[Step, ...], job: _native.Job, pixels: npt.NDArray[np.uint8]
+    ) -> None:
+        """Wait for the pixels of a batch, run its custom steps on them, and start the rest of it."""
+        try:
+            job.wait()
+            for i in np.flatnonzero(batch.status).tolist():
+                batch.failed.setdefault(i, (Status(int(batch.status[i])), job.reason(i)))
+            images = dict(enumerate(pixels))
+            good = np.flatnonzero(batch.status == Status.OK).tolist()
+            samples = takewhile(lambda _: not self._closed, good)
+            running = [
+                self._python.submit(run_steps, steps, samples, images, batch.step_errors)
+                for _ in range(min(self._num_threads, len(pixels)))
+            ]
+            for future in running:
+                future.result()
+            self._pool_after = self._pool_after or _native.Pool(self._num_threads)
+            batch.status = np.empty_like(batch.status)
+            batch.job = self._finish(self._pool_after, batch, work_after(batch.work), images)
+        except BaseException as error:  # as above; a step may even raise SystemExit
             batch.error = error
         batch.started.set()
 
-    def _start(self, batch: _Batch) -> _native.Job:
-        samples, params = batch.work.samples, batch.work.params
-        return self._pool.submit(
-            self._shards,
-            pack(_native.SAMPLE_COLUMNS, samples),
-            pack(_native.PARAMETER_COLUMNS, params),
+    def _finish(
+        self, pool: _native.Pool, batch: _Batch, work: Work, decoded: dict[int, npt.NDArray[np.uint8]]
+    ) -> _native.Job:
+        """Start what writes the images of a batch."""
+        return self._execute(
+            pool,
+            work,
             out=batch.images,
             status=batch.status,
-            layout=_LAYOUT[self._image_format.layout],
-            max_pixels=self._max_pixels,
+            layout=self._image_format.layout,
+            decoded=decoded,
+        )
+
+    def _execute(
+        self,
+        pool: _native.Pool,
+        work: Work,
+        *,
+        out: npt.NDArray[Any],
+        status: npt.NDArray[np.uint8],
+        layout: Layout,
+        decoded: dict[int, npt.NDArray[np.uint8]],
+    ) -> _native.Job:
+        params = work.params
+        height, width = params.size
+        return pool.submit(
+            self._shards,
+            pack(_native.SAMPLE_COLUMNS, work.samples),
+            pack(_native.PARAMETER_COLUMNS, params),
+            out=out,
+            status=status,
+            layout=_LAYOUT[layout],
+            # Of large images, only those in shards are refused.
+            max_pixels=self._max_pixels if pool is self._pool else height * width,
             verify=self._verify,
             exact=self._exact,
-            decoded=batch.decoded,
+            decoded=decoded,
             steps=pack_steps(params.steps, len(params)) if params.steps else None,
             erase=[pack_erase(erase) for erase in params.erase or ()],
         )

@@ -46,6 +46,7 @@ def plan_execution(
     device: str | None,
     *,
     needs: frozenset[str],
+    last_custom: frozenset[str] = frozenset(),
     machine: Machine,
     ranks: Ranks,
     framework_sees_gpu: Callable[[], bool],
@@ -70,6 +71,8 @@ def plan_execution(
         engine: Name of an engine, or "auto".
         device: Where batches are wanted, "cpu", "cuda" or "cuda:N"; None leaves it to the engine.
         needs: What the transforms need of an engine, see :attr:`ImagePlan.needs`.
+        last_custom: Those of ``needs`` that an engine may run in Python at the end, see
+            :attr:`ImagePlan.last_custom_steps`.
         machine: What there is to run on.
         ranks: This process among those of the machine.
         framework_sees_gpu: Whether the framework can hold arrays on a GPU. Only rule 1 asks, and only where
@@ -91,7 +94,9 @@ def plan_execution(
     able = _engines_for_gpu(needs, machine) if engine == "auto" and gpu and gpu != "cpu" else ()
     if len(able) > 1 and gpu and fastest:
         engine, device = fastest(able, gpu), gpu
-    name, engine_device = choose_engine(engine, device, needs, machine, ranks.local_rank)
+    name, engine_device = choose_engine(
+        engine, device, needs, machine, ranks.local_rank, last_custom=last_custom
+    )
     placement = place_batches(
         numbered_device(device, machine, ranks.local_rank),
         made_on=engine_device,
@@ -104,7 +109,13 @@ def plan_execution(
 
 
 def choose_engine(
-    engine: str, device: str | None, needs: frozenset[str], machine: Machine, local_rank: int
+    engine: str,
+    device: str | None,
+    needs: frozenset[str],
+    machine: Machine,
+    local_rank: int,
+    *,
+    last_custom: frozenset[str] = frozenset(),
 ) -> tuple[str, str]:
     """Choose an engine and the device on which it leaves images.
 
@@ -120,6 +131,7 @@ def choose_engine(
         needs: What the transforms need of an engine.
         machine: What there is to run on.
         local_rank: Rank on this machine, which picks the GPU where ``device`` names none.
+        last_custom: Those of ``needs`` that an engine may run in Python at the end.
 
     Returns:
         Name of the engine, and "cpu" or "cuda:N".
@@ -136,8 +148,8 @@ def choose_engine(
     if engine == "auto":
         if on_gpu and machine.has_dali and executes("dali", needs):
             return "dali", gpu
-        return next(name for name in _ON_CPU if executes(name, needs)), "cpu"
-    check_needs(engine, needs)
+        return next(name for name in _ON_CPU if executes(name, needs, last_custom)), "cpu"
+    check_needs(engine, needs, last_custom)
     return engine, gpu if on_gpu and engine not in _ON_CPU else "cpu"
 
 
@@ -148,31 +160,33 @@ def _engines_for_gpu(needs: frozenset[str], machine: Machine) -> tuple[str, ...]
     return tuple(name for name in ("dali", "native") if executes(name, needs))
 
 
-def executes(engine: str, needs: frozenset[str]) -> bool:
-    """Whether the engine executes all of ``needs``; see :attr:`ImagePlan.needs`."""
-    return not _missing(engine, needs)
+def executes(engine: str, needs: frozenset[str], last_custom: frozenset[str] = frozenset()) -> bool:
+    """Whether the engine executes all of ``needs``; see :func:`plan_execution`."""
+    return not _missing(engine, needs, last_custom)
 
 
-def slow_needs(needs: frozenset[str]) -> tuple[str, ...]:
+def slow_needs(needs: frozenset[str], last_custom: frozenset[str]) -> tuple[str, ...]:
     """Those of ``needs`` that no engine but the slow reference executes."""
-    return tuple(sorted(_missing("native", needs)))
+    return tuple(sorted(_missing("native", needs, last_custom)))
 
 
-def check_needs(engine: str, needs: frozenset[str]) -> None:
+def check_needs(engine: str, needs: frozenset[str], last_custom: frozenset[str] = frozenset()) -> None:
     """Check that an engine executes what transforms need.
 
     Raises:
         ConfigError: It does not; names what is missing, and an engine that executes it.
     """
-    if not executes(engine, needs):
-        missing = ", ".join(sorted(_missing(engine, needs)))
-        able = "'native' executes" if executes("native", needs) else "'reference' (slowly) executes"
+    if missing := _missing(engine, needs, last_custom):
+        is_fast = executes("native", needs, last_custom)
+        able = "'native' executes" if is_fast else "'reference' (slowly) executes"
         raise ConfigError(
-            f"engine={engine!r} does not execute what the transforms need: {missing}",
+            f"engine={engine!r} does not execute what the transforms need: {', '.join(sorted(missing))}",
             hint=f"{able} it, and engine='auto' takes one that does.",
         )
 
 
-def _missing(engine: str, needs: frozenset[str]) -> frozenset[str]:
-    known = ENGINES[engine].executes
-    return frozenset() if known is None else needs - known
+def _missing(engine: str, needs: frozenset[str], last_custom: frozenset[str]) -> frozenset[str]:
+    row = ENGINES[engine]
+    if row.executes is None:
+        return frozenset()
+    return needs - row.executes - (last_custom if row.runs_last_custom_steps else frozenset())

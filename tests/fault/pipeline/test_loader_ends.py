@@ -177,7 +177,7 @@ def test_an_error_in_annotations_leaves_the_engine_empty(
 def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
     squares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is raised on a thread of Pillow's pool, where it would be lost."""
+    """It is raised on a thread of the engine, where it would be lost."""
     with load(squares) as loader:
 
         def fails(batch: Any) -> Any:

@@ -24,6 +24,7 @@ from stoker.augment.steps import (
     WeightedSum,
     step_names,
 )
+from stoker.errors import EngineError
 
 ON = np.array([True])
 PIXELS = np.random.default_rng(0).integers(0, 256, (13, 11, 3), np.uint8)
@@ -192,6 +193,6 @@ def test_affine_uses_the_mean_of_the_image_it_finds():
 
 
 def test_the_base_has_no_operation():
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(EngineError, match=r"^Step: apply raised NotImplementedError"):
         Step(ON).run(0, PIXELS)
     assert Step(~ON).run(0, PIXELS) is PIXELS

@@ -99,9 +99,15 @@ def test_a_step_of_ones_own_among_others():
         np.testing.assert_array_equal(run(params, i), expected)
 
 
-def test_only_the_reference_executes_it():
-    needs = compile_image([CenterCrop(20), RandomVignette()]).needs
+def test_only_the_reference_executes_it_before_another_step():
+    plan = compile_image([CenterCrop(20), RandomVignette()])
+    assert plan.needs == plan.last_custom_steps == {"Vignette"}
+    assert executes("native", plan.needs, plan.last_custom_steps)
+    assert not executes("dali", plan.needs, plan.last_custom_steps)
+    plan = compile_image([CenterCrop(20), RandomVignette(), RandomGamma()])
+    needs = plan.needs - {"Table"}
     assert needs == {"Vignette"}
+    assert plan.last_custom_steps == set()
     assert executes("reference", needs)
     assert not executes("native", needs)
     with pytest.raises(ConfigError, match=r"engine='native' does not execute .*: Vignette"):

@@ -14,6 +14,7 @@ from stoker.augment import (
     RandomErasing,
     RandomResizedCrop,
     RandomRotation,
+    RandomSolarize,
     Transform,
     compile_image,
 )
@@ -63,7 +64,7 @@ def test_a_batch_equals_the_reference_for_each_sample(thumbnails: Path, dtype: A
 
 @pytest.mark.filterwarnings("ignore:the slow engine 'reference' runs all transforms")
 def test_auto_takes_it_for_transforms_that_no_other_engine_executes(thumbnails: Path) -> None:
-    own = [RandomResizedCrop(24), MakeSolid()]
+    own = [RandomResizedCrop(24), MakeSolid(), RandomSolarize(255, p=0), MakeSolid()]
     with stoker.ImageLoader(thumbnails, batch_size=8, transforms=own) as loader:
         assert loader.engine == "reference"
         images = next(iter(loader)).image
@@ -78,7 +79,7 @@ def test_auto_takes_it_for_transforms_that_no_other_engine_executes(thumbnails: 
 def test_another_engine_names_what_it_does_not_execute(thumbnails: Path, engine: str) -> None:
     if engine == "dali":
         pytest.importorskip("nvidia.dali")
-    transforms = [RandomResizedCrop(24), MakeSolid()]
+    transforms = [RandomResizedCrop(24), MakeSolid(), RandomSolarize(128)]
     with pytest.raises(ConfigError, match="does not execute what the transforms need: Solid"):
         stoker.ImageLoader(thumbnails, batch_size=8, transforms=transforms, engine=engine)
 

@@ -71,23 +71,30 @@ def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("engine", "slow_steps", "words"),
+    ("engine", "slow_steps", "custom_steps", "words"),
     [
-        ("native", (), "Reading and decoding (engine 'native') take the time: use more threads"),
-        ("reference", (), "The slow engine 'reference' takes the time: leave out engine='reference'."),
+        (
+            "native",
+            (),
+            ("Scratch",),
+            "Reading, decoding and the step Scratch in Python (engine 'native') take the time: use more",
+        ),
+        ("native", (), (), "Reading and decoding (engine 'native') take the time: use more threads"),
+        ("reference", (), (), "The slow engine 'reference' takes the time: leave out engine='reference'."),
         (
             "reference",
             ("Blot", "Scratch"),
+            (),
             "The slow engine 'reference' runs all transforms, because only it executes the steps Blot and "
-            "Scratch: write them as",
+            "Scratch before another step: move them behind all other steps, or write them as",
         ),
     ],
 )
 def test_the_verdict_names_the_engine_and_the_steps_that_cost(
-    now: list[float], engine: str, slow_steps: tuple[str, ...], words: str
+    now: list[float], engine: str, slow_steps: tuple[str, ...], custom_steps: tuple[str, ...], words: str
 ) -> None:
     """It advised more threads where one step had moved all images to the slow engine."""
-    totals = StatsTotals(engine=engine, slow_steps=slow_steps)
+    totals = StatsTotals(engine=engine, slow_steps=slow_steps, custom_steps=custom_steps)
     totals.begin()
     now[0] += 10
     totals.batches, totals.waited, totals.executing = 1, 5.0, 4.0

@@ -1,4 +1,4 @@
-"""A step of the user moves all transforms to the slow engine: the loader warns, and the verdict says so."""
+"""A custom step before another one moves all transforms to the slow engine: loader and verdict say so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 
-from stoker.augment import RandomResizedCrop, Transform
+from stoker.augment import GaussianBlur, RandomResizedCrop, Transform
 from stoker.augment.steps import Step
 
 if TYPE_CHECKING:
@@ -36,11 +36,13 @@ class Scratched(Transform):
         state.add_steps(Scratch(np.ones(len(u), bool)))
 
 
-SCRATCHED: list[Any] = [RandomResizedCrop(8), Scratched()]
+SCRATCHED: list[Any] = [RandomResizedCrop(8), Scratched(), GaussianBlur(3)]
 
 
 def test_a_step_of_ones_own_is_a_warning_that_names_it(load: Callable[..., ImageLoader]) -> None:
-    with pytest.warns(UserWarning, match=r"'reference' runs all .* step Scratch: .* a function of") as caught:
+    with pytest.warns(
+        UserWarning, match=r"'reference' runs all .* step Scratch before another .* a function of"
+    ) as caught:
         loader = load(transforms=SCRATCHED, columns=("image",))
     assert loader.engine == "reference"
     assert len(caught) == 1
@@ -49,6 +51,7 @@ def test_a_step_of_ones_own_is_a_warning_that_names_it(load: Callable[..., Image
         assert len(list(loader)) == 4
         load(transforms=SCRATCHED, engine="reference")  # asked for
         load()
+        assert load(transforms=SCRATCHED[:2]).engine == "native"  # nothing after the step
 
 
 @pytest.mark.filterwarnings("ignore:the slow engine")
@@ -57,4 +60,6 @@ def test_the_statistics_name_the_engine_and_the_step(load: Callable[..., ImageLo
     assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
     stats = load(transforms=SCRATCHED, engine="reference").stats()
     assert (stats.engine, stats.slow_steps) == ("reference", ("Scratch",))
+    stats = load(transforms=SCRATCHED[:2]).stats()
+    assert (stats.engine, stats.slow_steps, stats.custom_steps) == ("native", (), ("Scratch",))
     assert (load().stats().engine, load().stats().slow_steps) == ("native", ())

@@ -75,6 +75,13 @@ def test_auto_takes_an_engine_that_executes_the_transforms(
     assert choose_engine("auto", None, needs, Machine(cores=2, gpus=gpus, has_dali=True), 0) == expected
 
 
+def test_custom_steps_that_come_last_need_no_reference() -> None:
+    assert plan(needs=REFERENCE_ALONE, last_custom=REFERENCE_ALONE).engine == "native"
+    assert plan(needs=REFERENCE_ALONE | {"Other"}, last_custom=REFERENCE_ALONE).engine == "reference"
+    with pytest.raises(ConfigError, match=r"(?s)need: StepOfAUser.*'native' executes it"):
+        plan("dali", needs=REFERENCE_ALONE, last_custom=REFERENCE_ALONE)
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(
         ConfigError, match="must be one of 'auto', 'native', 'dali', 'reference', found 'fast'"

@@ -1,0 +1,37 @@
+"""Custom steps: those of users, which no engine has code of its own for.
+
+The native engine leaves custom steps that come last to Python; :mod:`stoker.pipeline.engines.selection` asks
+which ones these are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .chains import step_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .base import Step
+
+__all__ = ["is_custom", "last_custom_names", "split_last_custom"]
+
+
+def is_custom(step: Step) -> bool:
+    """Whether the class of a step names no C++ operation itself; an inherited name does not count."""
+    return not vars(type(step)).get("operation")
+
+
+def split_last_custom(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """Split steps into those up to the last one that is not custom, and the custom steps after it."""
+    end = len(steps)
+    while end and is_custom(steps[end - 1]):
+        end -= 1
+    return tuple(steps[:end]), tuple(steps[end:])
+
+
+def last_custom_names(steps: Sequence[Step]) -> frozenset[str]:
+    """Names of the classes of custom steps, all of which come after the other steps."""
+    first, last = split_last_custom(steps)
+    return step_names(last) - step_names(first)

@@ -1,0 +1,194 @@
+"""Custom steps that come last: the native engine executes the rest, with the pixels of the reference."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pytest
+from helpers.data.annotated_scenes import COLUMNS, write_annotated
+from helpers.data.annotated_scenes import first as first_annotated
+
+import stoker
+from stoker.augment import (
+    ColorJitter,
+    GaussianBlur,
+    Normalize,
+    RandomCrop,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomPosterize,
+    RandomResizedCrop,
+    Transform,
+    compile_image,
+)
+from stoker.augment.steps import Solarize, Step
+from stoker.augment.steps.custom import is_custom
+from stoker.errors import ConfigError, EngineError
+from stoker.formats.open import open as open_dataset
+from stoker.pipeline.engines.base import ImageFormat, Work
+from stoker.pipeline.engines.native.engine import NativeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Upset(Step):
+    """Turns images upside down, as a view with negative strides; other kinds do something else."""
+
+    kind: str
+
+    def apply(self, i: int, pixels: Any) -> Any:
+        if self.kind == "raises" and i in {2, 5}:
+            raise KeyError("no such lamp")
+        if self.kind == "floats":
+            return pixels * 0.5
+        return pixels if self.kind == "same" else pixels[::-1]
+
+
+@dataclass(frozen=True)
+class RandomUpset(Transform):
+    """Adds the step."""
+
+    p: float = 0.5
+    kind: str = "turns"
+
+    draws: ClassVar[int] = 1
+
+    def params(self, state: Any, u: Any) -> None:
+        state.add_steps(Upset(u[:, 0] < self.p, self.kind))
+
+
+@dataclass(frozen=True)
+class OtherSolarize(Solarize):
+    """A step that inherits the name of a C++ operation."""
+
+
+def images(dataset: Path, transforms: list[Any], **options: Any) -> Any:
+    given = {"batch_size": 16, "columns": ("image",), "num_threads": 3, **options}
+    with stoker.ImageLoader(dataset, transforms=transforms, **given) as loader:
+        assert loader.engine == options.get("engine", "native")
+        return np.concatenate([batch.image for batch in loader])
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_pixels_equal_those_of_the_reference(thumbnails: Path, dtype: Any, layout: Any) -> None:
+    normalize = [Normalize()] if dtype == "float32" else []
+    transforms = [RandomCrop(24), RandomPosterize(2), RandomUpset(), RandomHorizontalFlip(), *normalize]
+    found, expected = (
+        images(thumbnails, transforms, dtype=dtype, layout=layout, engine=engine)
+        for engine in ("native", "reference")
+    )
+    assert found.dtype == dtype
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0 if dtype == "uint8" else 1e-6)
+
+
+def test_resized_pixels_are_within_a_level_of_the_reference(thumbnails: Path) -> None:
+    transforms = [RandomResizedCrop(24), RandomUpset(), RandomHorizontalFlip()]
+    found, expected = (
+        images(thumbnails, transforms, engine=engine).astype(int) for engine in ("native", "reference")
+    )
+    assert np.abs(found - expected).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
+def test_a_step_that_changes_nothing_leaves_the_pixels_of_a_single_pass(thumbnails: Path, dtype: Any) -> None:
+    def transforms(p: float) -> list[Any]:
+        own = RandomUpset(p, "same")
+        return [RandomResizedCrop(24), own, ColorJitter(0.4, 0.4, 0.4), RandomErasing(0.5, value="random")]
+
+    once, twice = (images(thumbnails, transforms(p), dtype=dtype) for p in (0, 1))
+    np.testing.assert_array_equal(once.view(np.uint8), twice.view(np.uint8))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_images_of_other_codecs(
+    pack_images: Callable[..., Path], encode_picture: Callable[..., bytes], kind: str
+) -> None:
+    dataset = pack_images([encode_picture(i, kind) for i in range(5)])
+    transforms = [RandomCrop(20), RandomUpset()]
+    found, expected = (images(dataset, transforms, engine=engine) for engine in ("native", "reference"))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_annotations_follow_their_images(pack_images: Callable[..., Path]) -> None:
+    folder = write_annotated(pack_images)
+    transforms = [RandomCrop(40), RandomUpset(), RandomHorizontalFlip()]
+    found, expected = (
+        first_annotated(folder, transforms=transforms, objects="padded", engine=engine)
+        for engine in ("native", "reference")
+    )
+    for name in COLUMNS:
+        np.testing.assert_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_an_error_in_a_step_names_step_and_sample(thumbnails: Path, engine: str, on_error: Any) -> None:
+    own = [RandomCrop(24), RandomUpset(1, "raises")]
+    with pytest.raises(
+        EngineError, match=r"^Upset: apply raised KeyError: 'no such lamp' \(key 'k2'\)"
+    ) as caught:
+        images(thumbnails, own, engine=engine, on_error=on_error)
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(ConfigError, match=r"^Upset: apply must return \(24, 24, 3\) uint8") as refused:
+        images(thumbnails, [RandomCrop(24), RandomUpset(1, "floats")], engine=engine, on_error=on_error)
+    assert refused.value.key == "k0"
+
+
+@pytest.mark.filterwarnings("ignore:a bad sample was")
+def test_bad_samples_are_skipped_before_the_step(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    payloads = [make_jpeg(i) for i in range(8)]
+    crc = open_dataset(pack_images(payloads)).index.column("crc").copy()
+    crc[[2, 5]] ^= 1
+    dataset = pack_images(payloads, crc=crc)
+    own = [RandomCrop(10), RandomUpset(1, "raises")]
+    found, expected = (
+        images(dataset, own, engine=engine, on_error="skip", max_bad=2) for engine in ("native", "reference")
+    )
+    assert len(found) == 6
+    np.testing.assert_array_equal(found, expected)
+    opened = open_dataset(dataset)
+    samples, files = opened.samples(np.arange(8)), [str(path) for path in opened.data_files]
+    params = compile_image([*own, Normalize()]).draw(samples.height, samples.width, samples.row, 0, 0)
+    engine = NativeEngine(
+        files, opened.data_sizes, ImageFormat(), num_threads=2, depth=1, max_pixels=10**6, verify=True
+    )
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    engine.close()
+    assert list(result.reason) == [2, 5]
+    assert [i for i in range(8) if not result.images[i].any()] == [2, 5]
+
+
+def test_batches_do_not_depend_on_threads_and_no_thread_is_left(thumbnails: Path) -> None:
+    own = [RandomResizedCrop(24), RandomUpset(), Normalize()]
+    one, four = (images(thumbnails, own, num_threads=threads) for threads in (1, 4))
+    np.testing.assert_array_equal(one, four)
+    with stoker.ImageLoader(thumbnails, batch_size=4, transforms=own) as loader:
+        next(iter(loader))
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("stoker-")]
+
+
+def test_which_custom_steps_come_last() -> None:
+    def last(*transforms: Any) -> set[str]:
+        return set(compile_image([RandomCrop(24), *transforms]).last_custom_steps)
+
+    assert last(GaussianBlur(3), RandomUpset(), ColorJitter(0.4), Normalize()) == {"Upset"}
+    assert last(RandomUpset(), RandomUpset()) == {"Upset"}
+    assert last(RandomUpset(), GaussianBlur(3)) == set()
+    assert last(RandomUpset(), GaussianBlur(3), RandomUpset()) == set()
+    assert last(RandomUpset(), ColorJitter(0.4), RandomUpset()) == set(), "colours are rounded in between"
+
+
+def test_a_class_that_inherits_an_operation_is_custom() -> None:
+    assert is_custom(OtherSolarize(np.ones(1, bool), np.ones(1, np.int16)))
+    assert not is_custom(Solarize(np.ones(1, bool), np.ones(1, np.int16)))
