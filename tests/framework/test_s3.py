@@ -105,8 +105,9 @@ def test_a_conversion_from_and_to_s3(s3: Any, photos: Path, tmp_path: Path) -> N
     for split in ("train", "val"):
         found, expected = (stoker.open(tmp_path / name / split).manifest for name in ("from", "local"))
         assert found.shards == expected.shards
+    assert stoker.convert(photos, "s3://data/out", **options).already
     with pytest.raises(DatasetError, match="there is a dataset already"):
-        stoker.convert(photos, "s3://data/out", **options)
+        stoker.convert(photos, "s3://data/out", **{**options, "seed": 6})
 
 
 def test_an_image_is_requested_once(s3: Any, photos: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -112,6 +112,7 @@ def _interrupted_at(step: int) -> bool:
     before = sys.gettrace()
     tasks = TaskGroup(Pool(1))
     tasks.start(partial(go.get, timeout=60))
+    gc.disable()  # an interrupt in a callback of the collector is lost
     try:
         sys.settrace(trace)
         tasks.wait(partial(go.put, None))
@@ -119,6 +120,7 @@ def _interrupted_at(step: int) -> bool:
         return True
     finally:
         sys.settrace(before)
+        gc.enable()
         go.put(None)
         ended.get(timeout=60)  # the thread is done with its task
     return False
