@@ -224,36 +224,41 @@ class ImageLoader(Loader):
         adapters.specialize_loader(self, output)
 
         self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
-        setup = EngineSetup(
-            self._config,
-            adapters.framework_of(output),
-            self._ranks,
-            engine=engine,
-            device=device,
-            dali=dali,
-            batch_size=batch_size,
-            num_threads=num_threads,
-            prefetch=self._prefetch,
-            pin_memory=pin_memory,
-            max_pixels=max_pixels,
-            exact=exact,
-            verify=verify,
-            mapped=mapped,
-            is_local=self._cache_prefetcher is None,
+        self._start_engine(
+            EngineSetup(
+                self._config,
+                adapters.framework_of(output),
+                self._ranks,
+                engine=engine,
+                device=device,
+                dali=dali,
+                batch_size=batch_size,
+                num_threads=num_threads,
+                prefetch=self._prefetch,
+                pin_memory=pin_memory,
+                max_pixels=max_pixels,
+                exact=exact,
+                verify=verify,
+                mapped=mapped,
+                is_local=self._cache_prefetcher is None,
+            )
         )
+
+    def _start_engine(self, setup: EngineSetup) -> None:
+        """Make the engine, and the threads of annotations; warn if "auto" has only the slow engine."""
         plan = setup.plan()
         transforms_plan = self._config.plan
         self._totals.engine = plan.engine
         self._totals.slow_steps = slow_needs(transforms_plan.needs, transforms_plan.last_custom_steps)
         if plan.engine != "reference":
             self._totals.custom_steps = tuple(sorted(transforms_plan.last_custom_steps))
-        if engine == "auto" and plan.engine == "reference":
+        if setup.engine == "auto" and plan.engine == "reference":
             explanation = explain_slow_engine(self._totals.slow_steps)
-            warnings.warn(f"{explanation}; engine='reference' says that you accept this", stacklevel=2)
+            warnings.warn(f"{explanation}; engine='reference' says that you accept this", stacklevel=3)
         self._adapter = adapters.load(setup.framework, plan.placement)
         self._engine = setup.make_engine(plan, self._adapter)
         self._annotations = self._config.annotations.processor(
-            self._config.dataset, plan.num_threads, mapped=mapped, verify=verify
+            self._config.dataset, plan.num_threads, mapped=setup.mapped, verify=setup.verify
         )
 
     def __iter__(self) -> Iterator[Any]:

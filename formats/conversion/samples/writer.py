@@ -137,8 +137,7 @@ class Writer:
         self._encoder = SampleEncoder(options, self._checker, points, ignore_index)
         self._output = ShardedOutput(folder, self._encoder, options, existing, overwrite=overwrite)
         self._pool = EncodingPool(self._encoder, threads)
-        self._owner = OwnerProcess()
-        self._lock = threading.Lock()
+        self._owner, self._lock = OwnerProcess(), threading.Lock()
         self._first = 0 if existing is None else existing.index.rows
         self._count = 0
         self._closed = False
