@@ -25,9 +25,14 @@ class Transform(Description):
     :meth:`params` decides what the transform does to a batch of N images, and an engine executes it. The
     method reads no pixels, and its random numbers are given. This is a whole transform::
 
-        from ..description import is_whole
-        from ..steps import Solarize
-        from .base import Transform
+        from dataclasses import dataclass
+        from typing import ClassVar
+
+        import numpy as np
+
+        from ...description import is_whole
+        from ...steps import Solarize
+        from ..base import Transform
 
         @dataclass(frozen=True)
         class RandomSolarize(Transform):
@@ -52,15 +57,16 @@ class Transform(Description):
       boxes, keypoints and masks follow by themselves. ``use_fill(color)`` chooses the colour of padding.
     - ``color.affine(matrix)``, (3, 4), ``color.linear(matrix, grey_share)``, (3, 3), and
       ``color.offset(constant)``, (3,), change colours by a map of RGB in 0..255. Each takes one map for all
-      images, or one for each with a leading axis N. ``grey_share``, (N,), is the share of the image's mean
-      grey that is added. :mod:`stoker.augment.color` has matrices of brightness, saturation, grey, hue and
-      permutation.
+      images, or one for each with a leading axis N; images that stay as they are get the identity. The maps
+      of all transforms are composed, and clipped once at the end. ``grey_share[i]`` times image i's mean grey
+      is added to each channel, which is how contrast is made. :mod:`stoker.augment.color` has matrices of
+      brightness, saturation, grey, hue and permutation.
     - ``add_steps(step)`` adds a pixel operation of :mod:`stoker.augment.steps`, for what no map expresses.
     - ``erase(origin, size)`` overwrites a box at the end.
     - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.
 
-    Every engine executes the changes of geometry and colours, but for the modes of padding that DALI lacks. A
-    step is executed by the engines that know it.
+    Every engine executes the changes of geometry and colours, but for the modes of padding that DALI lacks.
+    Stoker's own steps run on every engine, but ``Table`` does not on DALI.
 
     Attributes:
         draws: Number of random numbers that it needs for each sample. If that depends on the arguments,

@@ -2,7 +2,9 @@
 //
 // To add a codec, write one .cpp file with a class, a reader of headers, and a
 // `const RegisteredCodec registered({...})` in its anonymous namespace (decode/codecs.h). CMake finds the file.
-// For PNG the file exists, and lacks only the class and its line in the entry.
+// PNG's file exists; it lacks the class, and `.decoding = decoding<PngDecoder>()` in its entry. A decoder may hold
+// the whole image, as interlaced images ask for. The program in tests/sanitize compiles only decode, records,
+// restarts and cpu, so a decoder uses no file of another folder.
 // Its number is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
 // (DECODED_CODECS): it then sends this decoder all payloads of the codec, so the decoder must read all variants.
 // A decoder returns the pixels as they are stored; the renderer applies the EXIF orientation. It must read every
@@ -38,8 +40,8 @@ struct EncodedImage {
     std::int64_t height = 0;
     std::int64_t width = 0;
     std::int64_t max_pixels = 0;
-    // Of a JPEG: where its bands begin. If the payload is not checked, the decoder compares the checksums of what it
-    // looks at, or that of the whole payload.
+    // Of a JPEG: where its bands begin. If `checked` is false, which only a JPEG's payload is, the decoder compares
+    // the checksums itself: those of the bands that it reads, or that of the whole payload.
     Bands bands{};
     std::uint32_t crc = 0;
     bool checked = true;
@@ -57,8 +59,7 @@ class Decoder {
     Decoder& operator=(const Decoder&) = delete;
 
     // Reads the header, and checks what can be checked without decoding. The payload must outlive the decoding.
-    // The caller has compared nothing yet: afterwards it compares height() and width() with the index, and both
-    // with max_pixels.
+    // Afterwards the caller compares height() and width() with the index, and their product with max_pixels.
     virtual bool open(const EncodedImage& image) = 0;
     // The size of the stored image, before the EXIF orientation is applied.
     virtual int height() const = 0;

@@ -1,7 +1,7 @@
 """Steps on pixels as operators of DALI: the inputs of each step, and the nodes that it adds to a pipeline.
 
-A step runs on those samples of a batch that it is applied to; DALI's conditionals take the others past it. A
-new step is a row of ``_OPERATORS``, with functions that feed arrays of the step and add its nodes. An
+A step runs on those samples of a batch that it is applied to; a conditional of DALI skips it for the others.
+A new step is a row of ``_OPERATORS``, with functions that feed arrays of the step and add its nodes. An
 argument that is fixed when a pipeline is built, such as the size of a kernel, goes to ``options`` of the row.
 The last node of a step must be uint8, as the next step takes it; ``fn.cast`` to uint8 saturates.
 """
