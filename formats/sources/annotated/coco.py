@@ -176,6 +176,8 @@ class _Reader:
             raise BadObjectError("object of an unknown category", str(category)[:60])
         left, top, width, height = box
         corners = checked_box(left, top, left + width, top + height)
+        crowd = _is_crowd(value.get("iscrowd"))
+        # The last check: it keeps the size of run lengths under the number that the object will have.
         polygons, runs = self._segmentation(value.get("segmentation"), image, object_id)
         self._table.add(
             image,
@@ -183,7 +185,7 @@ class _Reader:
             self._category_numbers.setdefault(category, len(self._category_numbers)),
             object_id,
             area=area if numbers([area]) and area >= 0 else None,
-            crowd=_is_crowd(value.get("iscrowd")),
+            crowd=crowd,
             keypoints=self._keypoints(value.get("keypoints"), image, object_id),
             polygons=polygons,
             runs=runs,

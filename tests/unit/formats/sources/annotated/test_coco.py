@@ -251,6 +251,17 @@ def test_names_with_half_of_a_surrogate_pair_are_written_with_escapes(folder: Pa
     assert "\\ud802" in dataset.manifest.annotations.keypoints
 
 
+def test_run_lengths_of_an_object_without_a_crowd_are_not_those_of_the_next(folder: Path) -> None:
+    content = document()
+    first, second = content["annotations"][2], content["annotations"][3]
+    content["annotations"][2:] = [{**first, "iscrowd": "x"}, {**second, "segmentation": []}]
+    dataset = convert(folder, content)
+    assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
+    assert dataset.manifest.skipped == {"object with an iscrowd that is no number": 1}
+    content["annotations"].reverse()
+    assert convert(folder, content, "reversed").annotations(range(4)).id.tolist() == [20, 21, 99]
+
+
 def test_unusual_spellings_of_crowd_and_area(folder: Path) -> None:
     content = document()
     one = content["annotations"][1]
