@@ -32,6 +32,6 @@ def split_last_custom(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[St
 
 
 def last_custom_names(steps: Sequence[Step]) -> frozenset[str]:
-    """Names of the classes of custom steps, all of which come after the other steps."""
+    """Class names of the custom steps, if they all come after the other steps."""
     first, last = split_last_custom(steps)
     return step_names(last) - step_names(first)

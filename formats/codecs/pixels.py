@@ -68,7 +68,7 @@ def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
         return np.repeat(grey[..., np.newaxis], 3, axis=2)
     if shown.mode in ("I", "F"):
         numbers = "integers of 32 bits" if shown.mode == "I" else "floats"
-        raise DecodeError(f"the pixels are {numbers}, of which nothing says what is black and white")
+        raise DecodeError(f"the pixels are {numbers}, and nothing says which values are black and white")
     if shown.mode == "CMYK" and image.format in ("JPEG", "MPO") and "adobe" not in image.info:
         shown = ImageChops.invert(shown)  # Pillow takes every JPEG for Adobe's, which stores inverted inks
     return np.array(shown.convert("RGB"))

@@ -155,7 +155,7 @@ class ShardedOutput:
             self.abandon()
 
     def abandon(self) -> None:
-        """Remove what is not published, and release the folder; it may be called several times."""
+        """Remove the unpublished files and release the folder. Further calls do nothing."""
         if self._released:  # another writer may hold the folder by now
             return
         self._released = True

@@ -73,7 +73,7 @@ def _read(path: str | os.PathLike[str]) -> bytes:
 
 def _rgb(image: Image.Image, key: str) -> Image.Image:
     if image.mode == "F":
-        raise ConfigError("the image has floats as pixels, of which nothing says what is white", key=key)
+        raise ConfigError("the pixels of the image are floats, and none is known to be white", key=key)
     return image.convert("RGB")
 
 

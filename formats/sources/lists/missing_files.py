@@ -22,7 +22,7 @@ def likely_cause(folder: str, paths: Sequence[str]) -> str:
 
     Args:
         folder: Folder on a disk in which relative paths start.
-        paths: Paths of a list, from one, none of which leads to a file.
+        paths: Paths of a list, at least one. No path leads to a file.
     """
     some = sorted(paths)[:_TRIED]
     for change, words in _changes(folder, some[0]):

@@ -48,7 +48,7 @@ struct CodeBook {
 
     // Returns false if libjpeg would refuse the codes.
     bool set(const HuffmanSpec& spec, bool is_dc);
-    // Decodes one symbol and its value at the top of `window`, of which 31 bits are valid.
+    // Decodes one symbol and its value at the top of `window`, which has 31 valid bits.
     std::uint64_t decode(std::uint64_t window) const;
 };
 

@@ -97,7 +97,7 @@ void RegionDecoder::set_rows() {
     const std::size_t pixels = static_cast<std::size_t>(window_.right - window_.left);
     static_assert(kRgbSlack >= kRowSlack);
     row_bytes_ = (3 * pixels + kRgbSlack + line - 1) / line * line;
-    // A sample more on each side, of which each gives two pixels, and one for an odd window.
+    // One sample more on each side, two pixels for each sample, and one for an odd window.
     upsampled_bytes_ = (pixels + 6 + 2 * kSampleSlack + line - 1) / line * line;
     rows_.grow(Decoder::kMaxRows * row_bytes_ + 2 * upsampled_bytes_);
     next_row_ = ready_ = window_.top;

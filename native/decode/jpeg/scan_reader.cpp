@@ -98,7 +98,7 @@ bool ScanReader::decode_piece(int begin, int end) {
     return (positions & kErrorStep) == 0 && !source_.overrun(stream_);
 }
 
-// Reads at most `mcus` MCUs, of which only the differences of DC coefficients matter.
+// Reads at most `mcus` MCUs, and keeps only the differences of their DC coefficients.
 bool ScanReader::skip_piece(int mcus) {
     mcus = left_in_interval(mcus);
     if (mcus == 0) return false;

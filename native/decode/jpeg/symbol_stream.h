@@ -24,8 +24,8 @@ struct SkipPhase {
 constexpr int kBlockSlots = kCoefficients + 1;
 
 struct SymbolStream {
-    // Bytes without stuffing, of which `next` is the first that is not in the window. At least kMaxBlockBytes for
-    // each block, and 16 more, must be readable.
+    // The first byte that is not in the window; stuffing was removed before. At least kMaxBlockBytes for each block,
+    // and 16 more, must be readable.
     const std::uint8_t* next = nullptr;
     std::uint64_t window = 0;  // the next bits, from the top on
     unsigned bits = 0;         // the number of valid bits in the window

@@ -31,7 +31,7 @@ def check_listing(listing: Listing, what: str = "", expected: int = 0) -> bool:
     Args:
         listing: The listing.
         what: What the reports of skipped objects call one.
-        expected: Objects of the source, each of which must be listed or skipped.
+        expected: Objects of the source; the listing must list or skip each.
     """
     assert all(isinstance(name, str) for name in listing.classes)
     assert listing.objects is not None

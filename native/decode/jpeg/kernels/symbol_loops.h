@@ -1,4 +1,4 @@
-// The loop that decodes symbols, for the files of kernels, each of which compiles it for its instruction set.
+// The loop that decodes symbols. Each file of kernels includes it and compiles it for its instruction set.
 #pragma once
 
 #include <array>
