@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.processes.side_by_side import side_by_side
+from helpers.tree.markdown import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,12 +117,10 @@ PAGES = {
 }
 
 
-def blocks(page: str) -> list[str]:
-    """The indented blocks of a page, commands for a shell as Python."""
+def code(page: str) -> list[str]:
+    """The blocks of a page, commands for a shell as Python."""
     text = (ROOT / "docs" / "guide" / f"{page}.md").read_text("utf-8")
-    found = re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))*)+", text, re.MULTILINE)
-    lines = [re.sub("^ {4}", "", block, flags=re.MULTILINE) for block in found]
-    return [re.sub("^stoker (.*)$", r"command('\1')", block, flags=re.MULTILINE) for block in lines]
+    return [re.sub("^stoker (.*)$", r"command('\1')", code, flags=re.MULTILINE) for _, code in blocks(text)]
 
 
 def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -129,7 +128,7 @@ def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
     before, each, after = PAGES[page]
     folder.mkdir()
     program = folder / "page.py"
-    lines = [BEFORE, before, *(f"{block}\n{each}\n" for block in blocks(page)), after]
+    lines = [BEFORE, before, *(f"{block}\n{each}\n" for block in code(page)), after]
     program.write_text("\n".join(lines), "utf-8")
     (folder / "examples").symlink_to(ROOT / "examples")
     command = [sys.executable, "-W", "error", str(program)]
@@ -145,7 +144,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page: str, runs: Any) -> None:
-    found = blocks(page)
+    found = code(page)
     assert len(found) >= 4
     if any('"torch"' in block for block in found) and find_spec("torch") is None:
         pytest.skip("needs torch, which is not installed")
