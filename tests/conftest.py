@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from stoker.formats.dataset.manifest import Shard
 
@@ -31,6 +31,14 @@ def pytest_collection_finish() -> None:
     """Spares the garbage collector the objects of imported frameworks, which live as long as the process."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests keep nothing in the cache folder of the user who runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

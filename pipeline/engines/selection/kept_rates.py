@@ -7,11 +7,13 @@ import json
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from stoker.cache_folder import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 __all__ = ["KeptRates", "MeasuredRates"]
 
@@ -46,12 +48,11 @@ class KeptRates:
     """A file of measurements. A folder that cannot be written keeps none, and a damaged file has none.
 
     Args:
-        folder: Folder of the file; by default ``stoker`` in the user's cache folder (XDG Base Directory
-            Specification 0.8: ``$XDG_CACHE_HOME``, or ``~/.cache``).
+        folder: Folder of the file; by default that of :func:`stoker.cache_folder.cache_folder`.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or _cache_folder()
+        self._folder = folder or cache_folder()
         self._file = self._folder / "engine-rates.json"
 
     def all(self) -> list[MeasuredRates]:
@@ -100,9 +101,3 @@ def _is_whole(rates: MeasuredRates) -> bool:
         and bool(rates.images_per_second)
         and all(isinstance(rate, (int, float)) for rate in rates.images_per_second.values())
     )
-
-
-def _cache_folder() -> Path:
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification has relative paths ignored.
-    return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "stoker"

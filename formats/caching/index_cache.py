@@ -1,0 +1,159 @@
+"""The cache of indexes of sources that are read in place: folders of images, and archives of other programs.
+
+:func:`cached_index` returns the folder of a dataset: a manifest and an index, whose payloads stay in the
+source. The first call for a source makes it, and later calls find it. The cache lies in the user's cache
+folder, see :mod:`stoker.cache_folder`. It keeps at most :data:`MOST_INDEXES` of at most :data:`MOST_BYTES`,
+and removes those first that were used longest ago. ``stoker cache`` lists and clears it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.cache_folder import cache_folder
+from stoker.version import __version__
+
+from ..dataset.manifest import MANIFEST_NAME
+from ..files.publishing import remove
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["CachedIndex", "cached_index", "cached_indexes", "clear_indexes"]
+
+MOST_INDEXES = 100
+MOST_BYTES = 4 << 30
+_ORIGIN = "origin"  # file with the path or URL of the source, for people
+_UNFINISHED = "new-"
+_unkept: list[tempfile.TemporaryDirectory[str]] = []  # indexes of this process that cannot be kept
+
+
+@dataclass(frozen=True)
+class CachedIndex:
+    """An index in the cache.
+
+    Attributes:
+        origin: Path or URL of its source.
+        folder: Folder of its files.
+        bytes: Bytes of its files.
+        used: Time of its last use, seconds since 1970.
+    """
+
+    origin: str
+    folder: Path
+    bytes: int
+    used: float
+
+
+def cached_index(
+    origin: str,
+    identity: Sequence[str | int],
+    make: Callable[[Path], None],
+    is_current: Callable[[Path], bool] | None = None,
+) -> Path:
+    """Return the folder of the index of a source; the index is made if the cache does not have it.
+
+    One process makes an index while others that want the same one wait for it. Where the cache folder cannot
+    be written, the index lasts as long as the process.
+
+    Args:
+        origin: The source, an absolute path or a URL.
+        identity: All that decides the content of the index: options, and, where they are known, sizes and
+            times of the files of the source.
+        make: Called with an empty folder. Writes the dataset into it, with ``dataset.json``.
+        is_current: Called with the folder of an index. Returns whether it still describes the source; needed
+            only if ``identity`` does not decide that.
+    """
+    name = hashlib.sha256(json.dumps([__version__, origin, *identity]).encode()).hexdigest()[:32]
+    root = _root()
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A few files lock all indexes: lock files cannot be removed safely, and would pile up.
+        lock = os.open(root / f"lock-{name[:2]}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return _made_for_this_process(make)
+    with _lock(lock):
+        entry = root / name
+        if (entry / MANIFEST_NAME).is_file() and (is_current is None or is_current(entry)):
+            with suppress(OSError):  # a read-only cache has no times of last use
+                os.utime(entry)
+            return entry
+        _make(root, entry, origin, make)
+    _evict(entry)
+    return entry
+
+
+def cached_indexes() -> list[CachedIndex]:
+    """Return the indexes in the cache, the one used last first."""
+    found = []
+    with suppress(OSError):
+        for folder in _root().iterdir():
+            with suppress(OSError):  # another process may remove it
+                origin = (folder / _ORIGIN).read_text(errors="replace")
+                size = sum(file.stat().st_size for file in folder.iterdir())
+                found.append(CachedIndex(origin, folder, size, folder.stat().st_mtime))
+    return sorted(found, key=lambda one: one.used, reverse=True)
+
+
+def clear_indexes(origin: str | None = None) -> list[CachedIndex]:
+    """Remove the indexes of a source, or all, and return what was removed."""
+    removed = [one for one in cached_indexes() if origin in (None, one.origin)]
+    for one in removed:
+        remove(one.folder)
+    return removed
+
+
+def _root() -> Path:
+    return cache_folder() / "indexes"
+
+
+def _make(root: Path, entry: Path, origin: str, make: Callable[[Path], None]) -> None:
+    """Make an index in a folder beside its place, and put it there when it is whole."""
+    unfinished = root / f"{_UNFINISHED}{entry.name}-{secrets.token_hex(4)}"
+    for left in root.glob(f"{_UNFINISHED}{entry.name}-*"):  # of a process that was killed: the lock is here
+        remove(left)
+    try:
+        unfinished.mkdir(mode=0o700)
+        make(unfinished)
+        (unfinished / _ORIGIN).write_text(origin, errors="backslashreplace")
+        remove(entry)
+        unfinished.rename(entry)
+    except BaseException:
+        remove(unfinished)
+        raise
+
+
+def _made_for_this_process(make: Callable[[Path], None]) -> Path:
+    temporary = tempfile.TemporaryDirectory(prefix="stoker-index-")
+    _unkept.append(temporary)
+    make(Path(temporary.name))
+    return Path(temporary.name)
+
+
+@contextmanager
+def _lock(descriptor: int) -> Iterator[None]:
+    """Wait for the lock (flock(2)) of an open file and hold it; closes the file."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _evict(newest: Path) -> None:
+    """Remove the indexes that were used longest ago, until the others are within the limits."""
+    kept = total = 0
+    for one in cached_indexes():
+        kept, total = kept + 1, total + one.bytes
+        if one.folder != newest and (kept > MOST_INDEXES or total > MOST_BYTES):
+            with suppress(OSError):
+                remove(one.folder)

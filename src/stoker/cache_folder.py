@@ -1,0 +1,21 @@
+"""The user's cache folder, which holds indexes of sources that are read in place, and measured rates."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["cache_folder"]
+
+
+def cache_folder() -> Path:
+    """Return the folder of Stoker's caches, which need not exist.
+
+    It is ``$STOKER_CACHE``, or ``stoker`` in the user's cache folder (XDG Base Directory Specification 0.8:
+    ``$XDG_CACHE_HOME``, or ``~/.cache``). Relative paths are ignored, as the specification asks for.
+    """
+    if (given := Path(os.environ.get("STOKER_CACHE", ""))).is_absolute():
+        return given
+    if (given := Path(os.environ.get("XDG_CACHE_HOME", ""))).is_absolute():
+        return given / "stoker"
+    return Path.home() / ".cache" / "stoker"

@@ -1,0 +1,93 @@
+"""Tests of the cache of indexes of sources that are read in place."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stoker.cache_folder import cache_folder
+from stoker.formats.caching import index_cache
+from stoker.formats.caching.index_cache import cached_index, cached_indexes, clear_indexes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def make(folder: Path) -> None:
+    (folder / "dataset.json").write_text("{}")
+
+
+def fail(folder: Path) -> None:
+    (folder / "dataset.json").write_text("{}")
+    raise ValueError("a damaged source")
+
+
+def test_an_index_is_made_once() -> None:
+    made: list[Path] = []
+
+    def count(folder: Path) -> None:
+        made.append(folder)
+        make(folder)
+
+    first = cached_index("/photos", [1, "jpg"], count)
+    assert cached_index("/photos", [1, "jpg"], count) == first
+    assert len(made) == 1
+    assert (first / "dataset.json").is_file()
+    assert cached_index("/photos", [2, "jpg"], count) != first
+    assert cached_index("/others", [1, "jpg"], count) != first
+    assert len(made) == 3
+
+
+def test_an_index_that_is_not_current_is_made_again() -> None:
+    first = cached_index("/photos", [], make)
+    (first / "old").touch()
+    assert cached_index("/photos", [], make, lambda folder: False) == first
+    assert not (first / "old").exists()
+
+
+def test_an_index_that_fails_leaves_nothing(cache: Path) -> None:
+    with pytest.raises(ValueError, match="damaged source"):
+        cached_index("/photos", [], fail)
+    assert not cached_indexes()
+    assert not list(cache.glob("indexes/*new*"))
+
+
+def test_indexes_are_listed_and_cleared_by_their_source() -> None:
+    for origin in ("/a", "/b"):
+        cached_index(origin, [], make)
+    assert {one.origin: one.bytes for one in cached_indexes()} == {"/a": 4, "/b": 4}
+    assert [one.origin for one in clear_indexes("/a")] == ["/a"]
+    assert [one.origin for one in clear_indexes()] == ["/b"]
+    assert not cached_indexes()
+
+
+def test_the_index_that_was_used_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_cache, "MOST_INDEXES", 2)
+    for time, origin in enumerate(("/a", "/b")):
+        os.utime(cached_index(origin, [], make), (1e9 - time, 1e9 - time))
+    cached_index("/c", [], make)
+    assert {one.origin for one in cached_indexes()} == {"/a", "/c"}
+
+
+def test_without_a_folder_that_can_be_written_an_index_lasts_as_long_as_the_process(cache: Path) -> None:
+    cache.write_text("a file where the folder should be")
+    folder = cached_index("/photos", [], make)
+    assert (folder / "dataset.json").is_file()
+    assert not folder.is_relative_to(cache)
+
+
+def test_environment_variables_move_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("STOKER_CACHE")
+    assert cache_folder() == tmp_path / "xdg" / "stoker"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_folder().parts[-2:] == (".cache", "stoker")
