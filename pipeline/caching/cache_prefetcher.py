@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
 
-__all__ = ["CachePrefetcher", "CachedEpoch", "make_cache_prefetcher", "resolve"]
+__all__ = ["CachePrefetcher", "CachedEpoch", "is_remote", "make_cache_prefetcher", "resolve"]
 
 _PATIENCE = 5.0  # seconds that ending a pass waits for its threads
 
@@ -67,10 +67,14 @@ def resolve(dataset: D, cache: str | os.PathLike[str] | None, size: str | int | 
     return open_dataset(dataset, cache=cache, cache_size=size)
 
 
+def is_remote(dataset: SampleSource) -> bool:
+    """Whether a source has a remote dataset, whose bytes may not be on this machine yet."""
+    return any(isinstance(one, CachedDataset) for one in dataset.datasets)
+
+
 def make_cache_prefetcher(dataset: SampleSource) -> CachePrefetcher | None:
     """Return a prefetcher for the remote datasets of a source; None if it has none."""
-    is_remote = any(isinstance(one, CachedDataset) for one in dataset.datasets)
-    return CachePrefetcher(dataset) if is_remote else None
+    return CachePrefetcher(dataset) if is_remote(dataset) else None
 
 
 class CachePrefetcher:

@@ -1,24 +1,31 @@
-"""The engine of an image loader: chosen, made, and measured where several would do."""
+"""The engine of an image loader: chosen, made, and measured where several would do.
+
+It also holds what the producers of all epochs share with the engine.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stoker.version import __version__
 
 from .. import adapters
+from ..caching.cache_prefetcher import is_remote, make_cache_prefetcher
 from ..engines.base import Engine, EngineSettings
 from ..engines.registry import make_engine
 from ..engines.selection.devices import device_name, this_machine
-from ..engines.selection.execution import ExecutionPlan, plan_execution
+from ..engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
 from ..engines.selection.gpus import gpu_model
 from ..engines.selection.kept_rates import KeptRates
 from ..engines.selection.measured_choice import choose_by_rate
-from ..execution.stats import StatsTotals
+from ..execution.stats import StatsTotals, explain_slow_engine
 from ..order.rank_draws import Schedule
+from .batch_assembler import function_output_spec
 from .engine_trial import images_per_second
 from .producer import ImageBatchProducer
 from .typical_samples import largest_size, typical_work
@@ -26,21 +33,32 @@ from .typical_samples import largest_size, typical_work
 if TYPE_CHECKING:
     from ..adapters import Adapter, Framework
     from ..engines.dali import DaliOptions
+    from ..execution.batch import ColumnSpec
     from ..execution.ranks import Ranks
     from .config import ImageLoaderConfig
 
-__all__ = ["EngineSetup"]
+__all__ = ["EngineSetup", "ProducerFactory", "ReadOptions"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How payloads are read and decoded; the attributes are arguments of :class:`stoker.ImageLoader`."""
+
+    max_pixels: int
+    exact: bool
+    verify: bool
+    mapped: bool
 
 
 @dataclass(frozen=True)
 class EngineSetup:
-    """What the engine of an image loader depends on; the attributes are arguments of :class:`ImageLoader`.
+    """What the engine of an image loader depends on; attributes are arguments of :class:`stoker.ImageLoader`.
 
     Attributes:
         config: What the loader does with samples.
         framework: Framework of the arrays.
         ranks: This process among those that train together.
-        is_local: Whether all bytes of the dataset are on this machine, so that an engine can be measured.
+        reading: How payloads are read and decoded.
     """
 
     config: ImageLoaderConfig
@@ -53,11 +71,24 @@ class EngineSetup:
     num_threads: int | None
     prefetch: int
     pin_memory: bool
-    max_pixels: int
-    exact: bool
-    verify: bool
-    mapped: bool
-    is_local: bool = True
+    reading: ReadOptions
+
+    def start(self, totals: StatsTotals, read_ahead: int) -> ProducerFactory:
+        """Make the engine and all that its producers share; warn if "auto" has only the slow engine.
+
+        Args:
+            totals: Adds up where the time goes; takes down which engine runs.
+            read_ahead: Batches whose bytes are asked for before the engine needs them.
+        """
+        plan, work = self.plan(), self.config.plan
+        totals.engine = plan.engine
+        totals.slow_steps = slow_needs(work.needs, work.last_custom_steps)
+        if plan.engine != "reference":
+            totals.custom_steps = tuple(sorted(work.last_custom_steps))
+        if self.engine == "auto" and plan.engine == "reference":
+            explanation = explain_slow_engine(totals.slow_steps)
+            warnings.warn(f"{explanation}; engine='reference' says that you accept this", stacklevel=3)
+        return ProducerFactory(self, plan, totals, read_ahead)
 
     def plan(self) -> ExecutionPlan:
         """Decide what the loader runs on; measures engines where "auto" has a choice on a GPU.
@@ -93,10 +124,10 @@ class EngineSetup:
             num_threads=plan.num_threads,
             depth=plan.depth,
             batch_size=self.batch_size,
-            max_pixels=self.max_pixels,
-            verify=self.verify,
-            mapped=self.mapped,
-            exact=self.exact,
+            max_pixels=self.reading.max_pixels,
+            verify=self.reading.verify,
+            mapped=self.reading.mapped,
+            exact=self.reading.exact,
             allocate=adapter.allocate,
             dali=self.dali,
             largest=largest_size(self.config.dataset) if prepares else None,
@@ -105,7 +136,7 @@ class EngineSetup:
         return make_engine(plan.engine, settings)
 
     def _fastest(self, engines: tuple[str, ...], device: str) -> str:
-        if not self.is_local or not len(self.config.dataset):
+        if is_remote(self.config.dataset) or not len(self.config.dataset):
             return engines[0]
         threads = replace(self, engine=engines[0], device=device).plan().num_threads
         gpu = gpu_model()
@@ -133,29 +164,69 @@ class EngineSetup:
     def _rate(self, name: str, device: str, seconds: float) -> float:
         """Images per second of an engine, its batches handed out on the device."""
         plan = replace(self, engine=name, device=device).plan()
-        adapter = adapters.load(self.framework, plan.placement)
-        annotations = self.config.annotations.processor(
-            self.config.dataset, plan.num_threads, mapped=self.mapped, verify=self.verify
-        )
-        engine = self.make_engine(plan, adapter)
-        schedule = Schedule(
-            self.config.order.n, self.batch_size, self.ranks.rank, self.ranks.world_size, "partial", 0
-        )
+        ranks = self.ranks
+        schedule = Schedule(self.config.order.n, self.batch_size, ranks.rank, ranks.world_size, "partial", 0)
+        producers = ProducerFactory(self, plan, StatsTotals(), read_ahead=0)
         try:
-            return images_per_second(
-                lambda epoch: ImageBatchProducer(
-                    self.config,
-                    schedule,
-                    epoch,
-                    engine=engine,
-                    annotations=annotations,
-                    adapter=adapter,
-                    totals=StatsTotals(),
-                    read_ahead=0,
-                ),
-                seconds,
-            )
+            return images_per_second(lambda epoch: producers.make(schedule, epoch), seconds)
         finally:
-            engine.close()
-            if annotations:
-                annotations.close()
+            producers.close()
+
+
+class ProducerFactory:
+    """What the producers of all epochs share: the engine, the adapter, and what fetches and annotates.
+
+    Args:
+        setup: What the engine depends on.
+        plan: What the loader runs on.
+        totals: Adds up where the time goes.
+        read_ahead: Batches whose bytes are asked for before the engine needs them.
+
+    Attributes:
+        engine: The engine that makes images.
+    """
+
+    def __init__(self, setup: EngineSetup, plan: ExecutionPlan, totals: StatsTotals, read_ahead: int) -> None:
+        self._setup = setup
+        self._totals = totals
+        self._read_ahead = read_ahead
+        config, reading = setup.config, setup.reading
+        self._cache_prefetcher = make_cache_prefetcher(config.dataset)
+        self._adapter = adapters.load(setup.framework, plan.placement)
+        self.engine = setup.make_engine(plan, self._adapter)
+        self._annotations = config.annotations.processor(
+            config.dataset, plan.num_threads, mapped=reading.mapped, verify=reading.verify
+        )
+
+    def make(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
+        """Make the producer of the batches of these steps."""
+        return ImageBatchProducer(
+            self._setup.config,
+            schedule,
+            epoch,
+            engine=self.engine,
+            annotations=self._annotations,
+            adapter=self._adapter,
+            totals=self._totals,
+            read_ahead=self._read_ahead,
+            cache_prefetcher=self._cache_prefetcher,
+        )
+
+    def spec(self, name: str) -> ColumnSpec:
+        """Dtype and shape of a column, without the batch axis; may call the user's functions with zeros."""
+        config = self._setup.config
+        if name == "image" and config.batch_transform_plan.functions:
+            return self._function_output_spec
+        return config.spec(name)
+
+    def close(self) -> None:
+        """Free threads and memory; a second call completes an interrupted one."""
+        if self._cache_prefetcher:
+            self._cache_prefetcher.close()
+        self.engine.close()
+        if self._annotations:
+            self._annotations.close()
+
+    @cached_property
+    def _function_output_spec(self) -> ColumnSpec:
+        return function_output_spec(self._setup.config, self._adapter, self._setup.batch_size)

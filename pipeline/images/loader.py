@@ -1,33 +1,23 @@
-"""The loader of images: checks arguments, plans what to run on, and makes the parts."""
+"""The loader of images: its arguments, and the parts that it makes of them."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stoker.formats.codecs.header import MAX_PIXELS
 
 from .. import adapters
-from ..adapters import lightning
-from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
-from ..engines.selection.execution import slow_needs
+from ..caching.cache_prefetcher import resolve
 from ..execution.arguments import optional_number, whole_number
-from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
-from ..execution.state import convert_stream_state
-from ..execution.stats import explain_slow_engine
-from ..order.rank_draws import LastBatch, Schedule
 from .annotations.objects import ObjectConfig, ObjectForm
-from .batch_assembler import function_output_spec
+from .checkpoints import CheckpointedImages
 from .config import make_config
-from .engine_setup import EngineSetup
-from .producer import ImageBatchProducer
+from .engine_setup import EngineSetup, ReadOptions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
     from stoker.types import DType, Layout
@@ -35,16 +25,18 @@ if TYPE_CHECKING:
     from ..engines.dali import DaliOptions
     from ..execution.batch import ColumnSpec
     from ..order.epoch_order import BlockShuffle
+    from ..order.rank_draws import LastBatch, Schedule
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .array_reader import ArrayForm
     from .bad_samples import OnError
     from .batch_transforms import AnyTransform
+    from .producer import ImageBatchProducer
 
 __all__ = ["ImageLoader"]
 
 
-class ImageLoader(Loader):
+class ImageLoader(CheckpointedImages):
     """Loads batches of decoded and augmented images for a training loop, ahead of the step that needs them.
 
     Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
@@ -191,22 +183,16 @@ class ImageLoader(Loader):
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
+        ranks = find_ranks(rank, world_size)
         batch_size = whole_number("batch_size", batch_size, 1)
-        steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
-        num_threads = optional_number("num_threads", num_threads, 1)
         max_pixels = whole_number("max_pixels", max_pixels, 1)
-        self._ranks = find_ranks(rank, world_size)
-        self._batch_size = batch_size
-        self._read_ahead = whole_number("read_ahead", read_ahead, 0)
-        self._last_batch: LastBatch = last_batch
-        self._has_warned = False
-        self._is_stream = steps_per_epoch is not None
+        steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
         self._config = make_config(
             resolve(dataset, cache, cache_size),
             transforms,
             shuffle=shuffle,
             sampler=sampler,
-            samples_per_epoch=steps_per_epoch and steps_per_epoch * batch_size * self._ranks.world_size,
+            samples_per_epoch=steps_per_epoch and steps_per_epoch * batch_size * ranks.world_size,
             seed=whole_number("seed", seed),
             draw_seed=optional_number("draw_seed", draw_seed),
             last_batch=last_batch,
@@ -220,64 +206,27 @@ class ImageLoader(Loader):
             ),
             arrays=arrays,
         )
-        super().__init__(self._ranks, self._config.identity, self._config.order.n, prefetch)
+        super().__init__(self._config, ranks, batch_size, last_batch, prefetch)
         adapters.specialize_loader(self, output)
-
-        self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
-        self._start_engine(
-            EngineSetup(
-                self._config,
-                adapters.framework_of(output),
-                self._ranks,
-                engine=engine,
-                device=device,
-                dali=dali,
-                batch_size=batch_size,
-                num_threads=num_threads,
-                prefetch=self._prefetch,
-                pin_memory=pin_memory,
-                max_pixels=max_pixels,
-                exact=exact,
-                verify=verify,
-                mapped=mapped,
-                is_local=self._cache_prefetcher is None,
-            )
+        setup = EngineSetup(
+            self._config,
+            adapters.framework_of(output),
+            ranks,
+            engine=engine,
+            device=device,
+            dali=dali,
+            batch_size=batch_size,
+            num_threads=optional_number("num_threads", num_threads, 1),
+            prefetch=self._prefetch,
+            pin_memory=pin_memory,
+            reading=ReadOptions(max_pixels=max_pixels, exact=exact, verify=verify, mapped=mapped),
         )
-
-    def _start_engine(self, setup: EngineSetup) -> None:
-        """Make the engine, and the threads of annotations; warn if "auto" has only the slow engine."""
-        plan = setup.plan()
-        transforms_plan = self._config.plan
-        self._totals.engine = plan.engine
-        self._totals.slow_steps = slow_needs(transforms_plan.needs, transforms_plan.last_custom_steps)
-        if plan.engine != "reference":
-            self._totals.custom_steps = tuple(sorted(transforms_plan.last_custom_steps))
-        if setup.engine == "auto" and plan.engine == "reference":
-            explanation = explain_slow_engine(self._totals.slow_steps)
-            warnings.warn(f"{explanation}; engine='reference' says that you accept this", stacklevel=3)
-        self._adapter = adapters.load(setup.framework, plan.placement)
-        self._engine = setup.make_engine(plan, self._adapter)
-        self._annotations = self._config.annotations.processor(
-            self._config.dataset, plan.num_threads, mapped=setup.mapped, verify=setup.verify
-        )
-
-    def __iter__(self) -> Iterator[Any]:
-        """Start the next pass, and warn once if this rank receives an empty batch at its end."""
-        running = super().__iter__()
-        schedule = self._progress and self._progress.steps
-        if isinstance(schedule, Schedule) and schedule.last_is_empty and not self._has_warned:
-            self._has_warned = True
-            warnings.warn(
-                f"rank {self._ranks.rank} of {self._ranks.world_size} receives an empty last batch, whose "
-                "mean loss is NaN: choose last_batch='drop', or 'pad', whose column mask marks repeats",
-                stacklevel=2,
-            )
-        return running
+        self._producers = setup.start(self._totals, read_ahead=whole_number("read_ahead", read_ahead, 0))
 
     def __repr__(self) -> str:
         return (
             f"<ImageLoader of {self._config.dataset!r}: {len(self)} batches of {self._batch_size}, "
-            f"engine {self._engine.name} on {self._engine.device}, "
+            f"engine {self._producers.engine.name} on {self._producers.engine.device}, "
             f"rank {self._ranks.rank} of {self._ranks.world_size}>"
         )
 
@@ -294,12 +243,12 @@ class ImageLoader(Loader):
     @property
     def engine(self) -> str:
         """Name of the engine that runs: "native", "dali" or "reference"."""
-        return self._engine.name
+        return self._producers.engine.name
 
     @property
     def device(self) -> str:
         """Device on which the engine makes images, "cpu" or "cuda:N"."""
-        return self._engine.device
+        return self._producers.engine.device
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Dtype and shape of each column of a batch, without the batch axis.
@@ -307,65 +256,10 @@ class ImageLoader(Loader):
         Functions of your own at the end of the transforms may change the shape and dtype of images. They are
         called once, with a batch of zeros, to find out.
         """
-        return tuple(
-            self._function_output_spec
-            if name == "image" and self._config.batch_transform_plan.functions
-            else self._config.spec(name)
-            for name in self._config.columns
-        )
-
-    @cached_property
-    def _function_output_spec(self) -> ColumnSpec:
-        return function_output_spec(self._config, self._adapter, self._batch_size)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The loader's position, as a small dict that JSON can hold.
-
-        It counts the batches that you have received, not those that are ready. After an epoch that you left
-        early it names the next batch of that epoch.
-        """
-        state = super().state_dict()
-        if lightning.is_caller():
-            state["global_batch"] = self._batch_size * self._ranks.world_size
-        return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
-
-        The number of ranks, the batch size, the engine and the threads may differ from those of then. With
-        ``steps_per_epoch``, an epoch may then have another number of samples; the stream goes on at the same
-        draw, and the number of the epoch is that of the new length.
-
-        Raises:
-            CheckpointError: The state is of another dataset or configuration; the error says what differs.
-        """
-        if isinstance(state, Mapping) and "global_batch" in state:
-            state = dict(state)
-            saved, found = state.pop("global_batch"), self._batch_size * self._ranks.world_size
-            lightning.check_resume(saved, found, "samples")
-        super().load_state_dict(convert_stream_state(self._samples, state))
-
-    def _schedule(self, epoch: int, start: int) -> Schedule:
-        ranks = self._ranks
-        samples = self._config.order.n
-        return Schedule(samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start)
+        return tuple(self._producers.spec(name) for name in self._config.columns)
 
     def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
-        return ImageBatchProducer(
-            self._config,
-            schedule,
-            epoch,
-            engine=self._engine,
-            annotations=self._annotations,
-            adapter=self._adapter,
-            totals=self._totals,
-            read_ahead=self._read_ahead,
-            cache_prefetcher=self._cache_prefetcher,
-        )
+        return self._producers.make(schedule, epoch)
 
     def _release(self) -> None:
-        if self._cache_prefetcher:
-            self._cache_prefetcher.close()
-        self._engine.close()
-        if self._annotations:
-            self._annotations.close()
+        self._producers.close()

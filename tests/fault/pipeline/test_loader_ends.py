@@ -165,10 +165,10 @@ def test_an_error_in_annotations_leaves_the_engine_empty(
     with load(thumbnails) as loader:
         good = [batch.image for batch in loader]
         loader.set_epoch(0)
-        monkeypatch.setattr(loader, "_annotations", Fails())
+        monkeypatch.setattr(loader._producers, "_annotations", Fails())
         with pytest.raises(ZeroDivisionError):
             next(iter(loader))
-        monkeypatch.setattr(loader, "_annotations", None)
+        monkeypatch.setattr(loader._producers, "_annotations", None)
         loader.set_epoch(0)
         for batch, wanted in zip(loader, good, strict=True):
             assert np.array_equal(batch.image, wanted)
@@ -183,7 +183,7 @@ def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
         def fails(batch: Any) -> Any:
             raise TypeError("of all errors")
 
-        monkeypatch.setattr(loader._engine, "_start", fails)
+        monkeypatch.setattr(loader._producers.engine, "_start", fails)
         with pytest.raises(EngineError, match="of all errors"):
             next(iter(loader))
 

@@ -138,7 +138,7 @@ def test_an_interrupted_close_is_completed_by_the_next(thumbnails: Path) -> None
             worker = loader._worker
             loader.close()
             assert worker is None or worker._ended.is_set() or not worker._has_begun
-            assert loader._engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
+            assert loader._producers.engine._python._shutdown  # type: ignore[attr-defined]  # of the native engine
 
         return action, check
 

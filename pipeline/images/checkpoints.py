@@ -1,0 +1,97 @@
+"""The position of an image loader in its epochs: the steps of this rank, and the states of checkpoints.
+
+:class:`stoker.ImageLoader` derives from it, and adds what makes the batches.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..adapters import lightning
+from ..execution.loader import Loader
+from ..execution.state import convert_stream_state
+from ..order.epoch_order import Stream
+from ..order.rank_draws import LastBatch, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..execution.ranks import Ranks
+    from .config import ImageLoaderConfig
+
+__all__ = ["CheckpointedImages"]
+
+
+class CheckpointedImages(Loader):
+    """A loader of images whose states count draws, so that they fit any number of ranks and any batch size.
+
+    Args:
+        config: What the loader does with samples.
+        ranks: This process among those that train together.
+        batch_size: Samples of a batch on this rank.
+        last_batch: What happens to samples that do not fill a last batch.
+        prefetch: Batches that may be in flight or ready ahead of the consumer.
+    """
+
+    _warned_of_empty_batch = False
+
+    def __init__(
+        self,
+        config: ImageLoaderConfig,
+        ranks: Ranks,
+        batch_size: int,
+        last_batch: LastBatch,
+        prefetch: int,
+    ) -> None:
+        self._batch_size = batch_size
+        self._last_batch: LastBatch = last_batch
+        self._is_stream = isinstance(config.order, Stream)
+        super().__init__(ranks, config.identity, config.order.n, prefetch)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next pass, and warn once if this rank receives an empty batch at its end."""
+        running = super().__iter__()
+        schedule = self._progress and self._progress.steps
+        if isinstance(schedule, Schedule) and schedule.last_is_empty and not self._warned_of_empty_batch:
+            self._warned_of_empty_batch = True
+            warnings.warn(
+                f"rank {self._ranks.rank} of {self._ranks.world_size} receives an empty last batch, whose "
+                "mean loss is NaN: choose last_batch='drop', or 'pad', whose column mask marks repeats",
+                stacklevel=2,
+            )
+        return running
+
+    def state_dict(self) -> dict[str, Any]:
+        """The loader's position, as a small dict that JSON can hold.
+
+        It counts the batches that you have received, not those that are ready. After an epoch that you left
+        early it names the next batch of that epoch.
+        """
+        state = super().state_dict()
+        if lightning.is_caller():
+            state["global_batch"] = self._batch_size * self._ranks.world_size
+        return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
+
+        The number of ranks, the batch size, the engine and the threads may differ from those of then. With
+        ``steps_per_epoch``, an epoch may then have another number of samples; the stream goes on at the same
+        draw, and the number of the epoch is that of the new length.
+
+        Raises:
+            CheckpointError: The state is of another dataset or configuration; the error says what differs.
+        """
+        if isinstance(state, Mapping) and "global_batch" in state:
+            state = dict(state)
+            saved, found = state.pop("global_batch"), self._batch_size * self._ranks.world_size
+            lightning.check_resume(saved, found, "samples")
+        super().load_state_dict(convert_stream_state(self._samples, state))
+
+    def _schedule(self, epoch: int, start: int) -> Schedule:
+        ranks = self._ranks
+        return Schedule(
+            self._samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start
+        )
