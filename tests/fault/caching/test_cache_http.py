@@ -193,9 +193,8 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
         assert str(caught.value.path).startswith(f"{server.url}/shard-")
         # A failed request that has not been removed yet would fail the next pass, too.
         wait_until(lambda: not _threads("stoker-read-ahead"))
-        wait_until(
-            lambda: not any(one.requests.coming_bytes for one in remote._cache_prefetcher._handles.values())
-        )
+        handles = remote._producers._cache_prefetcher._handles.values()
+        wait_until(lambda: not any(handle.requests.coming_bytes for handle in handles))
         server.closed.clear()
         remote.set_epoch(0)
         with loader(source) as local:
@@ -244,14 +243,14 @@ def test_an_interpreter_that_ends_does_not_wait_either(
 ) -> None:
     server = serve(source)
     code = """
-import sys, stoker, threading, time
+import sys, stoker
 from stoker.augment import CenterCrop, Resize
 loader = stoker.ImageLoader(sys.argv[1], cache=sys.argv[2], batch_size=8, engine="native",
                             transforms=[Resize(32), CenterCrop(32)])
 print("made", flush=True)
 sys.stdin.readline()
 batches = iter(loader)
-time.sleep(0.5)
+sys.stdin.readline()
 """
     child = subprocess.Popen(
         [sys.executable, "-c", code, server.url, tmp_path],
@@ -264,6 +263,9 @@ time.sleep(0.5)
         assert child.stdout is not None
         assert child.stdout.readline() == "made\n"
         server.held.clear()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        wait_until(lambda: server.count(".tfrecord") > 0)
         child.stdin.write("\n")
         child.stdin.flush()
         assert child.wait(timeout=300) == 0
