@@ -5,6 +5,8 @@
 
 #include "decode/decoder.h"
 #include "decode/status.h"
+#include "pixels/planar_image.h"
+#include "pixels/rectangle.h"
 #include "pixels/row_sink.h"
 #include "resample/border.h"
 #include "resample/nearest_sampler.h"
@@ -32,22 +34,29 @@ struct Geometry {
     int margin = 1;
 };
 
-// The resamplers of one thread. The sink gets the rows of placement.dest, or those of the whole output if there
-// is a warp or a border.
+// The resamplers of one image. The calls for it are begin(), push() for each row of the window, finish().
 class Renderer {
   public:
-    // Renders the image that `decoder` has opened. Without a sink, it only decodes the image.
-    Outcome render(Decoder& decoder, const Geometry& geometry, RowSink* sink);
+    // Returns the least size, in eighths, at which a stored image may be decoded if its decoder can reduce.
+    static int least_eighths(const Geometry& geometry);
+    // Returns the window of the stored image, decoded at `eighths`/8 of its size, that push() needs. The sink gets
+    // the rows of placement.dest, or those of the whole output if there is a warp or a border. Without a sink, this
+    // only computes the window.
+    Window begin(const Geometry& geometry, int eighths, RowSink* sink);
+    // Takes the next row of the window, interleaved RGB, followed by kRowSlack readable bytes.
+    void push(const std::uint8_t* rgb);
+    void finish(const Geometry& geometry);
+
+    // Renders the one image that is made of what `decoder` has opened.
+    Outcome render(Decoder& decoder, const Geometry& geometry, RowSink& sink);
 
   private:
-    Window begin(const Geometry& geometry, int& eighths, RowSink* sink);
-    Window begin_resampler(const Geometry& geometry, int& eighths, RowSink* sink);
-    Window begin_canvas(const Geometry& geometry, int& eighths, RowSink* sink);
-    Window begin_warp(const Geometry& geometry, int& eighths, RowSink* sink);
-    void push(const std::uint8_t* rgb);
-    void finish(const Geometry& geometry, RowSink& sink);
-    void finish_canvas(const Geometry& geometry, RowSink& sink);
+    Window begin_resampler(const Geometry& geometry, int eighths, RowSink* sink);
+    Window begin_canvas(const Geometry& geometry, int eighths);
+    Window begin_warp(const Geometry& geometry, int eighths, RowSink* sink);
+    void finish_canvas(const Geometry& geometry);
 
+    RowSink* sink_ = nullptr;
     Resampler resampler_;
     RowOrienter orienter_;
     AlignedWarp aligned_;

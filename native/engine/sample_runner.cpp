@@ -5,11 +5,12 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "decode/header.h"
 #include "decode/payload_check.h"
-#include "steps/color_map.h"
+#include "decode/read_window.h"
 
 namespace stoker {
 
@@ -23,10 +24,12 @@ Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
         std::snprintf(fault_, sizeof fault_, "%s", error.what());  // std::string might fail to allocate
         outcome = {Status::read_error, fault_};
     }
-    if (outcome.status != Status::ok && !work.options.decode_only) {
-        const Target target = work.target(i);
-        std::memset(target.out, 0, target.bytes);
-    }
+    if (outcome.status != Status::ok && !work.options.decode_only)
+        for (const ImageArray& images : work.images)
+            for (std::size_t image = i; image < images.count; image += work.count) {
+                const Target target = images.target(image);
+                std::memset(target.out, 0, target.bytes);
+            }
     return outcome;
 }
 
@@ -42,10 +45,37 @@ Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
     const Outcome size = outcome_of(check_size(height, width, work.samples.height[i], work.samples.width[i],
                                                work.options.max_pixels));
     if (size.status != Status::ok) return size;
-    const Geometry geometry = work.geometry(i, orientation);
-    if (work.options.decode_only) return renderer_.render(*decoder, geometry, nullptr);
-    const Outcome outcome = renderer_.render(*decoder, geometry, &begin(work, i));
-    if (outcome.status == Status::ok) finish(work, i);
+    const int eighths = set_images(work, i, orientation);
+    return decode(*decoder, decoder->can_reduce() ? eighths : 8, work.options.decode_only);
+}
+
+// Assigns a runner to each image of the sample. Returns the size, in eighths, that the image with the most pixels of
+// the source needs.
+int SampleRunner::set_images(const BatchWork& work, std::size_t i, Orientation orientation) {
+    const Size source{work.samples.height[i], work.samples.width[i]};
+    int eighths = 1;
+    image_count_ = 0;
+    for (const ImageArray& images : work.images)
+        for (std::size_t image = i; image < images.count; image += work.count) {
+            if (image_count_ == runners_.size()) runners_.push_back(std::make_unique<ImageRunner>());
+            eighths = std::max(eighths, runners_[image_count_++]->set(images, image, orientation, source));
+        }
+    return eighths;
+}
+
+// Decodes the smallest window that holds those of all images, once.
+Outcome SampleRunner::decode(Decoder& decoder, int eighths, bool decode_only) {
+    const std::span images(runners_.data(), image_count_);
+    Window all{};
+    for (const auto& image : images)
+        all = united(all, decode_only ? image->begin_decoding(eighths) : image->begin(eighths));
+    const auto take = [&](const std::uint8_t* const* rows, int y, int count) {
+        if (decode_only) return;
+        for (const auto& image : images) image->push(rows, y, count, all.left);
+    };
+    const Outcome outcome = read_window(decoder, all, eighths, take);
+    if (outcome.status == Status::ok && !decode_only)
+        for (const auto& image : images) image->finish();
     return outcome;
 }
 
@@ -88,37 +118,6 @@ Outcome SampleRunner::read(const BatchWork& work, std::size_t i, EncodedImage& i
 Outcome SampleRunner::outcome_of(CheckResult result) {
     message_ = std::move(result.reason);
     return {result.status, message_.c_str()};
-}
-
-// Returns the sink of the rows: the writer, or a whole image if a step or a mean needs all rows first.
-RowSink& SampleRunner::begin(const BatchWork& work, std::size_t i) {
-    const Target target = work.target(i);
-    const Rectangle dest = work.dest(i);
-    if (!work.needs_whole_image(i)) {
-        writer_.begin(target, dest);
-        return writer_;
-    }
-    image_.reset(target.height, target.width);
-    image_sink_.begin(image_, dest, target.fill);
-    return image_sink_;
-}
-
-void SampleRunner::finish(const BatchWork& work, std::size_t i) {
-    if (work.needs_whole_image(i)) {
-        steps_.run(work.steps, i, image_);
-        Target target = work.target(i);
-        std::copy(target.color, target.color + 12, color_);
-        if (work.uses_mean(i)) add_mean(color_, work.parameters.mean_matrix + 9 * i, image_.mean().data());
-        target.color = color_;
-        writer_.begin(target, {0, 0, target.height, target.width});
-        for (int y = 0; y < target.height; ++y) writer_.row(y, image_.row(y), image_.plane());
-    }
-    for (const EraseColumns& erase : work.erase) {
-        if (erase.keys == nullptr)
-            writer_.erase(erase.box_of(i), erase.value);
-        else
-            writer_.erase(erase.box_of(i), erase.noise_of(i));
-    }
 }
 
 }  // namespace stoker

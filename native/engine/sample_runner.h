@@ -1,20 +1,18 @@
-// The execution of one sample: from its payload to its image in the batch.
+// The execution of one sample: from its payload to its images in the batch.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "decode/codecs.h"
 #include "engine/batch_work.h"
-#include "engine/renderer.h"
-#include "pixels/image_writer.h"
-#include "pixels/planar_image.h"
-#include "steps/step_runner.h"
+#include "engine/image_runner.h"
 
 namespace stoker {
 
-// The decoders, resamplers and buffers of one thread, which are used for one sample after the other.
+// The decoders, and the runners of images, of one thread, which are used for one sample after the other.
 class SampleRunner {
   public:
     Outcome run(const BatchWork& work, std::size_t i);
@@ -24,16 +22,12 @@ class SampleRunner {
     Outcome open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder);
     Outcome read(const BatchWork& work, std::size_t i, EncodedImage& image);
     Outcome outcome_of(CheckResult result);
-    RowSink& begin(const BatchWork& work, std::size_t i);
-    void finish(const BatchWork& work, std::size_t i);
+    int set_images(const BatchWork& work, std::size_t i, Orientation orientation);
+    Outcome decode(Decoder& decoder, int eighths, bool decode_only);
 
     Decoders decoders_;
-    Renderer renderer_;
-    ImageWriter writer_;
-    PlanarImage image_;  // for samples that need a whole image
-    PlanarSink image_sink_;
-    StepRunner steps_;
-    float color_[12] = {};
+    std::vector<std::unique_ptr<ImageRunner>> runners_;  // kept; the first image_count_ are those of the sample
+    std::size_t image_count_ = 0;
     std::vector<std::uint8_t> storage_;  // holds a payload that is not mapped
     std::string message_;
     char fault_[1024] = "";

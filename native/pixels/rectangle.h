@@ -1,6 +1,8 @@
 // Sizes and rectangles, in pixels.
 #pragma once
 
+#include <algorithm>
+
 namespace stoker {
 
 struct Size {
@@ -20,5 +22,12 @@ struct Window {
 
     bool empty() const { return left == right || top == bottom; }
 };
+
+// Returns the smallest window that holds both. An empty window holds nothing.
+inline Window united(const Window& a, const Window& b) {
+    if (a.empty()) return b.empty() ? Window{} : b;
+    if (b.empty()) return a;
+    return {std::min(a.left, b.left), std::min(a.top, b.top), std::max(a.right, b.right), std::max(a.bottom, b.bottom)};
+}
 
 }  // namespace stoker

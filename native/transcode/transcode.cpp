@@ -160,7 +160,7 @@ std::vector<std::uint8_t> rendered(const RgbView& pixels, const Plan& plan) {
     Decoder& decoder = *decoders.find(Codec::raw);
     const auto bytes = static_cast<std::size_t>(3 * pixels.height * pixels.width);
     open(decoder, {{pixels.data, bytes}, pixels.height, pixels.width, pixels.height * pixels.width});
-    require_ok(renderer.render(decoder, output.geometry(), &output.begin(writer)));
+    require_ok(renderer.render(decoder, output.geometry(), output.begin(writer)));
     return std::move(output.rgb());
 }
 
@@ -213,7 +213,7 @@ Transcoded transcode_payload(const Payload& payload, const TranscodeOptions& opt
     if (orientation.transposed) std::swap(height, width);
     const Plan plan = plan_of(options, height, width);
     OutputImage output(plan, orientation, height, width);
-    require_ok(renderer.render(*decoder, output.geometry(), &output.begin(writer)));
+    require_ok(renderer.render(*decoder, output.geometry(), output.begin(writer)));
     return encoded(std::move(output.rgb()), plan, options);
 }
 

@@ -343,6 +343,35 @@ class Job:
     def reason(self, i: int) -> str:
         """Return the reason of sample ``i``, if it is bad; otherwise an empty string."""
 
+class ImageArray:
+    """Images of one size that a batch makes of its N samples: one or several of each, as one array.
+
+    A batch takes it, once.
+
+    Args:
+        params: Arrays of M rows by name, see ``PARAMETER_COLUMNS``. M is a multiple of N, and image i shows
+            sample i % N.
+        out: M images to write, in the order of ``layout``: uint8, float16, float32, or uint16 for bfloat16.
+        layout: 0 for NCHW, 1 for NHWC, 2 for NHWC with four channels.
+        steps: Steps of M images, which the array takes.
+        erase: Boxes to erase: arrays by name, see ``ERASE_COLUMNS``.
+        exact: Decode JPEGs at their full size, also where they are then made much smaller.
+
+    Raises:
+        ValueError: An array is missing, unknown, or of another type or shape than its column.
+    """
+
+    def __init__(
+        self,
+        params: dict[str, npt.NDArray[Any]],
+        *,
+        out: npt.NDArray[Any],
+        layout: int,
+        steps: Steps | None = None,
+        erase: Sequence[dict[str, npt.NDArray[Any]]] = (),
+        exact: bool = False,
+    ) -> None: ...
+
 class Pool:
     """Threads that execute batches, in the order of submission."""
 
@@ -367,23 +396,28 @@ class Pool:
         erase: Sequence[dict[str, npt.NDArray[Any]]] = (),
         decode_only: bool = False,
         exact: bool = False,
+        others: Sequence[ImageArray] = (),
     ) -> Job:
         """Start a batch. All arrays are kept alive until it is done.
+
+        Each sample is decoded once for all of its images: the smallest window that holds their crops, at the
+        size that the largest of them needs.
 
         Args:
             shards: Data files.
             samples: Arrays by name, see ``SAMPLE_COLUMNS``.
-            params: Arrays by name, see ``PARAMETER_COLUMNS``.
-            out: Images to write, in the order of ``layout``: uint8, float16, float32, or uint16 for bfloat16.
+            params: As in ``ImageArray``.
+            out: As in ``ImageArray``.
             status: (N,), statuses to write.
-            layout: 0 for NCHW, 1 for NHWC, 2 for NHWC with four channels.
+            layout: As in ``ImageArray``.
             max_pixels: An image with more pixels is refused.
             verify: Compare payloads with their checksums.
             decoded: By position, oriented pixels, (H, W, 3), of samples that are decoded already.
-            steps: Steps, which the batch takes.
-            erase: Boxes to erase: arrays by name, see ``ERASE_COLUMNS``.
+            steps: As in ``ImageArray``.
+            erase: As in ``ImageArray``.
             decode_only: Decode only, and leave ``out`` unchanged, for benchmarks.
-            exact: Decode JPEGs at their full size, also where they are then made much smaller.
+            exact: As in ``ImageArray``.
+            others: Further images of the same samples.
 
         Raises:
             ValueError: An array is missing, unknown, or of another type or shape than its column; or a

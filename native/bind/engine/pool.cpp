@@ -4,45 +4,16 @@
 
 #include "bind/bind.h"
 #include "bind/columns.h"
+#include "bind/engine/image_array.h"
 #include "bind/engine/job.h"
 #include "bind/steps.h"
 
 namespace stoker {
 namespace {
 
-using Out = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using StatusColumn = Array<std::uint8_t, nb::ndim<1>>;
 
 constexpr int kMaxThreads = 1024;
-
-DType dtype_of(const Out& out) {
-    if (out.dtype() == nb::dtype<float>()) return DType::float32;
-    if (out.dtype() == nb::dtype<std::uint8_t>()) return DType::uint8;
-    if (out.dtype() == nb::dtype<std::uint16_t>()) return DType::bfloat16;
-    const nb::dlpack::dtype half{static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
-    require(out.dtype() == half, "out must be uint8, float16, float32, or uint16 for bfloat16");
-    return DType::float16;
-}
-
-void set_output(BatchWork& work, const Out& out, const StatusColumn& status, int layout, KeptArrays& kept) {
-    require(layout >= 0 && layout <= 2, "layout must be 0 (NCHW), 1 (NHWC) or 2 (NHWC with four channels)");
-    BatchOptions& options = work.options;
-    options.layout = static_cast<Layout>(layout);
-    options.dtype = dtype_of(out);
-    const bool planar = options.layout == Layout::nchw;
-    require(out.shape(planar ? 1 : 3) == channels_of(options.layout), "out must have the shape that layout asks for");
-    const std::size_t height = out.shape(planar ? 2 : 1), width = out.shape(planar ? 3 : 2);
-    require(height >= 1 && width >= 1 && height <= kMaxSide && width <= kMaxSide,
-            "out must have images of 1 to 32768 pixels a side");
-    options.height = static_cast<int>(height);
-    options.width = static_cast<int>(width);
-    work.count = out.shape(0);
-    require(status.shape(0) == work.count, "status must have as many rows as out has images");
-    work.out = out.data();
-    work.status = status.data();
-    kept.emplace_back(out);
-    kept.emplace_back(status);
-}
 
 void set_decoded(BatchWork& work, const nb::dict& decoded, KeptArrays& kept) {
     work.decoded.resize(work.count);
@@ -60,26 +31,32 @@ void set_decoded(BatchWork& work, const nb::dict& decoded, KeptArrays& kept) {
     }
 }
 
+void add_images(BatchWork& work, BoundImageArray& bound, KeptArrays& kept) {
+    ImageArray images = bound.take(kept);
+    require(images.count > 0 ? work.count > 0 && images.count % work.count == 0 : work.count == 0,
+            "out must have as many images as there are samples, or a multiple of them");
+    images.check(work.samples, work.count);
+    work.images.push_back(std::move(images));
+}
+
 Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::dict& params, const Out& out,
            const StatusColumn& status, int layout, std::int64_t max_pixels, bool verify, const nb::dict& decoded,
-           BoundSteps* steps, const std::vector<nb::dict>& erase, bool decode_only, bool exact) {
+           BoundSteps* steps, const std::vector<nb::dict>& erase, bool decode_only, bool exact,
+           const std::vector<BoundImageArray*>& others) {
     BatchWork work;
     KeptArrays kept;
-    set_output(work, out, status, layout, kept);
-    work.options.max_pixels = max_pixels;
-    work.options.verify = verify;
-    work.options.decode_only = decode_only;
-    work.options.exact = exact;
+    work.count = status.shape(0);
+    work.status = status.data();
+    kept.emplace_back(status);
+    work.options = {max_pixels, verify, decode_only};
     work.files = shards.files();
     work.samples = unpack<SampleColumns>(samples, kSampleColumns, work.count, kept);
-    work.parameters = unpack<ParameterColumns>(params, kParameterColumns, work.count, kept);
-    for (const nb::dict& columns : erase)
-        work.erase.push_back(unpack<EraseColumns>(columns, kEraseColumns, work.count, kept));
     set_decoded(work, decoded, kept);
-    work.check();
-    if (steps != nullptr) {
-        require(steps->count() == work.count, "steps must be for the same number of samples as the batch");
-        work.steps = steps->take(kept);
+    BoundImageArray images(params, out, layout, steps, erase, exact);
+    add_images(work, images, kept);
+    for (BoundImageArray* other : others) {
+        require(other != nullptr, "others must be image arrays");
+        add_images(work, *other, kept);
     }
     auto batch = std::make_shared<Batch>(std::move(work));
     pool.submit(batch);
@@ -98,12 +75,17 @@ void bind_pool(nb::module_& m) {
     m.attr("PARAMETER_COLUMNS") = table_of(m, kParameterColumns);
     m.attr("ERASE_COLUMNS") = table_of(m, kEraseColumns);
     nb::class_<Job>(m, "Job").def("wait", &Job::wait).def("done", &Job::done).def("reason", &Job::reason, "i"_a);
+    nb::class_<BoundImageArray>(m, "ImageArray")
+        .def(nb::init<const nb::dict&, const Out&, int, BoundSteps*, const std::vector<nb::dict>&, bool>(), "params"_a,
+             nb::kw_only(), "out"_a.noconvert(), "layout"_a, "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(),
+             "exact"_a = false);
     nb::class_<Pool>(m, "Pool")
         .def("__init__", make, "num_threads"_a)
         .def_prop_ro("num_threads", &Pool::threads)
         .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a.noconvert(),
              "status"_a.noconvert(), "layout"_a, "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(),
-             "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false)
+             "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false,
+             "others"_a = nb::make_tuple())
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

@@ -152,7 +152,7 @@ def test_files_of_another_size_are_refused(tmp_path: Path) -> None:
 def test_parameters_outside_the_image_are_refused(field: str, value: Any, tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
     getattr(dataset.params, field)[2] = value
-    with pytest.raises(EngineError, match="sample 2 of the batch"):
+    with pytest.raises(EngineError, match="image 2 of the batch"):
         dataset.execute()
 
 

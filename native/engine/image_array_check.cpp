@@ -2,7 +2,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/batch_work.h"
+#include "engine/image_array.h"
 
 namespace stoker {
 namespace {
@@ -26,18 +26,18 @@ void require(bool condition, const char* rule) {
 }
 
 void require(bool condition, std::size_t i, const char* rule) {
-    if (!condition) throw std::invalid_argument("sample " + std::to_string(i) + " of the batch: " + rule);
+    if (!condition) throw std::invalid_argument("image " + std::to_string(i) + " of the batch: " + rule);
 }
 
 }  // namespace
 
-void BatchWork::check() const {
+void ImageArray::check(const SampleColumns& samples, std::size_t sample_count) const {
     check_optional();
     for (std::size_t i = 0; i < count; ++i) {
         if (parameters.tile != nullptr) check_border(i);
-        const Size frame = frame_size(i);
+        const Size frame = frame_size(i), source{samples.height[i % sample_count], samples.width[i % sample_count]};
         const Parameters p = parameters.at(i);
-        require(within(p.crop[0], p.crop[2], samples.height[i], 1) && within(p.crop[1], p.crop[3], samples.width[i], 1),
+        require(within(p.crop[0], p.crop[2], source.height, 1) && within(p.crop[1], p.crop[3], source.width, 1),
                 i, "crop must have at least one pixel and lie within the image");
         require(ordered_within(p.region[0], p.region[2], p.crop[0], p.crop[0] + p.crop[2]) &&
                     ordered_within(p.region[1], p.region[3], p.crop[1], p.crop[1] + p.crop[3]),
@@ -47,13 +47,13 @@ void BatchWork::check() const {
         require(p.interpolation <= Interpolation::lanczos, i, "interpolation must be from 0 to 3");
         for (const EraseColumns& column : erase) {
             const Rectangle box = column.box_of(i);
-            require(within(box.top, box.height, options.height, 0) && within(box.left, box.width, options.width, 0), i,
+            require(within(box.top, box.height, output.height, 0) && within(box.left, box.width, output.width, 0), i,
                     "the box of an erase must lie within the output");
         }
     }
 }
 
-void BatchWork::check_optional() const {
+void ImageArray::check_optional() const {
     const ParameterColumns& p = parameters;
     require((p.warp != nullptr) == (p.canvas != nullptr), "warp.matrix and warp.canvas must be given together");
     require(p.nearest == nullptr || p.warp != nullptr, "warp.nearest needs warp.matrix");
@@ -71,7 +71,7 @@ void BatchWork::check_optional() const {
                 "noise.keys needs noise.deviation and quantiles");
 }
 
-void BatchWork::check_border(std::size_t i) const {
+void ImageArray::check_border(std::size_t i) const {
     const std::int32_t* tile = parameters.tile + 2 * i;
     const auto inside = [&](const RowsOfAnySize<std::int32_t>& indices, std::int32_t size) {
         const std::int32_t* row = indices.row(i);

@@ -1,0 +1,54 @@
+#include "bind/engine/image_array.h"
+
+#include <iterator>
+
+namespace stoker {
+namespace {
+
+DType dtype_of(const Out& out) {
+    if (out.dtype() == nb::dtype<float>()) return DType::float32;
+    if (out.dtype() == nb::dtype<std::uint8_t>()) return DType::uint8;
+    if (out.dtype() == nb::dtype<std::uint16_t>()) return DType::bfloat16;
+    const nb::dlpack::dtype half{static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
+    require(out.dtype() == half, "out must be uint8, float16, float32, or uint16 for bfloat16");
+    return DType::float16;
+}
+
+void set_output(ImageArray& images, const Out& out, int layout) {
+    require(layout >= 0 && layout <= 2, "layout must be 0 (NCHW), 1 (NHWC) or 2 (NHWC with four channels)");
+    images.layout = static_cast<Layout>(layout);
+    images.dtype = dtype_of(out);
+    const bool planar = images.layout == Layout::nchw;
+    require(out.shape(planar ? 1 : 3) == channels_of(images.layout), "out must have the shape that layout asks for");
+    const std::size_t height = out.shape(planar ? 2 : 1), width = out.shape(planar ? 3 : 2);
+    require(height >= 1 && width >= 1 && height <= kMaxSide && width <= kMaxSide,
+            "out must have images of 1 to 32768 pixels a side");
+    images.output = {static_cast<int>(height), static_cast<int>(width)};
+    images.count = out.shape(0);
+    images.out = out.data();
+}
+
+}  // namespace
+
+BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int layout, BoundSteps* steps,
+                                 const std::vector<nb::dict>& erase, bool exact) {
+    set_output(images_, out, layout);
+    kept_.emplace_back(out);
+    images_.exact = exact;
+    images_.parameters = unpack<ParameterColumns>(params, kParameterColumns, images_.count, kept_);
+    for (const nb::dict& columns : erase)
+        images_.erase.push_back(unpack<EraseColumns>(columns, kEraseColumns, images_.count, kept_));
+    if (steps == nullptr) return;
+    require(steps->count() == images_.count, "steps must be for the same number of samples as the batch");
+    images_.steps = steps->take(kept_);
+}
+
+ImageArray BoundImageArray::take(KeptArrays& kept) {
+    require(!taken_, "these images belong to a batch already: make new ones");
+    taken_ = true;
+    std::move(kept_.begin(), kept_.end(), std::back_inserter(kept));
+    kept_.clear();
+    return std::move(images_);
+}
+
+}  // namespace stoker

@@ -1,0 +1,33 @@
+// An array of images of a batch, which Python describes and a batch takes.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "bind/bind.h"
+#include "bind/columns.h"
+#include "bind/steps.h"
+#include "engine/image_array.h"
+
+namespace stoker {
+
+using Out = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+
+// The images of a batch in one array, and the arrays that they read and write.
+class BoundImageArray {
+  public:
+    BoundImageArray(const nb::dict& params, const Out& out, int layout, BoundSteps* steps,
+                    const std::vector<nb::dict>& erase, bool exact);
+    BoundImageArray(const BoundImageArray&) = delete;
+    BoundImageArray& operator=(const BoundImageArray&) = delete;
+
+    // Moves the images and their arrays to a batch. This is possible once, because threads execute steps from then on.
+    ImageArray take(KeptArrays& kept);
+
+  private:
+    ImageArray images_;
+    KeptArrays kept_;
+    bool taken_ = false;
+};
+
+}  // namespace stoker

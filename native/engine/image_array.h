@@ -1,0 +1,56 @@
+// An array of images that a batch makes of its samples, as data: the images' parameters, and the output.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/parameter_columns.h"
+#include "engine/renderer.h"
+#include "pixels/image_writer.h"
+#include "records/sample_columns.h"
+#include "steps/step.h"
+
+namespace stoker {
+
+// The maximum height and width of an image of a batch, of a canvas and of a tile.
+constexpr int kMaxSide = 1 << 15;
+
+// Images of one size: one or several views of each sample, view by view. Of N samples, image i shows sample i % N.
+struct ImageArray {
+    std::size_t count = 0;
+    ParameterColumns parameters{};
+    Steps steps;
+    std::vector<EraseColumns> erase;
+    DType dtype = DType::float32;
+    Layout layout = Layout::nchw;
+    Size output;
+    bool exact = false;
+    void* out = nullptr;
+
+    // Throws std::invalid_argument for parameters that lead outside an image.
+    void check(const SampleColumns& samples, std::size_t sample_count) const;
+
+    // Returns where and how image `i` is stored.
+    Target target(std::size_t i) const;
+    // `source` is the size of the oriented image.
+    Geometry geometry(std::size_t i, Orientation orientation, Size source) const;
+    // Returns the rectangle that is rendered: dest, or the whole output if the image is warped or has a border.
+    Rectangle dest(std::size_t i) const;
+    bool uses_mean(std::size_t i) const;
+    // Whether the whole image must be rendered before any row of it can be stored.
+    bool needs_whole_image(std::size_t i) const;
+
+  private:
+    void check_optional() const;
+    void check_border(std::size_t i) const;
+    // Returns the size of the canvas of a warp, or of the output.
+    Size canvas_size() const;
+    // Returns the size of the image that dest lies in: the tile of a border, the canvas, or the output.
+    Size frame_size(std::size_t i) const;
+    // Returns the matrix of an image, or null if it is not warped, because its canvas is the output.
+    const double* warp_of(std::size_t i) const;
+    Border border_of(std::size_t i) const;
+};
+
+}  // namespace stoker

@@ -1,0 +1,46 @@
+// The execution of one image of a batch: from the rows of a decoder to its place in the batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/image_array.h"
+#include "engine/renderer.h"
+#include "pixels/image_writer.h"
+#include "pixels/planar_image.h"
+#include "steps/step_runner.h"
+
+namespace stoker {
+
+// The resamplers and buffers of an image. A thread has as many runners as it makes images of a sample, and uses
+// them for one sample after the other.
+class ImageRunner {
+  public:
+    // Returns the least size, in eighths, at which the stored image may be decoded for image `i`.
+    int set(const ImageArray& images, std::size_t i, Orientation orientation, Size source);
+    // Prepares for rows of the stored image at `eighths`/8 of its size, and returns the window that is needed.
+    Window begin(int eighths);
+    // As begin(), for decoding alone: nothing may follow.
+    Window begin_decoding(int eighths) { return renderer_.begin(geometry_, eighths, nullptr); }
+    // Takes `count` rows of the stored image from row `y` on. They begin at the column `left`. Rows and columns outside
+    // the window are left out.
+    void push(const std::uint8_t* const* rows, int y, int count, int left);
+    // Stores the image, after all rows of the window.
+    void finish();
+
+  private:
+    RowSink& sink();
+
+    const ImageArray* images_ = nullptr;
+    std::size_t i_ = 0;
+    Geometry geometry_;
+    Window window_{};
+    Renderer renderer_;
+    ImageWriter writer_;
+    PlanarImage image_;  // for images that are needed as a whole
+    PlanarSink image_sink_;
+    StepRunner steps_;
+    float color_[12] = {};
+};
+
+}  // namespace stoker
