@@ -6,7 +6,7 @@ NATIVE := $(shell find native -name '*.cpp' -o -name '*.h')
 FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test stress fuzz lint types sanitize bench clean
+.PHONY: help setup demo test stress fuzz lint types sanitize docs bench clean
 
 help:           ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -39,9 +39,18 @@ types: setup    ## Check types strictly
 sanitize: setup ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 	@PYTHON=$(abspath $(PY)) tests/sanitize/run.sh
 
+.venv-docs/.ready: tools/docs/requirements.txt
+	@python3 -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r tools/docs/requirements.txt
+	@touch $@
+
+docs: setup .venv-docs/.ready ## Build the site of the documentation into build/site, and run the code on its pages
+	@STOKER_PYTHON=$(abspath $(PY)) NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --quiet --strict
+	@$(PY) -m pytest -q tests/package/test_site.py tests/framework/test_guides.py
+
 bench:          ## Compare Stoker with other loaders, in a separate virtual environment
 	@benchmarks/setup.sh .venv-bench
 	@.venv-bench/bin/python -m stoker.benchmarks.images
 
 clean:          ## Remove all built files
-	rm -rf build $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build $(VENV) .venv-bench .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis

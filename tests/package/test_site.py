@@ -1,0 +1,124 @@
+"""The pages of the documentation: the site's navigation, links, the API reference, and the code on the pages.
+
+`make docs` builds the site itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import posixpath
+import re
+import runpy
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from helpers.tree.markdown import anchors, blocks, links
+from typer.main import get_command
+
+from stoker.pipeline.commands.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
+PUBLIC = (
+    "stoker",
+    "stoker.augment",
+    "stoker.augment.geometry",
+    "stoker.augment.steps",
+    "stoker.bucketing",
+    "stoker.errors",
+)
+
+
+SITE = runpy.run_path(str(ROOT / "tools" / "docs" / "site_pages.py"))
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+SOURCES = [*PAGES, *(path for path in SITE["addresses"]() if path.endswith(".md"))]
+
+
+def reference() -> str:
+    return "".join(text(page) for page in PAGES if page.startswith("docs/reference/"))
+
+
+def documented() -> list[str]:
+    return re.findall(r"^::: (\S+)$", reference(), re.MULTILINE)
+
+
+def addresses_in(navigation: Any) -> list[str]:
+    if isinstance(navigation, str):
+        return [navigation]
+    inside = navigation.values() if isinstance(navigation, dict) else navigation
+    return [address for entry in inside for address in addresses_in(entry)]
+
+
+def test_the_navigation_names_every_page_once() -> None:
+    named = addresses_in(yaml.safe_load(text("mkdocs.yml"))["nav"])
+    pages = [page.removeprefix("docs/") for page in PAGES] + list(SITE["added_pages"]())
+    missing, surplus = sorted(set(pages) - set(named)), sorted(set(named) - set(pages))
+    assert not missing, f"add {missing} to `nav` in mkdocs.yml, under the heading where a reader looks for it"
+    assert not surplus, f"remove {surplus} from `nav` in mkdocs.yml: there is no such page"
+    assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize("page", SOURCES)
+def test_links_lead_to_files_and_headings_of_a_clone(page: str) -> None:
+    for link in links(text(page)):
+        path, _, anchor = link.partition("#")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
+        assert (ROOT / target).exists(), f"{page} links to {link}"
+        if anchor:
+            assert anchor in anchors(text(target)), f"{page} links to {link}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", SOURCES)
+def test_links_lead_to_pages_of_the_site(page: str) -> None:
+    address = SITE["addresses"]().get(page, page.removeprefix("docs/"))
+    SITE["with_links_of_the_site"](text(page), address)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_has_every_public_name(module: str) -> None:
+    names = {f"{module}.{name}" for name in importlib.import_module(module).__all__}
+    modules = {name for name in names if name in PUBLIC or name == "stoker.formats"}
+    missing = sorted(names - modules - set(documented()))
+    assert not missing, (
+        f"add a line `::: {missing[0]}` to a page in docs/reference (also missing: {missing[1:]})"
+    )
+    assert all(name in reference() for name in modules)
+
+
+def test_every_name_of_the_reference_exists_and_has_a_docstring() -> None:
+    names = [name for name in documented() if ".adapters." not in name]  # those import their frameworks
+    assert len(names) > 120
+    assert [name for name in names if not pkgutil.resolve_name(name).__doc__] == []
+
+
+@pytest.mark.parametrize("page", SOURCES)
+def test_python_on_a_page_compiles(page: str) -> None:
+    for block in blocks(text(page)):
+        assert block.language, f"{page}: name the language of this block: {block.code[:60]!r}"
+        if block.language == "python":
+            ast.parse(block.code, page)
+
+
+@pytest.mark.parametrize("page", SOURCES)
+def test_commands_on_a_page_have_these_options(page: str) -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]  # Typer says a command, and means a group
+    for line in (line for block in blocks(text(page)) for line in block.code.splitlines()):
+        if line.startswith("stoker "):
+            name, *words = shlex.split(line, comments=True)[1:]
+            options = {
+                option
+                for parameter in commands[name].params
+                for option in parameter.opts + parameter.secondary_opts
+            }
+            used = {word for word in words if word.startswith("--")}
+            assert used <= {*options, "--help"}, f"{page}: {line}"
