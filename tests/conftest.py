@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,18 @@ def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
         target
         for link in Path("/proc/self/fd").iterdir()
         if (target := link.resolve()).is_relative_to(tmp_path.resolve())
+    ]
+
+
+@pytest.fixture
+def new_threads() -> Callable[[str], list[threading.Thread]]:
+    """``new_threads("stoker-fetch")``: running threads of such names that the test has started.
+
+    Threads of earlier tests do not count: they can still be ending.
+    """
+    before = threading.enumerate()
+    return lambda name: [
+        thread for thread in threading.enumerate() if thread not in before and thread.name.startswith(name)
     ]
 
 

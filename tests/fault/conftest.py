@@ -123,19 +123,3 @@ def serve(short_pauses: None) -> Iterator[object]:
     yield start
     for server in servers:
         server.stop()
-
-
-@pytest.fixture
-def producers_ended() -> Callable[[], bool]:
-    """``producers_ended()`` waits a minute at most for prefetch threads that began in the test to end."""
-    before = threading.enumerate()  # other tests' threads can still be ending
-
-    def ended() -> bool:
-        limit = time.monotonic() + 60
-        while any(thread.name == "stoker-prefetch" for thread in set(threading.enumerate()) - set(before)):
-            if time.monotonic() > limit:
-                return False
-            time.sleep(0.001)
-        return True
-
-    return ended

@@ -31,9 +31,16 @@ for epoch in range(10**9):
     for batch in loader: pass
     if epoch == 3: print("ready", flush=True)
 """
+IN_THE_STEP = "for batch in make(): print('ready', flush=True); time.sleep(600)"
 
 
-@pytest.mark.parametrize("code", [WAITING, BETWEEN_PASSES], ids=["waiting", "between passes"])
+def test_sigterm_in_a_step_ends_the_process(engine: str, thumbnails: Path) -> None:
+    run_until_signal(engine, thumbnails, IN_THE_STEP, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    "code", [WAITING, BETWEEN_PASSES, IN_THE_STEP], ids=["waiting", "between passes", "in the step"]
+)
 def test_ctrl_c_ends_a_training_loop(engine: str, thumbnails: Path, code: str) -> None:
     assert "KeyboardInterrupt" in run_until_signal(engine, thumbnails, code, signal.SIGINT)
 

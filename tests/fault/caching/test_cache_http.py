@@ -28,6 +28,8 @@ from stoker.pipeline.order.epoch_order import BlockShuffle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Threads = Callable[[str], list[threading.Thread]]
+
 SHARD = "shard-00001-of-00004.tfrecord"
 
 
@@ -184,7 +186,9 @@ def test_a_sample_that_is_damaged_on_the_server(
         assert len(rows) == 156 - remote.stats().skipped
 
 
-def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_a_server_that_dies(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], new_threads: Threads
+) -> None:
     server = serve(source)
     with loader(server.url, cache=tmp_path) as remote:
         server.closed.set()
@@ -192,7 +196,7 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
             epoch(remote)
         assert str(caught.value.path).startswith(f"{server.url}/shard-")
         # A failed request that has not been removed yet would fail the next pass, too.
-        wait_until(lambda: not _threads("stoker-read-ahead"))
+        wait_until(lambda: not new_threads("stoker-read-ahead"))
         handles = remote._producers._cache_prefetcher._handles.values()
         wait_until(lambda: not any(handle.requests.coming_bytes for handle in handles))
         server.closed.clear()
@@ -207,7 +211,12 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
 
 @pytest.mark.parametrize("end", ["close", "break", "drop"])
 def test_ending_does_not_wait_for_a_silent_server(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any], end: str, monkeypatch: pytest.MonkeyPatch
+    source: Path,
+    tmp_path: Path,
+    serve: Callable[[Path], Any],
+    new_threads: Threads,
+    end: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(file_system, "_SILENT_SECONDS", 300.0)
     server = serve(source)
@@ -227,15 +236,11 @@ def test_ending_does_not_wait_for_a_silent_server(
     else:
         del batches, remote
     assert time.monotonic() - began < 150  # a silent server counts as dead after 300
-    wait_until(lambda: not _threads("stoker-read-ahead"))
-    wait_until(lambda: not _threads("stoker-fetch"))
+    wait_until(lambda: not new_threads("stoker-read-ahead"))
+    wait_until(lambda: not new_threads("stoker-fetch"))
     server.held.set()
     (state,) = tmp_path.glob("*/.blocks")
     wait_until(lambda: state.resolve() not in {path.resolve() for path in Path("/proc/self/fd").iterdir()})
-
-
-def _threads(name: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == name]
 
 
 def test_an_interpreter_that_ends_does_not_wait_either(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.augment import CenterCrop, Resize
@@ -115,7 +116,7 @@ def test_reading(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) ->
     assert state.resolve() in descriptors()
     del remote
     gc.collect()
-    assert state.resolve() not in descriptors()
+    wait_until(lambda: state.resolve() not in descriptors())
 
 
 def descriptors() -> set[Path]:

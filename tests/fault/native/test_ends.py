@@ -1,11 +1,9 @@
 """Memory and threads of the native engine when batches end early, are kept, or are dropped."""
 
-import multiprocessing
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from helpers.data.native_payloads import GOOD, SIZE, Dataset
 from stoker import _native
 from stoker.errors import EngineError
 from stoker.pipeline.engines.base import Work
-from stoker.pipeline.engines.native.engine import NativeEngine
 
 
 def test_arrays_in_use_are_not_overwritten(tmp_path: Path) -> None:
@@ -68,31 +65,6 @@ def test_a_job_can_be_dropped_while_it_runs(tmp_path: Path) -> None:
         engine.submit(Work(dataset.samples, dataset.params))
         del engine
     assert threading.active_count() <= threads
-
-
-def _in_child(engine: NativeEngine, work: Work, said: Any) -> None:
-    try:
-        engine.submit(work)
-        engine.collect()
-    except EngineError as error:
-        said.send(str(error))
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_gets_an_error(tmp_path: Path) -> None:
-    dataset = Dataset(tmp_path, GOOD)
-    engine = dataset.engine()
-    work = Work(dataset.samples, dataset.params)
-    ours, theirs = multiprocessing.Pipe()
-    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(engine, work, theirs))
-    child.start()
-    assert ours.poll(120)
-    assert "fork" in ours.recv()
-    child.join(120)
-    assert child.exitcode == 0
-    engine.submit(work)
-    assert engine.collect().status.tolist() == [0, 0, 0]
-    engine.close()
 
 
 @pytest.mark.parametrize("order", ["pool, shards, job", "job, pool, shards", "shards, job, pool", "nothing"])

@@ -15,6 +15,7 @@ import stoker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TESTS = str(Path(__file__).parents[2])
 PROLOGUE = """
 import os, signal, sys, threading, time
 from pathlib import Path
@@ -95,13 +96,41 @@ loader.close()
     )
 
 
+def test_a_child_gets_an_error_of_the_native_engine(tmp_path: Path) -> None:
+    run(
+        f"""
+sys.path.insert(0, {TESTS!r})
+from helpers.data.native_payloads import GOOD, Dataset
+from stoker.errors import EngineError
+from stoker.pipeline.engines.base import Work
+
+dataset = Dataset(FOLDER, GOOD)
+engine = dataset.engine()
+work = Work(dataset.samples, dataset.params)
+
+def use():
+    try:
+        engine.submit(work)
+        engine.collect()
+    except EngineError as error:
+        return 7 if "fork" in str(error) else 2
+
+assert status(fork(use)) == 7
+engine.submit(work)
+assert engine.collect().status.tolist() == [0, 0, 0]
+engine.close()
+""",
+        tmp_path,
+    )
+
+
 def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path) -> None:
     """Locks on an open file belong to both: without its locks the parent could lose blocks that it reads."""
     run(
         f"""
 import fcntl
 from types import SimpleNamespace
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+sys.path.insert(0, {TESTS!r})
 from helpers.cached_blocks import block_files, read_ahead_over
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.processes.loader_processes import LIMIT, run, run_until_signal, start
-
-from stoker import ImageLoader
-from stoker.augment import Resize
+from helpers.processes.loader_processes import LIMIT, run, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
 
 def test_the_interpreter_ends_while_a_pass_runs(engine: str, thumbnails: Path) -> None:
@@ -107,18 +102,7 @@ print(os.waitstatus_to_exitcode(status), sum(len(batch[1]) for batch in running)
     assert run(engine, thumbnails, code) == "7 56\n"
 
 
-IN_THE_STEP = "for batch in make(): print('ready', flush=True); time.sleep(600)"
-
-
-def test_ctrl_c_in_a_step_ends_the_process(engine: str, thumbnails: Path) -> None:
-    assert "KeyboardInterrupt" in run_until_signal(engine, thumbnails, IN_THE_STEP, signal.SIGINT)
-
-
-def test_sigterm_in_a_step_ends_the_process(engine: str, thumbnails: Path) -> None:
-    run_until_signal(engine, thumbnails, IN_THE_STEP, signal.SIGTERM)
-
-
-def test_epochs_leave_no_threads_and_no_descriptors(engine: str, thumbnails: Path) -> None:
+def test_epochs_and_loaders_leave_no_threads_and_no_descriptors(engine: str, thumbnails: Path) -> None:
     code = """
 loader = make(prefetch=2, batch_size=16)
 def epochs(numbers):
@@ -132,21 +116,11 @@ def descriptors():
 epochs(range(1, 6))
 before = threading.active_count(), tasks(), descriptors()
 epochs(range(6, 21))
+for _ in range(20):
+    with make() as another:
+        next(iter(another))
+gc.collect()
 after = threading.active_count(), settled(tasks, before[1]), descriptors()
 print(*(now <= then for now, then in zip(after, before)))
 """
     assert run(engine, thumbnails, code) == "True True True\n"
-
-
-def test_many_loaders_in_one_process(
-    engine: str, thumbnails: Path, producers_ended: Callable[[], bool]
-) -> None:
-    descriptors = Path("/proc/self/fd")
-    before = len(list(descriptors.iterdir()))
-    for _ in range(20):
-        with ImageLoader(
-            thumbnails, batch_size=5, transforms=[Resize((8, 8))], engine=engine, num_threads=1
-        ) as loader:
-            next(iter(loader))
-    assert producers_ended()
-    assert len(list(descriptors.iterdir())) <= before + 2, "DALI keeps two"

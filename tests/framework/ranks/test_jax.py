@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.processes.ports import free_ports
 
 pytest.importorskip("jax")
 
@@ -41,16 +40,6 @@ def finish(*processes: subprocess.Popen[str]) -> list[Any]:
     return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
 
 
-def free_port() -> int:
-    """Returns a free port below those that the system gives to clients: none takes it before its use."""
-    begin = os.getpid() % 10_000 + 10_000
-    for port in range(begin, begin + 10_000):
-        with socket.socket() as free, suppress(OSError):
-            free.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")
-
-
 @pytest.fixture(scope="module")
 def alone(thumbnails: Path) -> Any:
     return finish(start(thumbnails, 1))[0]
@@ -66,7 +55,7 @@ def test_a_batch_is_spread_over_four_devices(thumbnails: Path, alone: Any) -> No
 
 
 def test_two_processes_form_the_global_batch(thumbnails: Path, alone: Any) -> None:
-    coordinator = f"127.0.0.1:{free_port()}"
+    coordinator = f"127.0.0.1:{free_ports(1)[0]}"
     found = finish(*(start(thumbnails, 2, coordinator, "2", str(number)) for number in range(2)))
     assert [one["devices"] for one in found] == [4, 4]
     for step, expected in enumerate(alone["rows"]):

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.processes.ports import free_ports
 
 pytest.importorskip("tensorflow")
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "tensorflow_workers.py"
-
-
-def free_ports(n: int) -> list[int]:
-    held = [socket.socket() for _ in range(n)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 def test_workers_share_the_samples_of_an_epoch(thumbnails: Path) -> None:

@@ -1,9 +1,5 @@
 """CRC32C and mapped shards of the C++ module."""
 
-import ctypes
-import mmap
-import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -53,18 +49,6 @@ class TestCrc32c:
             _native.crc32c("text")  # type: ignore[arg-type,unused-ignore]
 
 
-def resident(descriptor: int, size: int) -> float:
-    """Share of a file's pages that are in the page cache."""
-    with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as mapping:
-        pages = np.zeros(-(-size // mmap.PAGESIZE), np.uint8)
-        address = np.frombuffer(mapping, np.uint8)
-        libc = ctypes.CDLL(None, use_errno=True)
-        place = [ctypes.c_void_p(array.ctypes.data) for array in (address, pages)]
-        assert libc.mincore(place[0], ctypes.c_size_t(size), place[1]) == 0
-        del address
-        return float((pages & 1).mean())
-
-
 def descriptors(path: Path) -> int:
     """How often this process has a file open."""
     return sum(link.resolve() == path.resolve() for link in Path("/proc/self/fd").iterdir())
@@ -109,25 +93,6 @@ class TestShards:
         shards = _native.Shards([str(path)], [200])
         with pytest.raises(ValueError, match="are not within the 200 bytes of shard 0"):
             shards.will_need(np.zeros(2, np.int32), np.full(2, 2**62), np.full(2, 2**62))
-
-    @pytest.mark.parametrize("mapped", [True, False])
-    def test_all_that_is_needed_is_read_ahead(self, tmp_path: Path, mapped: bool) -> None:
-        """However long the range: Linux cuts off what one call asks for."""
-        path, size = tmp_path / "large", 24 << 20
-        path.write_bytes(bytes(size))
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            if resident(file.fileno(), size) > 0:
-                pytest.skip("this file system keeps everything in memory")
-            shards = _native.Shards([str(path)], [size], mapped)
-            share, until = 0.0, time.monotonic() + 60
-            while share < 1 and time.monotonic() < until:
-                # Again: what was read may be gone already, on a machine that needs its memory.
-                shards.will_need(np.zeros(1, np.int32), np.zeros(1, np.int64), np.array([size]))
-                time.sleep(0.01)
-                share = resident(file.fileno(), size)
-            assert share == 1
 
     def test_errors_of_the_system_keep_their_kind(self, path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="gone"):

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 WRITES = "import os, json; open(os.environ['STEP_RESULT'], 'w').write(json.dumps({'n': %d}))\n"
 
 
-def step(name: str, program: str, seconds: float = 60.0) -> Step:
+def step(name: str, program: str, seconds: float = 600.0) -> Step:
     return Step(name, seconds, (sys.executable, "-c", program))
 
 
-def run(folder: Path, *steps: Step, seconds: float = 100.0) -> dict[str, dict[str, Any]]:
+def run(folder: Path, *steps: Step, seconds: float = 10_000.0) -> dict[str, dict[str, Any]]:
     results = ResultsFile(folder / "results.json", {"machine": {"cores": 2}})
     run_steps(steps, results, seconds, report=lambda _: None)
     document = json.loads((folder / "results.json").read_text())
@@ -65,7 +65,7 @@ def test_results_are_valid_when_the_runner_is_killed_in_any_step(tmp_path: Path,
 from pathlib import Path
 from stoker.benchmarks.gpu.runner import *
 results = ResultsFile(Path({str(tmp_path / "results.json")!r}), {{"machine": {{"cores": 2}}}})
-run_steps({deadly!r}, results, 100.0)
+run_steps({deadly!r}, results, 10_000.0)
 """
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
     assert done.returncode == -9, done.stderr

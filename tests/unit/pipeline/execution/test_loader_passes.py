@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,20 +17,17 @@ from stoker.formats.open import open as open_dataset
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
     from pathlib import Path
+
+    Threads = Callable[[str], list[threading.Thread]]
 
 CROP = [RandomResizedCrop(8)]
 
 
 def rows(batches: Any) -> list[int]:
     return [int(row) for batch in batches for row in batch.row]
-
-
-def prefetching(besides: list[threading.Thread]) -> list[threading.Thread]:
-    """Threads of prefetchers; without ``besides``, threads of other tests that can still be ending."""
-    threads = threading.enumerate()
-    return [thread for thread in threads if thread.name == "stoker-prefetch" and thread not in besides]
 
 
 class TestPasses:
@@ -139,16 +135,15 @@ class TestTheNextPass:
 
     @pytest.mark.parametrize("how", ["set_epoch", "load_state_dict", "close"])
     def test_its_batches_are_dropped(
-        self, load: Callable[..., ImageLoader], drawn: list[int], how: str
+        self, load: Callable[..., ImageLoader], drawn: list[int], new_threads: Threads, how: str
     ) -> None:
-        others = threading.enumerate()
         loader = load(shuffle=True, prefetch=3)
         start = loader.state_dict()
         first = rows(loader)
         wait_until(lambda: 1 in drawn)
-        assert prefetching(others)
+        assert new_threads("stoker-prefetch")
         getattr(loader, how)(*{"set_epoch": [0], "load_state_dict": [start], "close": []}[how])
-        assert not prefetching(others)
+        assert not new_threads("stoker-prefetch")
         if how != "close":
             assert rows(loader) == first
             assert (loader.stats().batches, loader.stats().samples) == (8, 122)
@@ -182,14 +177,13 @@ class TestTheNextPass:
             next(running)
         assert rows(loader) == list(range(61))
 
-    def test_dropping_the_loader_ends_it(self, thumbnails: Path) -> None:
-        others = threading.enumerate()
+    def test_dropping_the_loader_ends_it(self, thumbnails: Path, new_threads: Threads) -> None:
         loader = ImageLoader(thumbnails, batch_size=16, transforms=CROP, num_threads=1)
         for _ in loader:
             pass
         del loader
         gc.collect()
-        wait_until(lambda: not prefetching(others))
+        wait_until(lambda: not new_threads("stoker-prefetch"))
 
 
 class TestState:

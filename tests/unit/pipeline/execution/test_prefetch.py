@@ -18,7 +18,9 @@ from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.execution.threads import _end_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    Threads = Callable[[], list[threading.Thread]]
 
 
 class Numbers:
@@ -58,13 +60,14 @@ def started(producers: Iterable[Any], depth: int, totals: StatsTotals) -> Prefet
     return batches
 
 
-def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
-
-
 @pytest.fixture(autouse=True)
-def no_thread_stays() -> object:
-    yield
+def threads(new_threads: Callable[[str], list[threading.Thread]]) -> Iterator[Threads]:
+    """``threads()``: the running threads of the test's prefetchers; none may stay."""
+
+    def threads() -> list[threading.Thread]:
+        return new_threads("stoker-prefetch")
+
+    yield threads
     wait_until(lambda: not threads())
 
 
@@ -91,7 +94,7 @@ def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> 
     batches.close()
 
 
-def test_leaving_early_finishes_what_was_started() -> None:
+def test_leaving_early_finishes_what_was_started(threads: Threads) -> None:
     producer = Numbers(100, limit=4)
     batches = started([producer], 8, StatsTotals())
     next(batches)
@@ -103,7 +106,7 @@ def test_leaving_early_finishes_what_was_started() -> None:
         next(batches)
 
 
-def test_dropping_it_stops_the_thread() -> None:
+def test_dropping_it_stops_the_thread(threads: Threads) -> None:
     batches = started([Numbers(100)], 3, StatsTotals())
     next(batches)
     assert len(threads()) == 1
@@ -112,7 +115,7 @@ def test_dropping_it_stops_the_thread() -> None:
     wait_until(lambda: not threads())
 
 
-def test_a_thread_that_the_producer_waits_for_can_drop_the_prefetcher() -> None:
+def test_a_thread_that_the_producer_waits_for_can_drop_the_prefetcher(threads: Threads) -> None:
     begun, asked, dropped = threading.Event(), threading.Event(), threading.Event()
 
     class Waits(Numbers):
@@ -170,7 +173,9 @@ def test_a_system_exit_of_the_producer_reaches_the_consumer() -> None:
         next(started([Exits(3)], 2, StatsTotals()))
 
 
-def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_during_the_start_leaves_no_thread(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start = threading.Thread.start
 
     def interrupted(thread: threading.Thread) -> None:
@@ -184,7 +189,7 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
     wait_until(lambda: not threads())
 
 
-def test_an_interrupted_close_is_completed_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_close_is_completed_at_exit(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, release = threading.Event(), threading.Event()
     wait = OneShotEvent.wait
 
@@ -225,7 +230,7 @@ class TestTimes:
     """A clock that a test advances when the consumer or the producer is known to wait for the other."""
 
     @pytest.fixture
-    def looks(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    def looks(self, threads: Threads, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         """How often the consumer and the producer have read the clock: before each wait, and after."""
         counts = {"consumer": 0, "producer": 0}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.data.annotated_scenes import COLUMNS, write_annotated
 from helpers.data.annotated_scenes import first as first_annotated
+from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.augment import (
@@ -32,6 +32,7 @@ from stoker.pipeline.engines.base import ImageFormat, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
     from pathlib import Path
 
@@ -169,13 +170,15 @@ def test_bad_samples_are_skipped_before_the_step(
     assert [i for i in range(8) if not result.images[i].any()] == [2, 5]
 
 
-def test_batches_do_not_depend_on_threads_and_no_thread_is_left(thumbnails: Path) -> None:
+def test_batches_do_not_depend_on_threads_and_no_thread_is_left(
+    thumbnails: Path, new_threads: Callable[[str], list[threading.Thread]]
+) -> None:
     own = [RandomResizedCrop(24), RandomUpset(), Normalize()]
     one, four = (images(thumbnails, own, num_threads=threads) for threads in (1, 4))
     np.testing.assert_array_equal(one, four)
     with stoker.ImageLoader(thumbnails, batch_size=4, transforms=own) as loader:
         next(iter(loader))
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("stoker-")]
+    wait_until(lambda: not new_threads("stoker-"))
 
 
 def test_which_custom_steps_come_last() -> None:

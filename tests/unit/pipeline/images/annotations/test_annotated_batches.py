@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images.batch_assembler import multi_hot
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
     from pathlib import Path
 
@@ -218,21 +218,17 @@ def test_a_dataset_without_objects_has_no_such_columns(thumbnails: Path) -> None
         load(thumbnails, columns=("image",), transforms=[RandomIoUCrop(), Resize((8, 8))])
 
 
-def test_annotation_threads_end_with_the_loader(annotated: Path) -> None:
-    others = threading.enumerate()  # of other tests' loaders, which may still be ending
+def test_annotation_threads_end_with_the_loader(
+    annotated: Path, new_threads: Callable[[str], list[threading.Thread]]
+) -> None:
     loader = load(annotated)
     next(iter(loader))
-    assert annotating(others)
+    assert new_threads("stoker-annotations")
     del loader
     gc.collect()
     with load(annotated) as loader:
         next(iter(loader))
-    wait_until(lambda: not annotating(others))
-
-
-def annotating(besides: list[threading.Thread]) -> list[threading.Thread]:
-    threads = [thread for thread in threading.enumerate() if thread not in besides]
-    return [thread for thread in threads if thread.name.startswith("stoker-annotations")]
+    wait_until(lambda: not new_threads("stoker-annotations"))
 
 
 def test_masks_are_read_only_if_a_column_needs_them(pack_images: Callable[..., Path]) -> None:

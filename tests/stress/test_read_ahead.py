@@ -1,0 +1,44 @@
+"""What the kernel has read into the page cache after the C++ module has asked for it."""
+
+import ctypes
+import mmap
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stoker import _native
+
+
+def resident(descriptor: int, size: int) -> float:
+    """Share of a file's pages that are in the page cache."""
+    with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as mapping:
+        pages = np.zeros(-(-size // mmap.PAGESIZE), np.uint8)
+        address = np.frombuffer(mapping, np.uint8)
+        libc = ctypes.CDLL(None, use_errno=True)
+        place = [ctypes.c_void_p(array.ctypes.data) for array in (address, pages)]
+        assert libc.mincore(place[0], ctypes.c_size_t(size), place[1]) == 0
+        del address
+        return float((pages & 1).mean())
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_all_that_is_needed_is_read_ahead(tmp_path: Path, mapped: bool) -> None:
+    """However long the range: Linux cuts off what one call asks for."""
+    path, size = tmp_path / "large", 24 << 20
+    path.write_bytes(bytes(size))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if resident(file.fileno(), size) > 0:
+            pytest.skip("this file system keeps everything in memory")
+        shards = _native.Shards([str(path)], [size], mapped)
+        share, until = 0.0, time.monotonic() + 60
+        while share < 1 and time.monotonic() < until:
+            # Again: what was read may be gone already, on a machine that needs its memory.
+            shards.will_need(np.zeros(1, np.int32), np.zeros(1, np.int64), np.array([size]))
+            time.sleep(0.01)
+            share = resident(file.fileno(), size)
+        assert share == 1
