@@ -16,12 +16,27 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
+    from .wire import Span
 
-__all__ = ["Container", "ReadStart", "Record", "Sidecar", "Writer", "Writing", "WrittenShard"]
+__all__ = ["Container", "Part", "ReadStart", "Record", "Sidecar", "Writer", "Writing", "WrittenShard"]
 
 ReadStart = Callable[[str, int], bytes | None]
 """Reads the start of a file of a shard: called with the file's name in the shard (empty for the shard
 itself) and the most bytes to return. Returns None where there is no such regular file."""
+
+
+class Part(NamedTuple):
+    """One named part of a record.
+
+    Attributes:
+        name: Its name, such as the suffix of a file in an archive.
+        kind: Why it cannot be read, such as "link"; empty for a part that can.
+        span: Where it lies in the value of the record.
+    """
+
+    name: str
+    kind: str
+    span: Span
 
 
 class Record(NamedTuple):
@@ -33,6 +48,7 @@ class Record(NamedTuple):
         offset: First byte of the value in the data file.
         length: Bytes of the value.
         view: The value.
+        parts: Its parts, where the container itself names them.
     """
 
     position: int
@@ -40,6 +56,7 @@ class Record(NamedTuple):
     offset: int
     length: int
     view: memoryview
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +173,13 @@ class Container:
             and raises CorruptRecordError at the first fault.
         parse_image: Returns where the image lies in a record of an external shard, and what the record says
             of it. Raises SourceError for a record without an image, DecodeError for an image whose header
-            is damaged, and CorruptRecordError for a damaged record.
+            is damaged, CorruptRecordError for a damaged record, and LeftOutError for a record that is to be
+            left out and counted.
         writing: How shards are written; None for a container that is only read.
         sidecars: The files beside each shard; the writer writes them, and ``stoker index`` does for external
             shards.
-        has_feature_names: Whether ``parse_image`` finds the parts of a record by the names that it gets.
+        feature_names: The names by which ``parse_image`` finds the parts of a record unless the user gives
+            others; None for a container that needs no names.
     """
 
     name: str
@@ -171,4 +190,4 @@ class Container:
     parse_image: Callable[[Record, FeatureNames], ExternalSample]
     writing: Writing | None = None
     sidecars: tuple[Sidecar, ...] = ()
-    has_feature_names: bool = False
+    feature_names: FeatureNames | None = None

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping  # noqa: TC003 - the types of fields are read at run time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..codecs.header import Header
     from .example import Feature
     from .wire import Span
 
-__all__ = ["ExternalSample", "FeatureNames", "ImageRecord", "StoredArray"]
+__all__ = ["ExternalSample", "FeatureNames", "ImageRecord", "LeftOutError", "StoredArray", "Value"]
+
+Value = int | float | str
+"""A value of a column of an external sample."""
+
+
+class LeftOutError(Exception):
+    """The reason to leave a record out and to count it, in words that many records share."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +71,27 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class FeatureNames:
-    """Names of the features of a tf.train.Example; the defaults are those of ImageNet.
+    """Names of the parts of a record; the defaults are ImageNet's names of features of a tf.train.Example.
 
     Attributes:
         encoded: The encoded image, bytes.
         label: The class, int64; None or absent from the records where there is none.
         text: The class's name, bytes.
         key: The sample's name, bytes; where it is absent, shard and record name the sample.
+        columns: Names of further parts by the names of their columns of the index.
     """
 
     encoded: str = "image/encoded"
     label: str | None = "image/class/label"
     text: str | None = "image/class/text"
     key: str | None = "image/filename"
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def to_manifest(self) -> dict[str, str | None]:
+        """Return the names as options of a manifest."""
+        columns = ",".join(f"{name}={part}" for name, part in self.columns.items())
+        names = {name: value for name, value in vars(self).items() if name != "columns"}
+        return names | ({"columns": columns} if columns else {})
 
 
 @dataclass(frozen=True)
@@ -86,12 +102,14 @@ class ExternalSample:
         payload: Where the encoded image lies within the record's value.
         header: Header of the image.
         key: The sample's name; empty where the record has none.
-        label: The class; None where the record has none.
-        text: The class's name; empty where the record has none.
+        label: The class, a number or a name; None where the record has none.
+        text: The name of a class that is a number; empty where the record has none.
+        columns: Values of further columns; None where the record lacks one.
     """
 
     payload: Span
     header: Header
     key: str
-    label: int | None
+    label: int | str | None
     text: str
+    columns: Mapping[str, Value | None] = field(default_factory=dict)

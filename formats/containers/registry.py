@@ -44,6 +44,12 @@ def _lmdb() -> Container:
     return LMDB
 
 
+def _webdataset() -> Container:
+    from .webdataset.container import WEBDATASET
+
+    return WEBDATASET
+
+
 class ContainerRow(NamedTuple):
     """What the command line knows of a container without importing its module.
 
@@ -51,16 +57,19 @@ class ContainerRow(NamedTuple):
         load: Imports the module and returns the container.
         plural: What the shards are, in the plural and for messages and help, such as "TFRecord files".
         can_write: Whether the container has a :class:`~.base.Writing`, so that conversions offer it.
+        suffix: Suffix of its files, by which they are found in a folder at a URL; empty if none is usual.
     """
 
     load: Callable[[], Container]
     plural: str
     can_write: bool = True
+    suffix: str = ""
 
 
 CONTAINERS = {
     "tfrecord": ContainerRow(_tfrecord, "TFRecord files"),
     "lmdb": ContainerRow(_lmdb, "LMDB folders or data files"),
+    "webdataset": ContainerRow(_webdataset, "WebDataset tar archives", can_write=False, suffix=".tar"),
 }
 DEFAULT_CONTAINER = "tfrecord"
 

@@ -22,6 +22,7 @@ from stoker.errors import CorruptRecordError
 from ..files.reading import digest_of, open_regular, read_at
 from .base import Container, Record, Sidecar, Writing, WrittenShard
 from .image_example import parse_image, wrap_arrays, wrap_image
+from .image_record import FeatureNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,5 +201,5 @@ TFRECORD = Container(
     parse_image=parse_image,
     writing=Writing(suffix=".tfrecord", writer=Writer, wrap_image=wrap_image, wrap_arrays=wrap_arrays),
     sidecars=(DALI_INDEX,),
-    has_feature_names=True,
+    feature_names=FeatureNames(),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stoker.arguments import check_progress
 from stoker.errors import DatasetError
@@ -27,7 +28,7 @@ from .shards import find_shards
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..dataset.manifest import Manifest
     from .shards import ExternalShard
@@ -42,7 +43,7 @@ def index(
     into: str | os.PathLike[str],
     *,
     container: str = "auto",
-    names: FeatureNames | None = None,
+    names: FeatureNames | Mapping[str, Any] | None = None,
     classes: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
@@ -53,14 +54,15 @@ def index(
     TFRecord shards, are written beside the index.
 
     Args:
-        paths: The shards, all of one container, or their URLs. A shard at a URL is copied to a disk while it
-            is read. The last part of a URL may be a pattern with ``*``.
+        paths: The shards, all of one container, or their URLs; see :func:`.shards.find_shards`. A shard at a
+            URL is copied to a disk while it is read.
         into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. A dataset in a
             folder on a disk may have shards at URLs; it must be opened with a cache. ``into`` may be a URL if
             all shards are in its folder.
         container: Name of the container, such as ``tfrecord`` or ``lmdb``; ``auto`` detects it from the first
             shard.
-        names: Names of the features in TFRecord files.
+        names: Names of the parts of a record, such as the features in TFRecord files; or those attributes of
+            :class:`FeatureNames` that differ from the names that are usual for the container.
         classes: Names of the classes in the order of labels; by default the names in the records.
         progress: Called with bytes done and bytes in all.
 
@@ -80,7 +82,9 @@ def index(
     check_progress(progress)
     check_named(into=into)
     found, shards = find_shards(paths, container)
-    indexer = Indexer(found, names or FeatureNames(), classes, progress)
+    if not isinstance(names, FeatureNames):
+        names = replace(found.feature_names or FeatureNames(), **(names or {}))
+    indexer = Indexer(found, names, classes, progress)
     locations = [shard.location(into) for shard in shards]
     if is_url(into):
         return _index_to_url(indexer, shards, locations, Store(into))

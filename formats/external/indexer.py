@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, DecodeError, SourceError
+from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError
 
-from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index
-from ..dataset.index_writing import concat_indexes, write_index
+from ..containers.image_record import LeftOutError
+from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..files.reading import file_digest
 from ..sources.listing import Skip
 from ..sources.no_images import no_images_error
 from .class_names import ClassNames, Contradiction, LabelName
+from .sample_rows import SampleRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ __all__ = ["Indexer"]
 _ROWS_IN_MEMORY = 1 << 18
 _RECORDS_PER_REPORT = 1000
 _MOST_CLASSES = 1_000_000
-_COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
+_TAKEN = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
 
 
 class Indexer:
@@ -45,48 +46,46 @@ class Indexer:
         classes: Sequence[str] | None,
         progress: Callable[[int, int], None] | None,
     ) -> None:
+        if taken := [name for name in names.columns if name in _TAKEN or not name]:
+            raise ConfigError(f"a column cannot have the name {taken[0]!r}", hint="give it another name")
         self._container = container
         self._names = names
         self._classes = classes
         self._report = progress
-        self._rows: list[tuple[Any, ...]] = []
-        self._parts: list[Path] = []
         self._named = ClassNames(classes or ())
         self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
-        self._labelled: bool | None = None
+        self._label_type: type | None = None  # of all labels: int, str or NoneType
         self._skipped: Counter[str] = Counter()
 
     def run(self, sources: list[ExternalShard], locations: list[str], temporary: Path) -> Manifest:
         """Index the shards into the folder ``temporary``; the manifest gives ``locations`` as their paths."""
         total = sum(source.size for source in sources)
+        rows = SampleRows(temporary, _ROWS_IN_MEMORY, list(self._names.columns))
         shards: list[Shard] = []
         before = 0
         names = _unique_names([source.source for source in sources])
         for number, (name, source, location) in enumerate(zip(names, sources, locations, strict=True)):
             report = partial(self._progress, before, total)
             with source.local_file(temporary) as file:
-                records = self._read_shard(number, name, file, temporary, report)
+                records = self._read_shard(number, name, file, rows, report)
                 shards.append(Shard(name, source.size, records, file_digest(file), location))
             _refuse(self._named.add(number, self._seen), sources, names)
             self._seen.clear()
             before += source.size
             report(source.size)
         _refuse(self._named.names_of_several_labels(), sources, names)
-        self._flush(temporary)
-        if not self._parts:
+        classes = self._classes if self._classes is not None else sorted(rows.class_names)
+        if not rows.finish(temporary / INDEX_NAME, classes):
             left_out = (Skip("", reason) for reason in self._skipped.elements())
             raise no_images_error("there is no image in these shards", sources[0].source, left_out)
-        concat_indexes(self._parts, temporary / INDEX_NAME)
-        for part in self._parts:
-            part.unlink()
-        return self._manifest(shards, temporary / INDEX_NAME)
+        return self._manifest(shards, temporary / INDEX_NAME, tuple(classes))
 
     def _progress(self, before: int, total: int, done: int) -> None:
         if self._report is not None:
             self._report(before + done, total)
 
     def _read_shard(
-        self, number: int, name: str, file: Path, temporary: Path, report: Callable[[int], None]
+        self, number: int, name: str, file: Path, rows: SampleRows, report: Callable[[int], None]
     ) -> int:
         entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in self._container.sidecars}
         count = done = 0
@@ -95,28 +94,33 @@ class Indexer:
             for sidecar, lines in entries.items():
                 lines.append(sidecar.entry(record.offset, record.length))
             try:
-                self._add(number, name, record)
+                self._add(number, name, record, rows)
             except DecodeError:
                 self._skipped["image whose header cannot be read"] += 1
+            except LeftOutError as error:
+                self._skipped[str(error)] += 1
             except (CorruptRecordError, SourceError) as error:
                 raise type(error)(
-                    error.message, path=file, shard=name, record=record.position, hint=error.hint
+                    error.message,
+                    path=file,
+                    shard=name,
+                    record=record.position,
+                    key=record.key.decode(errors="backslashreplace") or None,
+                    hint=error.hint,
                 ) from error
-            if len(self._rows) >= _ROWS_IN_MEMORY:
-                self._flush(temporary)
             done += record.length
             if count % _RECORDS_PER_REPORT == 0:
                 report(done)
         for sidecar, lines in entries.items():
-            (temporary / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
+            (rows.folder / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
         return count
 
-    def _add(self, number: int, shard: str, record: Record) -> None:
+    def _add(self, number: int, shard: str, record: Record, rows: SampleRows) -> None:
         sample = self._container.parse_image(record, self._names)
         self._check_label(sample, record.position)
         payload, header = sample.payload, sample.header
         crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
-        self._rows.append(
+        rows.add(
             (
                 number,
                 record.position,
@@ -128,21 +132,33 @@ class Indexer:
                 header.height,
                 header.width,
                 header.orientation,
-                *(() if sample.label is None else (sample.label,)),
-            )
+            ),
+            sample.label,
+            sample.columns,
         )
 
     def _check_label(self, sample: ExternalSample, record: int) -> None:
-        labelled = sample.label is not None
-        if self._labelled is None:
-            self._labelled = labelled
-        if labelled != self._labelled:
-            raise SourceError(f"the record has {'a' if labelled else 'no'} label, unlike those before it")
+        label_type = type(sample.label)
+        if self._label_type is None:
+            self._label_type = label_type
+        if label_type is not self._label_type:
+            words = "no label" if sample.label is None else "a label"
+            if {label_type, self._label_type} == {int, str}:
+                words = f"the {'name' if label_type is str else 'number'} {sample.label} as its label"
+            raise SourceError(f"the record has {words}, unlike those before it")
         if sample.label is None:
             if self._classes is not None:
                 raise SourceError(
                     "the record has no label, and classes are named",
                     hint="name the feature with the label (--label), or name no classes",
+                )
+            return
+        if isinstance(sample.label, str):
+            if self._classes is not None and sample.label not in self._classes:
+                raise SourceError(
+                    f"the record has the class {sample.label!r}, which is not among the "
+                    f"{len(self._classes)} named",
+                    hint="add its name to the classes, at the end so that other labels stay",
                 )
             return
         if self._classes is not None and not 0 <= sample.label < len(self._classes):
@@ -153,17 +169,7 @@ class Indexer:
         if sample.text:
             self._seen.setdefault(LabelName(sample.label, sample.text), record)
 
-    def _flush(self, temporary: Path) -> None:
-        if not self._rows:
-            return
-        columns = [*_COLUMNS, "label"] if self._labelled else _COLUMNS
-        values = zip(*self._rows, strict=True)
-        part = temporary / f"part-{len(self._parts)}"
-        write_index(part, {name: _typed(name, column) for name, column in zip(columns, values, strict=True)})
-        self._parts.append(part)
-        self._rows.clear()
-
-    def _manifest(self, shards: list[Shard], path: Path) -> Manifest:
+    def _manifest(self, shards: list[Shard], path: Path, classes: tuple[str, ...]) -> Manifest:
         index = Index.open(path)
         return Manifest(
             container=self._container.name,
@@ -171,15 +177,17 @@ class Indexer:
             columns=index.types,
             shards=tuple(shards),
             index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
-            classes=self._class_names(index),
-            options={"made_by": "index", **(vars(self._names) if self._container.has_feature_names else {})},
+            classes=classes or self._class_names(index),
+            options={"made_by": "index", **self._named_parts()},
             skipped=dict(self._skipped),
         )
 
+    def _named_parts(self) -> dict[str, str | None]:
+        """Return the options of the manifest that name the parts of a record."""
+        return {} if self._container.feature_names is None else self._names.to_manifest()
+
     def _class_names(self, index: Index) -> tuple[str, ...]:
-        if self._classes is not None:
-            return tuple(self._classes)
-        labels = index.column("label") if self._labelled else np.empty(0, np.int64)
+        labels = index.column("label") if self._label_type is int else np.empty(0, np.int64)
         # Labels that cannot be positions in a list of classes keep their meaning without names.
         if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
             return ()
@@ -198,10 +206,6 @@ def _refuse(contradictions: Iterator[Contradiction], sources: list[ExternalShard
             hint="index shards of different datasets apart and join them by name with stoker.mix; if the "
             "labels are right and the names wrong, ignore the names: --text '' and --classes",
         )
-
-
-def _typed(name: str, column: Sequence[Any]) -> Any:
-    return column if name == "key" else np.array(column, np.int64)
 
 
 def _unique_names(sources: list[str]) -> list[str]:

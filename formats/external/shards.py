@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +24,8 @@ from ..containers.registry import (
     read_local_start,
 )
 from ..files.publishing import remove
-from ..files.reading import check_named
 from ..remote.store import Store, is_url
+from .shard_names import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ExternalShard", "find_shards"]
 
 _CONNECTIONS = 8
+_CONCURRENT = 32  # requests for the sizes of shards
 _REQUEST_BYTES = 8 << 20
 
 
@@ -125,13 +125,18 @@ def find_shards(
 ) -> tuple[Container, list[ExternalShard]]:
     """Return the container of some shards, and the shards; only the start of the first is read.
 
+    Args:
+        paths: Paths and URLs, with lists in braces, patterns and folders as :func:`.shard_names.expand` has
+            them.
+        container: Name of the container; ``auto`` detects it from the first shard.
+
     Raises:
         ConfigError: No shards are named.
         SourceError: A shard does not exist, is named twice, or is not of this container; or only some are at
             URLs.
         StorageError: A URL cannot be read.
     """
-    sources = [source for path in paths for source in _sources(path)]
+    sources = [source for path in paths for source in expand(path)]
     if not sources:
         raise ConfigError("there are no shards to index")
     if len(set(map(is_url, sources))) > 1:
@@ -145,21 +150,10 @@ def find_shards(
     for source in sources:
         if times[source] > 1:
             raise SourceError("the shard is named more than once", path=source)
-    return found, [(_remote if is_url(source) else _local)(source, found) for source in sources]
-
-
-def _sources(path: str | os.PathLike[str]) -> list[str]:
-    """Return a resolved path, or a URL, or the URLs of all files that match a pattern, as a shell does."""
-    check_named(shard=path)
-    if not is_url(path):
-        return [str(Path(path).resolve())]
-    folder, _, pattern = os.fspath(path).rstrip("/").rpartition("/")
-    if "*" not in pattern:
-        return [f"{folder}/{pattern}"]
-    names = [file.name for file in Store(folder).files() if "/" not in file.name]
-    if not (matching := fnmatch.filter(names, pattern)):
-        raise SourceError("no file matches the pattern", path=path)
-    return [f"{folder}/{name}" for name in matching]
+    if not is_url(sources[0]):
+        return found, [_local(source, found) for source in sources]
+    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
+        return found, list(pool.map(partial(_remote, container=found), sources))
 
 
 def _detect(source: str) -> Container:

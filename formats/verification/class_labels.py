@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker.errors import StokerError
 
-from ..containers.image_record import FeatureNames
+from ..containers.image_record import FeatureNames, LeftOutError
 from ..containers.registry import find_container
 from ..external.class_names import ClassNames, LabelName
 
@@ -53,10 +53,12 @@ class RecordClasses:
 
     def __init__(self, manifest: Manifest) -> None:
         self._container = find_container(manifest.container)
-        names = {field: manifest.options.get(field) for field in vars(FeatureNames())}
-        may_name_classes = bool(names["label"] and names["text"]) or not self._container.has_feature_names
+        names: dict[str, Any] = {
+            field: manifest.options.get(field) for field in ("encoded", "label", "text", "key")
+        }
+        may_name_classes = bool(names["label"] and names["text"]) or self._container.feature_names is None
         self._is_enabled = manifest.options.get("made_by") == "index" and may_name_classes
-        self._names = FeatureNames(**{field: str(name) for field, name in names.items()})
+        self._names = FeatureNames(**names)
         self._classes = manifest.classes
         self._seen: dict[int, dict[LabelName, int]] = {}
 
@@ -66,9 +68,9 @@ class RecordClasses:
             return
         try:
             sample = self._container.parse_image(record, self._names)
-        except StokerError:  # it is not in the index, or its payload is a problem by itself
+        except (StokerError, LeftOutError):  # it is not in the index, or its payload is a problem by itself
             return
-        if sample.label is not None and sample.text:
+        if isinstance(sample.label, int) and sample.text:
             seen = self._seen.setdefault(shard, {})
             seen.setdefault(LabelName(sample.label, sample.text), record.position)
 

@@ -9,7 +9,7 @@ import typer
 from stoker.formats.containers.registry import CONTAINERS, find_container
 
 from .shared.console import count, out, print_skipped
-from .shared.options import Classes
+from .shared.options import Classes, Columns, parse_columns
 from .shared.progress import progress
 
 __all__ = ["index"]
@@ -18,9 +18,7 @@ __all__ = ["index"]
 def index(
     shards: Annotated[
         list[str],
-        typer.Argument(
-            help=f"{', '.join(row.plural for row in CONTAINERS.values())}; or URLs, which may have *."
-        ),
+        typer.Argument(help=f"{', '.join(row.plural for row in CONTAINERS.values())}; or their URLs."),
     ],
     into: Annotated[str, typer.Option(help="Folder or URL for the index.")],
     container: Annotated[
@@ -29,35 +27,54 @@ def index(
             "--format", help=f"Format of the shards: {', '.join(CONTAINERS)}, or auto to detect it."
         ),
     ] = "auto",
-    image: Annotated[str, typer.Option(help="Feature with the encoded image.")] = "image/encoded",
-    label: Annotated[str, typer.Option(help="Feature with the label.")] = "image/class/label",
-    text: Annotated[str, typer.Option(help="Feature with the name of the class.")] = "image/class/text",
-    key: Annotated[str, typer.Option(help="Feature with the name of the sample.")] = "image/filename",
+    image: Annotated[
+        str | None,
+        typer.Option(
+            help="Feature with the encoded image; of a tar, suffixes, by default 'jpg;jpeg;png;webp'."
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Feature with the label; of a tar, a suffix such as cls, or a field: json:label."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Feature, suffix or field with the name of the class; '' for none.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Feature or field with the name of the sample.")] = None,
+    column: Columns = None,
     classes: Classes = None,
 ) -> None:
     """Make a dataset of shards that other programs wrote.
 
-    The shards stay as they are and where they are: the command writes an index of them.
+    The shards stay as they are and where they are: the command writes an index of them. Names of shards may
+    have lists in braces and patterns; a folder stands for the tar archives in it.
 
     Examples:
       stoker index imagenet/train-*.tfrecord --into shards/imagenet
       stoker index caffe/train_lmdb --into shards/train --classes cat,dog
+      stoker index 'laion/{00000..00099}.tar' --into shards/laion --column width=json:width
     """
-    from stoker.formats.external.external_index import FeatureNames
     from stoker.formats.external.external_index import index as run
     from stoker.formats.sources.classes import parse_class_names
 
-    names = FeatureNames(encoded=image, label=label, text=text, key=key)
+    columns = parse_columns(column)
+    given = {"encoded": image, "label": label, "text": text, "key": key, "columns": columns}
     with progress("indexing", "bytes") as show:
         manifest = run(
             shards,
             into,
             container=container,
-            names=names,
+            names={name: value for name, value in given.items() if value is not None},
             classes=None if classes is None else parse_class_names(classes),
             progress=show,
         )
     print_skipped(manifest.skipped)
-    if find_container(manifest.container).has_feature_names and "label" not in manifest.columns:
-        out.print(f"no labels: no record has the feature {label!r} (--label names another)", style="yellow")
+    named = find_container(manifest.container).feature_names
+    if named is not None and "label" not in manifest.columns:
+        out.print(
+            f"no labels: no record has {manifest.options['label']!r} (--label names another)", style="yellow"
+        )
+    for name in columns or ():
+        if name not in manifest.columns:
+            out.print(f"no column {name}: no record has a value for it", style="yellow")
     out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from stoker.errors import ConfigError
 from stoker.formats.containers.registry import writable
 
 __all__ = [
     "Classes",
+    "Columns",
     "Container",
     "Dataset",
     "JsonFile",
@@ -24,6 +26,7 @@ __all__ = [
     "Test",
     "Threads",
     "Val",
+    "parse_columns",
     "split_names",
 ]
 
@@ -53,6 +56,14 @@ Classes = Annotated[
         "line, or the folder of a dataset. By default the source names them."
     ),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="A further column of the index: its name, and the part of a record that it holds, such as "
+        "caption=txt or width=json:width of a tar. May be given several times.",
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first sample that would be skipped.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the dataset that is in the target folder.")
@@ -70,3 +81,20 @@ JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 def split_names(text: str | None) -> list[str] | None:
     """Return the names in a list with commas between them, or None for None."""
     return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def parse_columns(given: list[str] | None) -> dict[str, str] | None:
+    """Return the parts of records by the names of their columns, from options such as ``caption=txt``.
+
+    Raises:
+        ConfigError: An option is not of this form.
+    """
+    if given is None:
+        return None
+    columns = {}
+    for option in given:
+        name, equals, part = option.partition("=")
+        if not (name and equals and part):
+            raise ConfigError(f"--column must be a name and a part such as caption=txt, not {option!r}")
+        columns[name] = part
+    return columns

@@ -25,7 +25,7 @@ from stoker.formats.external.external_index import index
 Jpeg = Callable[..., bytes]
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("name", writable())
 def test_a_record_is_found_where_it_was_written(name: str, tmp_path: Path) -> None:
     container = find_container(name)
     path = tmp_path / f"shard{find_writing(name).suffix}"

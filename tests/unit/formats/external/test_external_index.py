@@ -20,7 +20,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedE
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.example import Feature
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.external import external_index, indexer
+from stoker.formats.external import external_index, indexer, sample_rows
 from stoker.formats.files.publishing import folder_lock
 
 Jpeg = Callable[..., bytes]
@@ -155,13 +155,13 @@ def test_more_rows_than_are_kept_in_memory(
     tmp_path: Path, make_jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer, "_ROWS_IN_MEMORY", 3)
-    write, rows = indexer.write_index, []
+    write, rows = sample_rows.write_index, []
 
     def counted(path: Path, columns: dict[str, Any]) -> None:
         rows.append(len(columns["key"]))
         write(path, columns)
 
-    monkeypatch.setattr(indexer, "write_index", counted)
+    monkeypatch.setattr(sample_rows, "write_index", counted)
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), i) for i in range(10)])
     external_index.index([path], tmp_path / "into")
     assert rows == [3, 3, 3, 1]

@@ -193,7 +193,7 @@ def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
     assert "6 samples of 1 shard" in run("index", shard, "--into", tmp_path / "external")
     assert stoker.open(tmp_path / "external").classes == ("a", "b")
     said = run("index", shard, "--into", tmp_path / "unlabelled", "--label", "lable")
-    assert "no labels: no record has the feature 'lable'" in said
+    assert "no labels: no record has 'lable'" in said
 
 
 def test_names_outside_the_encoding_are_escaped(

@@ -1,0 +1,164 @@
+"""The container webdataset: tar archives, read in place."""
+
+from __future__ import annotations
+
+import shlex
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from stoker.errors import CorruptRecordError
+
+from ...codecs.header import read_header
+from ...files.reading import open_regular, read_at
+from ..base import Container, Record
+from ..image_record import ExternalSample, FeatureNames, LeftOutError
+from .headers import BLOCK, BadArchiveError, parse_header
+from .members import compression
+from .parts import SampleParts
+from .samples import find_samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ..base import Part, ReadStart
+
+__all__ = ["TAR_NAMES", "WEBDATASET", "archive_error", "image_part", "scan"]
+
+TAR_NAMES = FeatureNames(
+    encoded="jpg;jpeg;png;webp", label="cls", text=None, key=None, columns={"caption": "txt"}
+)
+"""Suffixes of the members that are read unless the user names others."""
+
+_START = 1 << 16  # bytes in which a compressed archive shows its first header
+_LONGEST = 1 << 31
+_Shard = TypeVar("_Shard")
+
+
+def scan(path: Path) -> Iterator[Record]:
+    """Yield the samples of a tar archive; every header is checked.
+
+    Raises:
+        CorruptRecordError: At the first header or member that is not whole and intact.
+        OSError: The file cannot be read.
+    """
+    position = 0
+    with open_regular(path) as (descriptor, size):
+        read = partial(read_at, descriptor)
+        try:
+            for sample in find_samples(read, size):
+                if sample.length > _LONGEST:
+                    raise BadArchiveError(
+                        f"the members of {sample.key} have {sample.length} bytes, more than 2 GiB",
+                        "leave other members than images and their annotations out of the archive",
+                    )
+                view = memoryview(read(sample.offset, sample.length))
+                if len(view) < sample.length:
+                    raise BadArchiveError("the file became shorter while it was read")
+                yield Record(position, sample.key.encode(), sample.offset, sample.length, view, sample.parts)
+                position += 1
+        except BadArchiveError as error:
+            raise archive_error(error, read(0, _START), str(path), position) from error
+
+
+def archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:
+    """Return the error about an archive for its user.
+
+    Args:
+        error: What is wrong.
+        start: The first bytes of the archive.
+        path: Its path or URL.
+        record: Number of the sample that cannot be read.
+    """
+    name = path.rpartition("/")[2]
+    message, hint = str(error), error.hint
+    if command := compression(start):
+        plain = f"{name[:-4]}.tar" if name.endswith(".tgz") else name.rpartition(".")[0] or f"{name}.tar"
+        message = "the archive is compressed, which allows no random access"
+        hint = f"decompress it first: {command} < {shlex.quote(name)} > {shlex.quote(plain)}"
+    return CorruptRecordError(message, path=path, shard=name, record=record, key=error.key, hint=hint)
+
+
+def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
+    """Return the image of a sample, with its class and the columns that ``names`` asks for.
+
+    Raises:
+        LeftOutError: No member is an image.
+        SourceError: A value is not of its form.
+        DecodeError: The image's header cannot be read.
+    """
+    parts = SampleParts(record.parts, partial(_read_part, record))
+    image = image_part(parts, names)
+    offset, length = image.span
+    header = read_header(record.view[offset : offset + length])
+    label = parts.label(names.label) if names.label else None
+    text = parts.value(names.text) if names.text else None
+    key = parts.value(names.key) if names.key else None
+    return ExternalSample(
+        payload=image.span,
+        header=header,
+        key=record.key.decode() if key is None else str(key),
+        label=label,
+        text="" if text is None else str(text).strip(),
+        columns={name: parts.value(part) for name, part in names.columns.items()},
+    )
+
+
+def image_part(parts: SampleParts, names: FeatureNames) -> Part:
+    """Return the member of a sample that is its image.
+
+    Raises:
+        LeftOutError: There is none, or it is a link, a device or a sparse file.
+    """
+    image = parts.first(names.encoded)
+    if image is None:
+        raise LeftOutError(f"sample without an image ({names.encoded})")
+    if image.kind:
+        raise LeftOutError(f"image that is a {image.kind} in the archive")
+    return image
+
+
+def _read_part(record: Record, part: Part) -> bytes:
+    return bytes(record.view[part.span.offset : part.span.offset + part.span.length])
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """Return whether the shard is a file that starts with the header of a tar, compressed or not."""
+    start = read_start("", _START)
+    if start is None:
+        return False
+    if start[:2] == b"\x1f\x8b":
+        try:
+            start = zlib.decompressobj(31).decompress(start, BLOCK)
+        except zlib.error:
+            return False
+    elif compression(start):
+        return True
+    return _is_header(start[:BLOCK])
+
+
+def _is_header(block: bytes) -> bool:
+    if len(block) < BLOCK:
+        return False
+    try:
+        parse_header(block)
+    except BadArchiveError:
+        return not any(block)  # an empty archive
+    return True
+
+
+def _itself(shard: _Shard) -> _Shard:
+    """Return a shard, which is its own data file."""
+    return shard
+
+
+WEBDATASET = Container(
+    name="webdataset",
+    recognizes=_recognizes,
+    data_file=_itself,
+    data_url=_itself,
+    scan=scan,
+    parse_image=parse_image,
+    feature_names=TAR_NAMES,
+)

@@ -1,0 +1,121 @@
+"""Headers of tar archives: the fields of a block, and the records of a PAX extension.
+
+The format is that of POSIX.1-2017 (pax, "ustar Interchange Format" and "pax Header Block"), with the
+extensions of GNU tar (its manual, "Basic Tar Format"). Nothing is allocated for a number in a header.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import NamedTuple
+
+__all__ = ["BLOCK", "BadArchiveError", "Header", "parse_header", "parse_pax", "text_of"]
+
+BLOCK = 512
+"""Bytes of a header; members start at multiples of it."""
+
+_FIELDS = struct.Struct("100s24x12s12x8s1s100x8s80x155s12x")  # name, size, checksum, type, magic, prefix
+_CHECKSUM = slice(148, 156)
+_USTAR = b"ustar\0"  # GNU tar's magic is another one, and its headers have no prefix
+_OCTAL = re.compile(rb" *([0-7]+)[ \0]*|[ \0]*")
+_MOST_DIGITS = 20  # of the length of a PAX record
+
+
+class BadArchiveError(Exception):
+    """What is wrong with an archive.
+
+    Args:
+        message: What is wrong.
+        hint: What to do about it.
+
+    Attributes:
+        key: The sample whose members were read last; None before the first.
+    """
+
+    def __init__(self, message: str, hint: str = "restore the archive, or write it again") -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.key: str | None = None
+
+
+class Header(NamedTuple):
+    """One header block.
+
+    Attributes:
+        name: Path of the member, as far as the block holds it.
+        size: Bytes that follow, as the block states them.
+        kind: Type flag, one byte.
+        block: The whole block.
+    """
+
+    name: bytes
+    size: int
+    kind: bytes
+    block: bytes
+
+
+def parse_header(block: bytes) -> Header:
+    """Return the header in a block of 512 bytes.
+
+    Raises:
+        BadArchiveError: The checksum is wrong, or a number is none.
+    """
+    name, size, checksum, kind, magic, prefix = _FIELDS.unpack(block)
+    stated = _number(checksum)
+    if stated != _checksum(block) and stated != _signed_checksum(block):
+        raise BadArchiveError("the checksum of a header does not match")
+    name = name.partition(b"\0")[0]
+    if magic[:6] == _USTAR and (prefix := prefix.partition(b"\0")[0]):
+        name = prefix + b"/" + name
+    return Header(name, _number(size), kind, block)
+
+
+def _checksum(block: bytes) -> int:
+    """Return the sum of all bytes, with spaces in place of the checksum."""
+    return sum(block) - sum(block[_CHECKSUM]) + 8 * 0x20
+
+
+def _signed_checksum(block: bytes) -> int:
+    """Return the sum as old tars compute it, whose bytes are from -128 to 127."""
+    high = sum(value > 127 for value in block) - sum(value > 127 for value in block[_CHECKSUM])
+    return _checksum(block) - 256 * high
+
+
+def _number(field: bytes) -> int:
+    """Return a number: octal digits, or with the first bit set the other bits (GNU tar)."""
+    if field[0] & 0x80:
+        if field[0] & 0x40:
+            raise BadArchiveError("a header has a negative number")
+        return int.from_bytes(field, "big") - (0x80 << 8 * (len(field) - 1))
+    match = _OCTAL.fullmatch(field)
+    if match is None:
+        raise BadArchiveError(f"a header has {text_of(field)!r} in place of a number")
+    return int(match[1] or b"0", 8)
+
+
+def parse_pax(data: bytes) -> dict[bytes, bytes]:
+    """Return the records of a PAX extension, by keyword.
+
+    Raises:
+        BadArchiveError: A record is not whole.
+    """
+    records: dict[bytes, bytes] = {}
+    at = 0
+    while at < len(data) and data[at]:
+        space = data.find(b" ", at, at + _MOST_DIGITS)
+        digits = data[at : max(space, at)]
+        end = at + int(digits) if digits.isdigit() else 0
+        if not space < end <= len(data) or data[end - 1 : end] != b"\n":
+            raise BadArchiveError("a PAX header has a record that is not whole")
+        keyword, equals, value = data[space + 1 : end - 1].partition(b"=")
+        if not equals:
+            raise BadArchiveError("a PAX header has a record without a value")
+        records[keyword] = value
+        at = end
+    return records
+
+
+def text_of(name: bytes) -> str:
+    """Return a name as text, with escapes for bytes that are not UTF-8."""
+    return name.decode(errors="backslashreplace")

@@ -1,0 +1,110 @@
+"""Samples in tar archives: neighbouring members with one key, as WebDataset groups them.
+
+The key is the path of a member up to the first dot of the file name, and the rest is its suffix, in lower
+case (``base_plus_ext`` and ``group_by_keys`` in WebDataset's tariterators.py, release 1.0). As there, members
+whose path has no such dot, and those in folders like ``__meta__``, belong to no sample. WebDataset leaves out
+links and sparse files without a word; here they are parts that cannot be read, so that their samples are
+counted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base import Part
+from ..wire import Span
+from .headers import BadArchiveError
+from .members import find_members
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .members import Member, Read
+
+__all__ = ["TarSample", "find_samples"]
+
+_META = re.compile(r"__[^/]*__($|/)")
+
+
+class TarSample(NamedTuple):
+    """Neighbouring members with one key.
+
+    Attributes:
+        key: Their key.
+        offset: Offset of the first header.
+        length: Bytes from there to the end of the last member.
+        parts: The members; their offsets count from that of the sample.
+    """
+
+    key: str
+    offset: int
+    length: int
+    parts: tuple[Part, ...]
+
+
+def find_samples(read: Read, size: int) -> Iterator[TarSample]:
+    """Yield the samples of an archive in their order; see :func:`.members.find_members`.
+
+    Raises:
+        BadArchiveError: Also where members of one key are not neighbours, or two have one name.
+    """
+    groups = _Groups()
+    try:
+        for member in find_members(read, size):
+            yield from groups.add(member)
+        yield from groups.end()
+    except BadArchiveError as error:
+        error.key = groups.key
+        raise
+
+
+class _Groups:
+    """Gathers neighbouring members with one key."""
+
+    def __init__(self) -> None:
+        self.key: str | None = None
+        self._seen: set[str] = set()
+        self._members: list[tuple[str, Member]] = []
+
+    def add(self, member: Member) -> Iterator[TarSample]:
+        """Add a member, and yield the sample that ends before it."""
+        split = _split(member.name)
+        if split is None:
+            return
+        key, suffix = split
+        if key != self.key:
+            yield from self.end()
+            if key in self._seen:
+                raise BadArchiveError(
+                    f"the members of {key} are not next to each other",
+                    "sort the members by name, as by: tar --sort=name -cf NEW.tar FOLDER",
+                )
+            self._seen.add(key)
+            self.key = key
+            self._members.clear()
+        self._members.append((suffix, member))
+
+    def end(self) -> Iterator[TarSample]:
+        """Yield the last sample."""
+        if self.key is not None:
+            yield _sample(self.key, self._members)
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """Return key and suffix of a member; None for one that belongs to no sample."""
+    folder, slash, file = name.rpartition("/")
+    stem, dot, suffix = file.partition(".")
+    if not dot or not stem or _META.match(name):
+        return None
+    return f"{folder}{slash}{stem}", suffix.lower()
+
+
+def _sample(key: str, members: list[tuple[str, Member]]) -> TarSample:
+    start, last = members[0][1].start, members[-1][1]
+    parts = tuple(
+        Part(suffix, member.kind, Span(member.offset - start, member.length)) for suffix, member in members
+    )
+    if len({part.name for part in parts}) < len(parts):
+        raise BadArchiveError(f"two members of {key} have one name")
+    return TarSample(key, start, last.offset + last.length - start, parts)

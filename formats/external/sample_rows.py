@@ -1,0 +1,145 @@
+"""Rows of the index of external shards, which grow in parts on a disk.
+
+Labels that are names, and further columns, get their final form only when all records are known: names are
+numbered in sorted order, and a column holds integers, floats or text, whichever all of its values are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..dataset.columns.strings import each
+from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index
+from ..dataset.index_writing import concat_indexes, write_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from ..containers.image_record import Value
+
+__all__ = ["SampleRows"]
+
+_COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+class SampleRows:
+    """Rows in memory, and parts of an index with the rows before them.
+
+    Args:
+        folder: Folder of the parts, a temporary one.
+        most: Rows that are kept in memory.
+        columns: Names of the further columns.
+
+    Attributes:
+        folder: Folder of the parts.
+        class_names: Number of each name that a label had, in the order of their first rows.
+    """
+
+    def __init__(self, folder: Path, most: int, columns: Sequence[str]) -> None:
+        self.folder = folder
+        self._most = most
+        self._rows: list[tuple[Any, ...]] = []
+        self._labels: list[int] = []
+        self._values: dict[str, list[str]] = {name: [] for name in columns}
+        self._types: dict[str, set[type]] = {name: set() for name in columns}
+        self._parts: list[Path] = []
+        self.class_names: dict[str, int] = {}
+
+    def add(
+        self, values: tuple[Any, ...], label: int | str | None, columns: Mapping[str, Value | None]
+    ) -> None:
+        """Add a row.
+
+        Args:
+            values: Values of the columns of every index of images, in their order.
+            label: Its label, or the name of its class; None for each row where samples have none.
+            columns: Values of the further columns.
+        """
+        self._rows.append(values)
+        if label is not None:
+            if isinstance(label, str):
+                label = self.class_names.setdefault(label, len(self.class_names))
+            self._labels.append(label)
+        for name, column in self._values.items():
+            value = columns.get(name)
+            fits = not isinstance(value, int) or value in _INT64
+            self._types[name].add(type(value) if fits else str)
+            column.append("" if value is None else str(value))
+        if len(self._rows) >= self._most:
+            self._flush()
+
+    def finish(self, path: Path, sorted_names: Sequence[str]) -> bool:
+        """Write the index of all rows; return whether there are any.
+
+        Args:
+            path: The file to write.
+            sorted_names: Names of the classes by label, for labels that were names.
+        """
+        self._flush()
+        if not self._parts:
+            return False
+        changes = self._changes(sorted_names)
+        if changes or self._values:
+            for part in self._parts:
+                self._rewrite(part, changes)
+        concat_indexes(self._parts, path)
+        for part in self._parts:
+            part.unlink()
+        return True
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        part = self.folder / f"part-{len(self._parts)}"
+        values = zip(*self._rows, strict=True)
+        columns: dict[str, Any] = {
+            name: column if name == "key" else np.array(column, np.int64)
+            for name, column in zip(_COLUMNS, values, strict=True)
+        }
+        if self._labels:
+            columns["label"] = np.array(self._labels, np.int64)
+        for name, texts in self._values.items():
+            columns[name] = pa.array(texts, pa.large_string())
+        write_index(part, columns)
+        self._parts.append(part)
+        self._rows.clear()
+        self._labels.clear()
+        for texts in self._values.values():
+            texts.clear()
+
+    def _changes(self, sorted_names: Sequence[str]) -> dict[str, Callable[[pa.Array], pa.Array]]:
+        """Return what gives columns their final form, by name."""
+        changes: dict[str, Callable[[pa.Array], pa.Array]] = {}
+        if self.class_names:
+            number_of = {name: number for number, name in enumerate(sorted_names)}
+            numbers = np.array([number_of[name] for name in self.class_names], np.int64)
+            changes["label"] = lambda labels: pa.array(numbers[labels.to_numpy()])
+        for name, types in self._types.items():
+            if types <= {int}:
+                changes[name] = _integers
+            elif types <= {int, float, type(None)} and types != {type(None)}:
+                changes[name] = _floats
+        return changes
+
+    def _rewrite(self, part: Path, changes: Mapping[str, Callable[[pa.Array], pa.Array]]) -> None:
+        """Write a part anew with its columns in their final form, without those that have no value."""
+        index = Index.open(part)
+        empty = {name for name, types in self._types.items() if types == {type(None)}}
+        columns = {name: index.arrow(name) for name in index.schema.names if name not in empty}
+        columns |= {name: change(columns[name]) for name, change in changes.items()}
+        again = part.with_name(f"{part.name}-again")
+        write_index(again, columns)
+        again.rename(part)
+
+
+def _integers(texts: pa.Array) -> pa.Array:
+    return pa.array(np.fromiter(map(int, each(texts)), np.int64, len(texts)))
+
+
+def _floats(texts: pa.Array) -> pa.Array:
+    return pa.array(np.fromiter((float(text or "nan") for text in each(texts)), np.float64, len(texts)))

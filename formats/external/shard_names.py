@@ -1,0 +1,144 @@
+"""Names of external shards as users write them: lists in braces, patterns, and folders."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import itertools
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError, SourceError
+
+from ..containers.registry import CONTAINERS
+from ..files.reading import check_named
+from ..remote.store import Store, is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["expand", "expand_braces"]
+
+_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
+_MOST = 1_000_000  # names of one list
+
+
+def expand(path: str | os.PathLike[str]) -> list[str]:
+    """Return the resolved paths, or the URLs, of the shards that a user names.
+
+    A name may have lists in braces (``train-{000..099}.tar``, ``{a,b}.tar``) and patterns (``*.tar``; at a
+    URL in its last part alone). A folder stands for the files in it that have the suffix of a container.
+
+    Raises:
+        ConfigError: The name is empty, or its lists have too many entries.
+        SourceError: Nothing matches a pattern.
+        StorageError: A URL cannot be listed.
+    """
+    check_named(shard=path)
+    text = os.fspath(path)
+    if is_url(text):
+        return [url for name in expand_braces(text) for url in _at_url(name)]
+    if os.path.lexists(text):
+        return _on_disk(text)
+    return [file for name in expand_braces(text) for file in _on_disk(name)]
+
+
+def expand_braces(text: str) -> list[str]:
+    """Return the names that a list in braces stands for, as a shell does.
+
+    ``{000..099}`` counts, with leading zeros if the limits have them; ``{a,b}`` lists; other braces stay.
+
+    Raises:
+        ConfigError: The lists have more than a million entries.
+    """
+    names = list(itertools.islice(_braces(text), _MOST + 1))
+    if len(names) > _MOST:
+        raise ConfigError(f"the name stands for more than {_MOST:,} shards", path=text)
+    return names
+
+
+def _braces(text: str) -> Iterator[str]:
+    start = text.find("{")
+    end = _closing(text, start)
+    if end is None:
+        yield text
+        return
+    before, inside, after = text[:start], text[start + 1 : end], text[end + 1 :]
+    if (match := _RANGE.fullmatch(inside)) is not None:
+        choices: Iterator[str] = _count(*match.groups())
+    elif len(parts := _split(inside)) > 1:
+        choices = (choice for part in parts for choice in _braces(part))
+    else:
+        choices = (f"{{{choice}}}" for choice in _braces(inside))
+    for choice in choices:
+        for rest in _braces(after):
+            yield f"{before}{choice}{rest}"
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Return the position of the brace that closes the one at ``start``; None if there is none."""
+    depth = 0
+    for at in range(start, len(text)) if start >= 0 else ():
+        depth += (text[at] == "{") - (text[at] == "}")
+        if not depth:
+            return at
+    return None
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are in no inner braces."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "{") - (character == "}")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _count(first: str, last: str, step: str | None) -> Iterator[str]:
+    low, high = int(first), int(last)
+    by = max(int(step or 1), 1) * (1 if low <= high else -1)
+    padded = any(len(limit.lstrip("-")) > 1 and limit.lstrip("-")[0] == "0" for limit in (first, last))
+    width = max(len(first), len(last)) if padded else 0
+    return (f"{number:0{width}d}" for number in range(low, high + (1 if by > 0 else -1), by))
+
+
+def _on_disk(name: str) -> list[str]:
+    if not os.path.lexists(name) and glob.has_magic(name):
+        if not (found := sorted(glob.glob(name, recursive=True))):  # noqa: PTH207 - patterns may be absolute
+            raise SourceError("no file matches the pattern", path=name)
+        return [str(Path(file).resolve()) for file in found]
+    path = Path(name).resolve()
+    return [str(file) for file in _files_in(path)] or [str(path)]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the files in a folder that have the suffix of a container, in the order of their names."""
+    if not folder.is_dir():
+        return []
+    return sorted(file for file in folder.iterdir() if _has_suffix(file.name) and file.is_file())
+
+
+def _has_suffix(name: str) -> bool:
+    suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
+    return name.endswith(suffixes) and not name.startswith(".")
+
+
+def _at_url(url: str) -> list[str]:
+    folder, _, pattern = url.rstrip("/").rpartition("/")
+    if "*" in pattern:
+        names = [file.name for file in Store(folder).files() if "/" not in file.name]
+        if not (matching := fnmatch.filter(names, pattern)):
+            raise SourceError("no file matches the pattern", path=url)
+        return [f"{folder}/{name}" for name in matching]
+    if _has_suffix(pattern) or Store(folder).size(pattern) is not None:
+        return [f"{folder}/{pattern}"]
+    if not Store(f"{folder}/{pattern}").is_folder():
+        return [f"{folder}/{pattern}"]
+    inside = (file.name for file in Store(f"{folder}/{pattern}").files())
+    found = [name for name in inside if "/" not in name and _has_suffix(name)]
+    return [f"{folder}/{pattern}/{name}" for name in sorted(found)] or [f"{folder}/{pattern}"]
