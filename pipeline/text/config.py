@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from stoker.errors import ConfigError
 
-from ..execution.batch import batch_type
+from ..execution.batch import ColumnSpec, batch_type
+from ..order.sample_source import value_dtype
 from ..order.sampling import Repeated, make_loader_order
 from .columns import column_names, default_batchify, probe_batchify
 from .planner import TextPlanner
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..order.sampling import Sampler
     from .batching_config import BatchingConfig
 
-__all__ = ["TextLoaderConfig", "make_config"]
+__all__ = ["TextLoaderConfig", "ids_dtype", "make_config"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class TextLoaderConfig:
         }
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
+    def spec(self, name: str) -> ColumnSpec:
+        """Dtype and shape of a column, without the batch axis; None for lengths that differ."""
+        known = {"mask": ("bool", ()), "row": ("int64", ()), **self.arrays}
+        return ColumnSpec(name, *(known.get(name) or (value_dtype(self.dataset, name), ())))
+
 
 def make_config(
     dataset: SampleSource,
@@ -111,3 +117,14 @@ def make_config(
     arrays = probe_batchify(chosen, planner, reader)
     names = column_names(columns, arrays, dataset, batching, reader.fields)
     return TextLoaderConfig(dataset, reader, planner, chosen, arrays, names, batch_type(names))
+
+
+def ids_dtype(dtype: str | None, default: str) -> str:
+    """Return the dtype of token ids that a loader's argument ``dtype`` asks for.
+
+    Raises:
+        ConfigError: There are no token ids of this dtype.
+    """
+    if dtype not in (None, "int32", "int64"):
+        raise ConfigError(f"dtype must be 'int32' or 'int64', found {dtype!r}")
+    return dtype or default

@@ -1,25 +1,17 @@
-"""The loader of text: checks arguments, decides where batches go, and makes the parts."""
+"""The loader of text: its arguments, and the parts that it makes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import CheckpointError, ConfigError
-
 from .. import adapters
-from ..adapters import lightning
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.selection.devices import device_name, numbered_device, place_batches, this_machine
-from ..execution.batch import ColumnSpec
-from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
-from ..execution.state import State
-from ..order.sample_source import value_dtype
 from ..order.sampling import open_source
 from .batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
-from .config import make_config
-from .epoch import History, TextSchedule, checked_history
+from .checkpoints import CheckpointedText
+from .config import ids_dtype, make_config
 from .producer import TextBatchProducer
 
 if TYPE_CHECKING:
@@ -29,18 +21,20 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.bucketing import Batchify, BatchPlan, BatchSampler, BucketBoundaries
+    from stoker.bucketing import Batchify, BatchSampler, BucketBoundaries
     from stoker.bucketing.batchify.sequences import Labels
     from stoker.bucketing.samplers.batch_sampler import Balance
 
     from ..engines.selection.devices import BatchPlacement
+    from ..execution.batch import ColumnSpec
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
+    from .epoch import TextSchedule
 
 __all__ = ["TextLoader"]
 
 
-class TextLoader(Loader):
+class TextLoader(CheckpointedText):
     """Loads batches of token ids for a training loop, ahead of the step that needs them.
 
     Batches are put together by length, so that little is padded, or packed, so that nearly nothing is.
@@ -100,9 +94,8 @@ class TextLoader(Loader):
         columns: Names of the columns of a batch of N rows, each padded to length L:
 
             - "input_ids": (N, L), of the dtype ``dtype``; "attention_mask" (N, L); of packed rows
-            "segment_ids"
-              and "position_ids", (N, L); and the other arrays of :mod:`stoker.bucketing`. With several
-              fields each name has the prefix ``<field>_``.
+              "segment_ids" and "position_ids", (N, L); and the other arrays of :mod:`stoker.bucketing`.
+              With several fields each name has the prefix ``<field>_``.
             - "mask": (N,) bool, see ``last_batch``.
             - Of rows that are not packed: "row", (N,) int64, number of each sample in :attr:`dataset`, as its
               ``keys()`` counts; "key", list of N names in the source; any column of numbers of the index,
@@ -169,7 +162,7 @@ class TextLoader(Loader):
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
-        self._ranks = find_ranks(rank, world_size)
+        ranks = find_ranks(rank, world_size)
         opened = open_source(resolve(dataset, cache, cache_size), "text")
         batching = BatchingConfig(
             batch_size=batch_size,
@@ -195,16 +188,13 @@ class TextLoader(Loader):
             sampler=sampler,
             fields=fields,
             columns=columns,
-            dtype=_check_dtype(dtype, framework.ids_dtype),
+            dtype=ids_dtype(dtype, framework.ids_dtype),
             batchify=batchify,
             labels=labels,
-            world_size=self._ranks.world_size,
+            world_size=ranks.world_size,
             verify=verify,
         )
-        planner = self._config.planner
-        self._history: tuple[int, History] = (0, ())
-        self._steps = len(planner.plan(0))
-        super().__init__(self._ranks, self._config.identity, planner.most_steps, prefetch)
+        super().__init__(self._config, ranks, prefetch)
         adapters.specialize_loader(self, output)
 
         self._cache_prefetcher = make_cache_prefetcher(opened)
@@ -216,25 +206,6 @@ class TextLoader(Loader):
             f"<TextLoader of {self.dataset!r}: {len(self)} batches of {len(self.shapes())} shapes, "
             f"rank {ranks.rank} of {ranks.world_size}>"
         )
-
-    def __len__(self) -> int:
-        """Batches of a whole epoch on this rank.
-
-        Epochs that draw different samples may differ by a few batches. The number is then that of the running
-        epoch, or of the next one if none is running.
-        """
-        planner = self._config.planner
-        return self._steps if planner.has_equal_epochs else len(planner.plan(self._state().epoch))
-
-    @property
-    def has_equal_epochs(self) -> bool:
-        """Whether every epoch has as many batches as any other.
-
-        If a sampler, a mixture or a stream draws different samples in each epoch, epochs are equal with
-        ``batch_size``, without ``pack``, and with a ``last_batch`` of "drop" or "pad". Otherwise they always
-        are.
-        """
-        return self._config.planner.has_equal_epochs
 
     @property
     def dataset(self) -> SampleSource:
@@ -269,49 +240,7 @@ class TextLoader(Loader):
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""
-        known = {"mask": ("bool", ()), "row": ("int64", ())}
-        return tuple(
-            ColumnSpec(name, *(self._config.arrays.get(name) or known.get(name) or self._of_index(name)))
-            for name in self._config.columns
-        )
-
-    def set_epoch(self, epoch: int) -> None:
-        """Run this epoch next, from its beginning."""
-        super().set_epoch(epoch)
-        self._history = (0, ())
-
-    def state_dict(self) -> dict[str, Any]:
-        """The loader's position, as a small dict that JSON can hold.
-
-        It counts the batches that you have received, not those that are ready.
-        """
-        state = super().state_dict()
-        history = [list(part) for part in self._history_of(state["epoch"])]
-        return {**state, "world_size": self._ranks.world_size, "history": history}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
-
-        On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
-
-        Raises:
-            CheckpointError: The state is of another dataset or configuration; the error says what differs.
-        """
-        own = {"world_size", "history"}
-        if not isinstance(state, Mapping) or not own <= state.keys():
-            raise CheckpointError(
-                "the state is not one of a TextLoader", hint="Pass what state_dict() returned."
-            )
-        lightning.check_resume(state["world_size"], self._ranks.world_size, "batches")
-        super().load_state_dict({name: value for name, value in state.items() if name not in own})
-        history = checked_history([*state["history"], [state["world_size"], self._next.position]])
-        world_size, done = history[-1]
-        if world_size == self._ranks.world_size:
-            history = history[:-1]
-        else:
-            self._next = State(self._next.epoch, 0, self._identity)
-            history = history if done else history[:-1]
-        self._history = (self._next.epoch, history)
+        return tuple(self._config.spec(name) for name in self._config.columns)
 
     def _place_batches(self, device: Any, framework: adapters.Framework, pin_memory: bool) -> BatchPlacement:
         device = device_name(device)
@@ -321,24 +250,6 @@ class TextLoader(Loader):
             pin_memory=pin_memory,
             copies_from_pinned=framework.pins_memory,
         )
-
-    def _of_index(self, name: str) -> tuple[str, tuple[int, ...]]:
-        return value_dtype(self.dataset, name), ()
-
-    def _history_of(self, epoch: int) -> History:
-        return self._history[1] if self._history[0] == epoch else ()
-
-    def _plan(self, epoch: int) -> BatchPlan:
-        """The batches of an epoch that are left."""
-        return self._config.planner.plan(epoch, self._history_of(epoch))
-
-    def _schedule(self, epoch: int, start: int) -> TextSchedule:
-        plan = self._plan(epoch)
-        if start > len(plan):
-            raise CheckpointError(
-                f"the state is at step {start}, and what is left of its epoch has {len(plan)}"
-            )
-        return TextSchedule(plan, self._ranks.rank, start)
 
     def _make_producer(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
         return TextBatchProducer(
@@ -354,9 +265,3 @@ class TextLoader(Loader):
         if self._cache_prefetcher:
             self._cache_prefetcher.close()
         self._config.reader.close()
-
-
-def _check_dtype(dtype: str | None, default: str) -> str:
-    if dtype not in (None, "int32", "int64"):
-        raise ConfigError(f"dtype must be 'int32' or 'int64', found {dtype!r}")
-    return dtype or default

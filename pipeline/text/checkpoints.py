@@ -1,0 +1,113 @@
+"""The position of a text loader in its epochs: the steps of this rank, and the states of checkpoints.
+
+:class:`stoker.TextLoader` derives from it, and adds what makes the batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import CheckpointError
+
+from ..adapters import lightning
+from ..execution.loader import Loader
+from ..execution.state import State
+from .epoch import History, TextSchedule, checked_history
+
+if TYPE_CHECKING:
+    from stoker.bucketing import BatchPlan
+
+    from ..execution.ranks import Ranks
+    from .config import TextLoaderConfig
+
+__all__ = ["CheckpointedText"]
+
+
+class CheckpointedText(Loader):
+    """A loader of text whose states count steps, and name the parts in which ranks have run an epoch.
+
+    Args:
+        config: What the loader does with samples.
+        ranks: This process among those that train together.
+        prefetch: Batches that may be in flight or ready ahead of the consumer.
+    """
+
+    def __init__(self, config: TextLoaderConfig, ranks: Ranks, prefetch: int) -> None:
+        self._planner = config.planner
+        self._history: tuple[int, History] = (0, ())
+        self._steps = len(self._planner.plan(0))
+        super().__init__(ranks, config.identity, self._planner.most_steps, prefetch)
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch on this rank.
+
+        Epochs that draw different samples may differ by a few batches. The number is then that of the running
+        epoch, or of the next one if none is running.
+        """
+        if self.has_equal_epochs:
+            return self._steps
+        return len(self._planner.plan(self._state().epoch))
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        """Whether every epoch has as many batches as any other.
+
+        If a sampler, a mixture or a stream draws different samples in each epoch, epochs are equal with
+        ``batch_size``, without ``pack``, and with a ``last_batch`` of "drop" or "pad". Otherwise they always
+        are.
+        """
+        return self._planner.has_equal_epochs
+
+    def set_epoch(self, epoch: int) -> None:
+        """Run this epoch next, from its beginning."""
+        super().set_epoch(epoch)
+        self._history = (0, ())
+
+    def state_dict(self) -> dict[str, Any]:
+        """The loader's position, as a small dict that JSON can hold.
+
+        It counts the batches that you have received, not those that are ready.
+        """
+        state = super().state_dict()
+        history = [list(part) for part in self._history_of(state["epoch"])]
+        return {**state, "world_size": self._ranks.world_size, "history": history}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
+
+        On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
+
+        Raises:
+            CheckpointError: The state is of another dataset or configuration; the error says what differs.
+        """
+        own = {"world_size", "history"}
+        if not isinstance(state, Mapping) or not own <= state.keys():
+            raise CheckpointError(
+                "the state is not one of a TextLoader", hint="Pass what state_dict() returned."
+            )
+        lightning.check_resume(state["world_size"], self._ranks.world_size, "batches")
+        super().load_state_dict({name: value for name, value in state.items() if name not in own})
+        history = checked_history([*state["history"], [state["world_size"], self._next.position]])
+        world_size, done = history[-1]
+        if world_size == self._ranks.world_size:
+            history = history[:-1]
+        else:
+            self._next = State(self._next.epoch, 0, self._identity)
+            history = history if done else history[:-1]
+        self._history = (self._next.epoch, history)
+
+    def _history_of(self, epoch: int) -> History:
+        return self._history[1] if self._history[0] == epoch else ()
+
+    def _plan(self, epoch: int) -> BatchPlan:
+        """The batches of an epoch that are left."""
+        return self._planner.plan(epoch, self._history_of(epoch))
+
+    def _schedule(self, epoch: int, start: int) -> TextSchedule:
+        plan = self._plan(epoch)
+        if start > len(plan):
+            raise CheckpointError(
+                f"the state is at step {start}, and what is left of its epoch has {len(plan)}"
+            )
+        return TextSchedule(plan, self._ranks.rank, start)
