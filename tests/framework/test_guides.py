@@ -1,4 +1,4 @@
-"""The code on the pages of the guide, run block after block in a folder with the examples."""
+"""The code of the tutorial and of the guides, run block after block in a folder with the examples."""
 
 from __future__ import annotations
 
@@ -101,6 +101,13 @@ assert stoker.open("shards/unpacked").labels.tolist() == [0, 1, 0, 1]
 assert x.shape == y.shape == (12, 256) and bool((y[:, :-1][y[:, :-1] >= 0] == x[:, 1:][y[:, :-1] >= 0]).all())
 assert len(train) == 1
 """
+TUTORIAL = """
+def range(epochs):
+    return [0]    # one epoch shows that the training runs
+"""
+TUTORIAL_AFTER = """
+assert images.shape == (16, 3, 64, 64) and 0 <= right <= 48
+"""
 WRITING_AFTER = """
 assert depths.shape == (16, 64, 64) and captions[3] == "picture 3" and depth.shape == (64, 64)
 for name, number in (("pairs", 20), ("rows", 1), ("made", 9), ("texts", 10), ("more", 10)):
@@ -109,6 +116,7 @@ assert stoker.open("shards/objects").annotations([0]).boxes.tolist() == [[4, 8, 
 assert stoker.open("shards/texts").column("score").tolist() == [number / 10 for number in range(10)]
 """
 PAGES = {
+    "tutorial": (TUTORIAL, "", TUTORIAL_AFTER),
     "writing": ("", "", WRITING_AFTER),
     "porting": (PORTING, "", PORTING_AFTER),
     "augmentation": (AUGMENTATION, "print(batch(transforms).shape)", AUGMENTATION_AFTER),
@@ -118,9 +126,11 @@ PAGES = {
 
 
 def code(page: str) -> list[str]:
-    """The blocks of a page, commands for a shell as Python."""
-    text = (ROOT / "docs" / "guide" / f"{page}.md").read_text("utf-8")
-    return [re.sub("^stoker (.*)$", r"command('\1')", code, flags=re.MULTILINE) for _, code in blocks(text)]
+    """The programs and commands on a page, in their order, commands as Python."""
+    (path,) = (ROOT / "docs").rglob(f"{page}.md")
+    text = path.read_text("utf-8")
+    found = [block.code for block in blocks(text) if block.language in {"python", "shell"}]
+    return [re.sub("^stoker (.*)$", r"command('\1')", block, flags=re.MULTILINE) for block in found]
 
 
 def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
