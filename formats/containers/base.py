@@ -49,6 +49,7 @@ class Record(NamedTuple):
         length: Bytes of the value.
         view: The value.
         parts: Its parts, where the container itself names them.
+        pieces: Pieces in which the value lies in the data file, the first at ``offset``; ``view`` joins them.
     """
 
     position: int
@@ -57,6 +58,7 @@ class Record(NamedTuple):
     length: int
     view: memoryview
     parts: tuple[Part, ...] = ()
+    pieces: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +159,8 @@ class Writing:
 class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
 
-    The payload of every record must be contiguous in the data file: loaders read it by offset and length. A
-    record in several pieces, or with several labels, raises SourceError. A container that is only read sets
+    Loaders read a payload by offset and length, so it must be contiguous in the data file. A container whose
+    records may lie in several pieces provides ``join``. A container that is only read sets
     the fields without a default and leaves out the others. Its module opens and reads files by
     ``open_regular`` and ``read_at`` of :mod:`..files.reading`, which check every length, and takes the
     dimensions of an image from ``read_header`` of :mod:`..codecs.header`.
@@ -180,6 +182,8 @@ class Container:
             shards.
         feature_names: The names by which ``parse_image`` finds the parts of a record unless the user gives
             others; None for a container that needs no names.
+        join: Returns the bytes of a record in one piece for a value that lies in several, with the number of
+            bytes before the value. The indexer writes such records to a shard of its own.
     """
 
     name: str
@@ -191,3 +195,4 @@ class Container:
     writing: Writing | None = None
     sidecars: tuple[Sidecar, ...] = ()
     feature_names: FeatureNames | None = None
+    join: Callable[[memoryview], tuple[bytes, int]] | None = None

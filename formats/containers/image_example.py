@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from stoker.errors import SourceError
 
 from ..codecs.codec import Codec
 from ..codecs.header import Header, read_header
 from .example import encode_example, encode_image_example, parse_example
+from .example_objects import parse_objects
 from .image_record import ExternalSample
+from .labels import to_label
+from .raw_pixels import raw_header
 from .wire import Span
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from .base import Record
     from .example import Feature
-    from .image_record import FeatureNames, ImageRecord, StoredArray
+    from .image_record import ExternalObjects, FeatureNames, ImageRecord, Label, StoredArray, Value
 
 __all__ = ["parse_image", "wrap_arrays", "wrap_image"]
 
@@ -90,7 +93,8 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         names: Names of the features to read.
 
     Raises:
-        SourceError: It lacks the encoded image, or its label is not one integer.
+        SourceError: It lacks the image, has raw pixels of another size or a label of another form, or objects
+            that contradict each other.
         DecodeError: The image's header cannot be read.
         CorruptRecordError: It is no Example.
     """
@@ -107,12 +111,25 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
             f"the feature {names.encoded!r} holds {images} images, and a sample has one",
             hint="name another feature for the image, or write a record for each image",
         )
+    header = _example_header(record, features, names, payload)
+    label = _label(features, names)
+    texts = _texts(record, features, names.text)
+    objects = _objects(features, names, header)
     return ExternalSample(
         payload=payload,
-        header=_example_header(record, features, payload),
-        key=_text(record, features, names.key),
-        label=_label(features, names.label),
-        text=_text(record, features, names.text),
+        header=header,
+        key=next(iter(_texts(record, features, names.key)), ""),
+        label=label,
+        text=texts[0] if texts else "",
+        named=[
+            *_named(label if isinstance(label, tuple) else (), texts),
+            *_named(
+                objects.labels if objects else (),
+                _texts(record, features, f"{names.objects}/class/text" if names.objects else None),
+            ),
+        ],
+        columns={name: _value(record, features, part) for name, part in names.columns.items()},
+        objects=objects,
     )
 
 
@@ -121,32 +138,85 @@ def _span(features: _Features, name: str | None) -> Span | None:
     return values[0] if values and isinstance(values[0], Span) else None
 
 
-def _text(record: Record, features: _Features, name: str | None) -> str:
-    span = _span(features, name)
-    return "" if span is None else _bytes(record, span).decode(errors="backslashreplace")
+def _texts(record: Record, features: _Features, name: str | None) -> list[str]:
+    spans = features.get(name, []) if name is not None else []
+    return [
+        _bytes(record, span).decode(errors="backslashreplace") for span in spans if isinstance(span, Span)
+    ]
 
 
 def _bytes(record: Record, span: Span) -> bytes:
     return bytes(record.view[span.offset : span.offset + span.length])
 
 
-def _label(features: _Features, name: str | None) -> int | None:
-    if name is None or not (values := features.get(name)):
+def _numbers(features: _Features, name: str) -> list[float] | None:
+    """Return the numbers of a feature, without which it is empty; None for one that holds bytes."""
+    values = features[name]
+    return None if any(isinstance(value, Span) for value in values) else cast("list[float]", values)
+
+
+def _label(features: _Features, names: FeatureNames) -> Label | None:
+    name, empty = names.label, names.label_type in ("several", "multi-hot")
+    if name is None or name not in features or not (features[name] or empty):
         return None
-    if len(values) != 1 or not isinstance(values[0], int):
+    if (values := _numbers(features, name)) is None:
         raise SourceError(
             f"the feature {name!r} is not one integer", hint="name another feature for the label, or none"
         )
-    return values[0]
+    return to_label(values, names.label_type, f"the feature {name!r}")
 
 
-def _example_header(record: Record, features: _Features, payload: Span) -> Header:
-    """Return the header of the image; raw pixels have none, and the features of Stoker's shards give it."""
+def _value(record: Record, features: _Features, name: str) -> Value | None:
+    """Return the number or the text in a feature; None for one that is empty or absent."""
+    values = features.get(name, [])
+    if len(values) > 1:
+        raise SourceError(
+            f"the feature {name!r} holds {len(values)} values, and a column has one a sample",
+            hint="leave its --column out",
+        )
+    numbers = [value for value in values if not isinstance(value, Span)]
+    return next(iter([*_texts(record, features, name), *numbers]), None)
+
+
+def _named(labels: Sequence[int], texts: list[str]) -> list[tuple[int, str]]:
+    """Return labels with their names, where each has one."""
+    if len(labels) != len(texts):
+        return []
+    return [pair for pair in zip(labels, texts, strict=True) if pair[1]]
+
+
+def _objects(features: _Features, names: FeatureNames, header: Header) -> ExternalObjects | None:
+    if not names.objects:
+        return None
+    start = f"{names.objects}/"
+    numbers: dict[str, list[float]] = {}
+    for name in features:
+        if name.startswith(start) and (values := _numbers(features, name)) is not None:
+            numbers[name.removeprefix(start)] = values
+    return parse_objects(numbers, header)
+
+
+def _example_header(record: Record, features: _Features, names: FeatureNames, payload: Span) -> Header:
+    """Return the header of the image; raw pixels have none, and features or the user state their size.
+
+    The features of Stoker's own shards do so, too.
+    """
+    if names.shape is not None:
+        return raw_header(payload.length, names.shape)
+    if names.raw:
+        sides = _sides(features, names.height or "height", names.width or "width")
+        return raw_header(payload.length, sides, any_channels=True)
     span = _span(features, "image/format")
     if span is not None and _bytes(record, span).upper() == b"RAW":
-        sizes = [features.get(f"image/{side}", []) for side in ("height", "width")]
-        height, width = (size[0] if len(size) == 1 and isinstance(size[0], int) else 0 for size in sizes)
+        height, width = _sides(features, "image/height", "image/width")
         if height < 1 or width < 1 or height * width * 3 != payload.length:
             raise SourceError(f"{payload.length} bytes of raw pixels are not {height} x {width} RGB")
         return Header(Codec.RAW, height, width, 1)
     return read_header(record.view[payload.offset : payload.offset + payload.length])
+
+
+def _sides(features: _Features, height: str, width: str) -> tuple[int, int]:
+    """Return height and width in two features; 0 where one is not an integer."""
+    sizes = [features.get(name, []) for name in (height, width)]
+    found = (size[0] if len(size) == 1 and isinstance(size[0], int) else 0 for size in sizes)
+    return next(found), next(found)

@@ -57,8 +57,10 @@ def _write(path: Path, arrays: Mapping[str, pa.Array]) -> None:
         writer.write_batch(batch)
 
 
-def concat_indexes(parts: Sequence[Path], out: Path) -> None:
+def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array] | None = None) -> None:
     """Write the rows of several indexes, one after the other, as one index.
+
+    ``more`` are further columns of all rows, by name.
 
     Memory does not grow with the rows: columns are gathered in temporary files beside ``out``, and
     written from there.
@@ -78,7 +80,8 @@ def concat_indexes(parts: Sequence[Path], out: Path) -> None:
                     raise ValueError(f"{part} has other columns than {parts[0]}")
                 for spill, name in zip(spills, schema.names, strict=True):
                     spill.append(index.arrow(name))
-            _write(out, {name: spill.array() for name, spill in zip(schema.names, spills, strict=True)})
+            columns = {name: spill.array() for name, spill in zip(schema.names, spills, strict=True)}
+            _write(out, {**columns, **(more or {})})
         finally:
             for spill in spills:
                 spill.close()

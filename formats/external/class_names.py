@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoker.errors import SourceError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["ClassNames", "Contradiction", "LabelName"]
+    from ..containers.image_record import ExternalSample, Label
+
+__all__ = ["ClassNames", "Contradiction", "LabelName", "check_class", "names_in", "unlike_those_before"]
 
 
 class LabelName(NamedTuple):
@@ -20,6 +24,12 @@ class LabelName(NamedTuple):
 
     label: int
     name: str
+
+
+def names_in(sample: ExternalSample) -> list[LabelName]:
+    """Return the classes that a record names by a number and a name."""
+    first = [(sample.label, sample.text)] if isinstance(sample.label, int) and sample.text else []
+    return [LabelName(*named) for named in (*first, *sample.named)]
 
 
 class Contradiction(NamedTuple):
@@ -89,3 +99,34 @@ class ClassNames:
                 shard, record = self._first[LabelName(labels[1], name)]
                 words = f"{name!r} is label {labels[1]} here and label {labels[0]} in other shards"
                 yield Contradiction(shard, record, words)
+
+
+def check_class(label: int | str | float | None, classes: Sequence[str]) -> None:
+    """Raise SourceError for a label that is none of the classes which the user names."""
+    if label is None or isinstance(label, float):
+        raise SourceError(
+            "the record has no label, and classes are named",
+            hint="name the feature with the label (--label), or name no classes",
+        )
+    if isinstance(label, str) and label not in classes:
+        raise SourceError(
+            f"the record has the class {label!r}, which is not among the {len(classes)} named",
+            hint="add its name to the classes, at the end so that other labels stay",
+        )
+    if isinstance(label, int) and not 0 <= label < len(classes):
+        raise SourceError(
+            f"the record has label {label}, and {len(classes)} classes are named",
+            hint="the first class is that of label 0: if labels count from 1, name a class for 0 as well",
+        )
+
+
+def unlike_those_before(label: Label | None, before: type) -> SourceError:
+    """Return the error about a label of another type than that of the labels before it."""
+    hint = None
+    words = "no label" if label is None else "a label"
+    if {type(label), before} == {int, str}:
+        words = f"the {'name' if before is int else 'number'} {label} as its label"
+    elif tuple in (type(label), before) and label is not None:
+        words = "several labels" if isinstance(label, tuple) else "one label"
+        hint = "--label-type several makes a list of every label"
+    return SourceError(f"the record has {words}, unlike those before it", hint=hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,17 +12,21 @@ from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError
 
 from ..containers.image_record import LeftOutError
+from ..dataset.columns.annotation_columns import tasks_of
 from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..files.reading import file_digest
 from ..sources.listing import Skip
 from ..sources.no_images import no_images_error
-from .class_names import ClassNames, Contradiction, LabelName
+from .class_names import ClassNames, Contradiction, LabelName, check_class, names_in, unlike_those_before
+from .joined_records import JoinedRecords
 from .sample_rows import SampleRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    import numpy.typing as npt
 
     from ..containers.base import Container, Record, Sidecar
     from ..containers.image_record import ExternalSample, FeatureNames
@@ -54,13 +58,14 @@ class Indexer:
         self._report = progress
         self._named = ClassNames(classes or ())
         self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
-        self._label_type: type | None = None  # of all labels: int, str or NoneType
+        self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
         self._skipped: Counter[str] = Counter()
 
     def run(self, sources: list[ExternalShard], locations: list[str], temporary: Path) -> Manifest:
         """Index the shards into the folder ``temporary``; the manifest gives ``locations`` as their paths."""
         total = sum(source.size for source in sources)
-        rows = SampleRows(temporary, _ROWS_IN_MEMORY, list(self._names.columns))
+        joined = JoinedRecords(temporary, self._container, number=len(sources))
+        rows = SampleRows(temporary, _ROWS_IN_MEMORY, list(self._names.columns), joined)
         shards: list[Shard] = []
         before = 0
         names = _unique_names([source.source for source in sources])
@@ -78,7 +83,7 @@ class Indexer:
         if not rows.finish(temporary / INDEX_NAME, classes):
             left_out = (Skip("", reason) for reason in self._skipped.elements())
             raise no_images_error("there is no image in these shards", sources[0].source, left_out)
-        return self._manifest(shards, temporary / INDEX_NAME, tuple(classes))
+        return self._manifest([*shards, *joined.shards()], temporary / INDEX_NAME, tuple(classes))
 
     def _progress(self, before: int, total: int, done: int) -> None:
         if self._report is not None:
@@ -118,56 +123,30 @@ class Indexer:
     def _add(self, number: int, shard: str, record: Record, rows: SampleRows) -> None:
         sample = self._container.parse_image(record, self._names)
         self._check_label(sample, record.position)
-        payload, header = sample.payload, sample.header
+        payload = sample.payload
         crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
-        rows.add(
-            (
-                number,
-                record.position,
-                record.offset + payload.offset,
-                payload.length,
-                crc,
-                sample.key or f"{shard}:{record.position}",
-                header.codec,
-                header.height,
-                header.width,
-                header.orientation,
-            ),
-            sample.label,
-            sample.columns,
-        )
+        position, offset = record.position, record.offset
+        if record.pieces > 1:
+            number, position, offset = rows.joined.add(record)
+        key = sample.key or f"{shard}:{record.position}"
+        place = (number, position, offset + payload.offset, payload.length, crc, key)
+        self._skipped.update(rows.add(place, sample))
 
     def _check_label(self, sample: ExternalSample, record: int) -> None:
+        for named in names_in(sample):
+            self._seen.setdefault(named, record)
         label_type = type(sample.label)
         if self._label_type is None:
             self._label_type = label_type
         if label_type is not self._label_type:
-            words = "no label" if sample.label is None else "a label"
-            if {label_type, self._label_type} == {int, str}:
-                words = f"the {'name' if label_type is str else 'number'} {sample.label} as its label"
-            raise SourceError(f"the record has {words}, unlike those before it")
-        if sample.label is None:
-            if self._classes is not None:
-                raise SourceError(
-                    "the record has no label, and classes are named",
-                    hint="name the feature with the label (--label), or name no classes",
-                )
+            raise unlike_those_before(sample.label, self._label_type)
+        if self._classes is None:
             return
-        if isinstance(sample.label, str):
-            if self._classes is not None and sample.label not in self._classes:
-                raise SourceError(
-                    f"the record has the class {sample.label!r}, which is not among the "
-                    f"{len(self._classes)} named",
-                    hint="add its name to the classes, at the end so that other labels stay",
-                )
-            return
-        if self._classes is not None and not 0 <= sample.label < len(self._classes):
-            raise SourceError(
-                f"the record has label {sample.label}, and {len(self._classes)} classes are named",
-                hint="the first class is that of label 0: if labels count from 1, name a class for 0 as well",
-            )
-        if sample.text:
-            self._seen.setdefault(LabelName(sample.label, sample.text), record)
+        labels: list[Any] = list(sample.label) if isinstance(sample.label, tuple) else [sample.label]
+        if sample.objects is not None:
+            labels = [label for label in labels if label is not None] + list(sample.objects.labels)
+        for label in labels:
+            check_class(label, self._classes)
 
     def _manifest(self, shards: list[Shard], path: Path, classes: tuple[str, ...]) -> Manifest:
         index = Index.open(path)
@@ -182,17 +161,25 @@ class Indexer:
             skipped=dict(self._skipped),
         )
 
-    def _named_parts(self) -> dict[str, str | None]:
+    def _named_parts(self) -> dict[str, str | bool | None]:
         """Return the options of the manifest that name the parts of a record."""
         return {} if self._container.feature_names is None else self._names.to_manifest()
 
     def _class_names(self, index: Index) -> tuple[str, ...]:
-        labels = index.column("label") if self._label_type is int else np.empty(0, np.int64)
+        labels = np.concatenate([np.empty(0, np.int64), *_labels_of(index)])
         # Labels that cannot be positions in a list of classes keep their meaning without names.
         if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
             return ()
         names = self._named.names
         return tuple(names.get(label, str(label)) for label in range(int(labels.max()) + 1))
+
+
+def _labels_of(index: Index) -> list[npt.NDArray[np.int64]]:
+    """Return the classes of samples, and those of objects."""
+    tasks = tasks_of(index.types)
+    found = [index.column("label")] if "label" in tasks else []
+    found += [index.lists("label").values] if "labels" in tasks else []
+    return [*found, *([index.lists("object_labels").values] if "boxes" in tasks else [])]
 
 
 def _refuse(contradictions: Iterator[Contradiction], sources: list[ExternalShard], names: list[str]) -> None:

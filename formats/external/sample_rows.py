@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from stoker.errors import SourceError
+
 from ..dataset.columns.strings import each
 from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index
 from ..dataset.index_writing import concat_indexes, write_index
+from .object_rows import ObjectRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ..containers.image_record import Value
+    from ..containers.image_record import ExternalSample, Value
+    from .joined_records import JoinedRecords
 
 __all__ = ["SampleRows"]
 
@@ -33,34 +37,41 @@ class SampleRows:
     Args:
         folder: Folder of the parts, a temporary one.
         most: Rows that are kept in memory.
-        columns: Names of the further columns.
+        columns: Names of the further columns. Those of the first sample are added to them.
+        joined: The shard for records that lie in several pieces.
 
     Attributes:
         folder: Folder of the parts.
+        joined: The shard for records that lie in several pieces.
         class_names: Number of each name that a label had, in the order of their first rows.
     """
 
-    def __init__(self, folder: Path, most: int, columns: Sequence[str]) -> None:
+    def __init__(self, folder: Path, most: int, columns: Sequence[str], joined: JoinedRecords) -> None:
         self.folder = folder
+        self.joined = joined
         self._most = most
         self._rows: list[tuple[Any, ...]] = []
-        self._labels: list[int] = []
+        self._labels: list[int | float | tuple[int, ...]] = []
+        self._count = 0
+        self._objects = ObjectRows()
         self._values: dict[str, list[str]] = {name: [] for name in columns}
         self._types: dict[str, set[type]] = {name: set() for name in columns}
         self._parts: list[Path] = []
         self.class_names: dict[str, int] = {}
 
-    def add(
-        self, values: tuple[Any, ...], label: int | str | None, columns: Mapping[str, Value | None]
-    ) -> None:
-        """Add a row.
+    def add(self, values: tuple[Any, ...], sample: ExternalSample) -> Iterator[str]:
+        """Add a row, and yield a reason for each of its objects that is left out.
 
         Args:
-            values: Values of the columns of every index of images, in their order.
-            label: Its label, or the name of its class; None for each row where samples have none.
-            columns: Values of the further columns.
+            values: Values of the columns of every index, in their order.
+            sample: The sample. Its label has the same type in each row.
+
+        Raises:
+            SourceError: It has a column that the first sample lacks.
         """
-        self._rows.append(values)
+        header, label, columns = sample.header, sample.label, sample.columns
+        self._check_columns(columns)
+        self._rows.append((*values, header.codec, header.height, header.width, header.orientation))
         if label is not None:
             if isinstance(label, str):
                 label = self.class_names.setdefault(label, len(self.class_names))
@@ -70,8 +81,18 @@ class SampleRows:
             fits = not isinstance(value, int) or value in _INT64
             self._types[name].add(type(value) if fits else str)
             column.append("" if value is None else str(value))
+        if sample.objects is not None:
+            yield from self._objects.add(self._count, sample.objects, header.height, header.width)
+        self._count += 1
         if len(self._rows) >= self._most:
             self._flush()
+
+    def _check_columns(self, columns: Mapping[str, Value | None]) -> None:
+        """Take the columns of the first sample, and refuse others later."""
+        for name in columns.keys() - self._values.keys():
+            if self._count:
+                raise SourceError(f"the record has the column {name!r}, unlike those before it")
+            self._values[name], self._types[name] = [], set()
 
     def finish(self, path: Path, sorted_names: Sequence[str]) -> bool:
         """Write the index of all rows; return whether there are any.
@@ -87,7 +108,7 @@ class SampleRows:
         if changes or self._values:
             for part in self._parts:
                 self._rewrite(part, changes)
-        concat_indexes(self._parts, path)
+        concat_indexes(self._parts, path, self._objects.columns(self._count))
         for part in self._parts:
             part.unlink()
         return True
@@ -102,7 +123,7 @@ class SampleRows:
             for name, column in zip(_COLUMNS, values, strict=True)
         }
         if self._labels:
-            columns["label"] = np.array(self._labels, np.int64)
+            columns["label"] = _typed(self._labels)
         for name, texts in self._values.items():
             columns[name] = pa.array(texts, pa.large_string())
         write_index(part, columns)
@@ -135,6 +156,13 @@ class SampleRows:
         again = part.with_name(f"{part.name}-again")
         write_index(again, columns)
         again.rename(part)
+
+
+def _typed(labels: list[Any]) -> Any:
+    """Return lists as they are, and numbers as an array."""
+    if isinstance(labels[0], tuple):
+        return list(labels)
+    return np.array(labels, np.float32 if isinstance(labels[0], float) else np.int64)
 
 
 def _integers(texts: pa.Array) -> pa.Array:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.errors import StokerError
+from stoker.errors import ConfigError, StokerError
 
 from ..containers.image_record import FeatureNames, LeftOutError
 from ..containers.registry import find_container
-from ..external.class_names import ClassNames, LabelName
+from ..external.class_names import ClassNames, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..containers.base import Record
     from ..dataset.index import Index
     from ..dataset.manifest import Manifest
-    from ..external.class_names import Contradiction
+    from ..external.class_names import Contradiction, LabelName
 
 __all__ = ["RecordClasses", "label_problems"]
 
@@ -53,12 +53,8 @@ class RecordClasses:
 
     def __init__(self, manifest: Manifest) -> None:
         self._container = find_container(manifest.container)
-        names: dict[str, Any] = {
-            field: manifest.options.get(field) for field in ("encoded", "label", "text", "key")
-        }
-        may_name_classes = bool(names["label"] and names["text"]) or self._container.feature_names is None
-        self._is_enabled = manifest.options.get("made_by") == "index" and may_name_classes
-        self._names = FeatureNames(**names)
+        self._is_enabled = manifest.options.get("made_by") == "index"
+        self._names = _names(manifest) if self._is_enabled else FeatureNames()
         self._classes = manifest.classes
         self._seen: dict[int, dict[LabelName, int]] = {}
 
@@ -70,9 +66,8 @@ class RecordClasses:
             sample = self._container.parse_image(record, self._names)
         except (StokerError, LeftOutError):  # it is not in the index, or its payload is a problem by itself
             return
-        if isinstance(sample.label, int) and sample.text:
-            seen = self._seen.setdefault(shard, {})
-            seen.setdefault(LabelName(sample.label, sample.text), record.position)
+        for named in names_in(sample):
+            self._seen.setdefault(shard, {}).setdefault(named, record.position)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the contradictions, in the order of shards, once all records are added."""
@@ -80,3 +75,11 @@ class RecordClasses:
         for shard in sorted(self._seen):
             yield from names.add(shard, self._seen[shard])
         yield from names.names_of_several_labels()
+
+
+def _names(manifest: Manifest) -> FeatureNames:
+    """Return the names that the dataset was indexed with; the defaults if its manifest states none."""
+    try:
+        return FeatureNames.from_manifest(manifest.options)
+    except ConfigError:
+        return FeatureNames()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from stoker.formats.containers.image_record import LABEL_TYPES, parse_shape
 from stoker.formats.containers.registry import CONTAINERS, find_container
 
 from .shared.console import count, out, print_skipped
@@ -33,14 +34,36 @@ def index(
             help="Feature with the encoded image; of a tar, suffixes, by default 'jpg;jpeg;png;webp'."
         ),
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="The image is pixels of 8 bits, grey or RGB, not an encoded image.")
+    ] = False,
+    height: Annotated[
+        str | None, typer.Option("--height-feature", help="Feature with the height of raw pixels.")
+    ] = None,
+    width: Annotated[
+        str | None, typer.Option("--width-feature", help="Feature with the width of raw pixels.")
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(help="Height, width and channels of all raw pixels, such as 32x32x3.")
+    ] = None,
     label: Annotated[
         str | None,
         typer.Option(help="Feature with the label; of a tar, a suffix such as cls, or a field: json:label."),
+    ] = None,
+    label_type: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Form of the label: {', '.join(LABEL_TYPES)}; float is a number that is no class."
+        ),
     ] = None,
     text: Annotated[
         str | None, typer.Option(help="Feature, suffix or field with the name of the class; '' for none.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="Feature or field with the name of the sample.")] = None,
+    objects: Annotated[
+        str | None,
+        typer.Option(help="Start of the names of objects, such as image/object; '' reads no objects."),
+    ] = None,
     column: Columns = None,
     classes: Classes = None,
 ) -> None:
@@ -51,6 +74,7 @@ def index(
 
     Examples:
       stoker index imagenet/train-*.tfrecord --into shards/imagenet
+      stoker index cifar.tfrecord --into shards/cifar --image img_raw --raw --shape 32x32x3
       stoker index caffe/train_lmdb --into shards/train --classes cat,dog
       stoker index 'laion/{00000..00099}.tar' --into shards/laion --column width=json:width
     """
@@ -58,7 +82,9 @@ def index(
     from stoker.formats.sources.classes import parse_class_names
 
     columns = parse_columns(column)
-    given = {"encoded": image, "label": label, "text": text, "key": key, "columns": columns}
+    given: dict[str, Any] = {"encoded": image, "label": label, "text": text, "key": key, "columns": columns}
+    given |= {"raw": raw or None, "shape": None if shape is None else parse_shape(shape)}
+    given |= {"label_type": label_type, "height": height, "width": width, "objects": objects}
     with progress("indexing", "bytes") as show:
         manifest = run(
             shards,
@@ -70,7 +96,7 @@ def index(
         )
     print_skipped(manifest.skipped)
     named = find_container(manifest.container).feature_names
-    if named is not None and "label" not in manifest.columns:
+    if named is not None and not {"label", "object_labels"} & manifest.columns.keys():
         out.print(
             f"no labels: no record has {manifest.options['label']!r} (--label names another)", style="yellow"
         )

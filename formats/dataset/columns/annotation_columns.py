@@ -59,6 +59,7 @@ MASK_COLUMNS: dict[str, pa.DataType] = {
 """Index columns of semantic segmentation: offset, length and checksum of a mask, a PNG in the shard."""
 
 _PREFIX = "object_"
+_NO_CLASS = ("float", "double")  # types of labels that are numbers, not classes
 _NUMBERS = {"crowd": bool, "area": np.float32, "id": np.int64}
 _ALWAYS = ("boxes", "labels", *_NUMBERS)
 _PARTS = {
@@ -78,7 +79,7 @@ def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
     tasks = {task for task, column in needs.items() if column in columns}
     if columns.keys() & {"object_polygons", "object_runs"}:
         tasks.add("instances")
-    if "label" in columns:
+    if columns.get("label", _NO_CLASS[0]) not in _NO_CLASS:
         tasks.add("label" if columns["label"] == "int64" else "labels")
     return frozenset(tasks)
 

@@ -109,6 +109,26 @@ def test_we_index_and_read_their_shards(theirs: list[Path], tmp_path: Path) -> N
     assert report.ok, report.problems
 
 
+def test_we_index_their_raw_pixels_float_labels_and_objects(tmp_path: Path) -> None:
+    pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    features = {
+        "img_raw": bytes_feature(tf.io.serialize_tensor(pixels).numpy()[-60:]),
+        "score": tf.train.Feature(float_list=tf.train.FloatList(value=[0.5])),
+        "image/object/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[1])),
+    }
+    for side, share in (("ymin", 0.25), ("xmin", 0.2), ("ymax", 1.0), ("xmax", 0.6)):
+        shares = tf.train.Feature(float_list=tf.train.FloatList(value=[share]))
+        features[f"image/object/bbox/{side}"] = shares
+    with tf.io.TFRecordWriter(f"{tmp_path}/x") as writer:
+        writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    names = {"encoded": "img_raw", "raw": True, "shape": (4, 5, 3), "label": "score", "label_type": "float"}
+    external_index.index([tmp_path / "x"], tmp_path / "into", names=names)
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.read(0) == pixels.tobytes()
+    assert dataset.labels.tolist() == [0.5]
+    np.testing.assert_allclose(dataset.annotations([0]).boxes, [[1, 1, 3, 4]], rtol=1e-6)
+
+
 def test_their_checksums_are_checked(theirs: list[Path], tmp_path: Path) -> None:
     data = bytearray(theirs[0].read_bytes())
     records = list(tfrecord.scan(theirs[0]))

@@ -1,0 +1,63 @@
+"""Labels of external records: the numbers in a record become one label or several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .image_record import Label
+
+__all__ = ["to_label"]
+
+
+def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
+    """Return the label that the numbers of a record state.
+
+    Args:
+        values: The numbers, integers or floats.
+        label_type: Their form, one of :data:`.image_record.LABEL_TYPES`.
+        what: The place of the numbers, such as "the feature 'label'", for errors.
+
+    Raises:
+        SourceError: The numbers do not have this form.
+    """
+    if label_type in ("one-hot", "multi-hot"):
+        return _positions_of_ones(values, label_type, what)
+    if label_type == "several":
+        return tuple(_whole(value, what) for value in values)
+    if len(values) != 1:
+        raise SourceError(
+            f"{what} is not one integer, but {len(values)} numbers",
+            hint="name the form of the label, --label-type several, one-hot or multi-hot; or another label, "
+            "or none",
+        )
+    return float(values[0]) if label_type == "float" else _whole(values[0], what)
+
+
+def _whole(value: float, what: str) -> int:
+    """Return a number that many writers store as a float, although it is the number of a class."""
+    if isinstance(value, int):
+        return value
+    if not value.is_integer():
+        raise SourceError(
+            f"{what} is not one integer: {value:g} is not whole",
+            hint="--label-type float keeps a number that is no class",
+        )
+    return int(value)
+
+
+def _positions_of_ones(values: Sequence[float], label_type: str, what: str) -> Label:
+    ones = tuple(position for position, value in enumerate(values) if value == 1)
+    others = [value for value in values if value not in (0, 1)]
+    if others:
+        raise SourceError(f"{what} is not {label_type}: it holds {others[0]:g}, neither 0 nor 1")
+    if label_type == "multi-hot":
+        return ones
+    if len(ones) != 1:
+        hint = "--label-type multi-hot takes several" if ones else "name another label, or none"
+        raise SourceError(f"{what} is not one-hot: {len(ones)} of its {len(values)} numbers are 1", hint=hint)
+    return ones[0]

@@ -1,0 +1,64 @@
+"""A shard for the records that lie in several pieces in their own shard.
+
+No loader can read such a record in place. The indexer writes it in one piece to this shard, beside the index.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stoker.errors import SourceError
+
+from ..dataset.manifest import Shard
+from ..files.reading import file_digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..containers.base import Container, Record
+
+__all__ = ["JoinedPlace", "JoinedRecords"]
+
+_NAME = "joined-records"
+
+
+class JoinedPlace(NamedTuple):
+    """The place of a record: the number of the shard, its position there, and the first byte of its value."""
+
+    shard: int
+    record: int
+    offset: int
+
+
+class JoinedRecords:
+    """The shard, whose file is made with its first record.
+
+    Args:
+        folder: Folder of the shard.
+        container: The container of the records.
+        number: Number of the shard, after all others.
+    """
+
+    def __init__(self, folder: Path, container: Container, number: int) -> None:
+        self._number = number
+        self._path = folder / _NAME
+        self._container = container
+        self._records = self._bytes = 0
+
+    def add(self, record: Record) -> JoinedPlace:
+        """Write a record in one piece, and return its place."""
+        if self._container.join is None:
+            raise SourceError(f"the record lies in {record.pieces} pieces, which cannot be read in place")
+        data, before = self._container.join(record.view)
+        with self._path.open("ab") as file:
+            file.write(data)
+        place = JoinedPlace(self._number, self._records, self._bytes + before)
+        self._records += 1
+        self._bytes += len(data)
+        return place
+
+    def shards(self) -> list[Shard]:
+        """Return the shard, or none if there was no such record."""
+        if not self._records:
+            return []
+        return [Shard(_NAME, self._bytes, self._records, file_digest(self._path))]
