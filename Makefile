@@ -46,7 +46,7 @@ sanitize: setup ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSa
 
 docs: setup .venv-docs/.ready ## Build the site of the documentation into build/site, and run the code on its pages
 	@STOKER_PYTHON=$(abspath $(PY)) NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --quiet --strict
-	@$(PY) -m pytest -q tests/package/test_site.py tests/framework/test_guides.py
+	@$(PY) -m pytest -q tests/package/test_site.py tests/framework/test_guides.py tests/framework/test_notebooks.py
 
 bench:          ## Compare Stoker with other loaders, in a separate virtual environment
 	@benchmarks/setup.sh .venv-bench

@@ -11,6 +11,7 @@ import json
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 __all__ = ["ROOT", "added_pages", "addresses", "with_links_of_the_site"]
 
@@ -60,7 +61,7 @@ def with_links_of_the_site(markdown: str, address: str) -> str:
 def _on_site(link: str, source: str, address: str) -> str:
     """Return a link of the file ``source`` as the page at ``address`` needs it."""
     path, mark, anchor = link.partition("#")
-    if "://" in link or not path:
+    if "://" in link or path.startswith("data:") or not path:
         return link
     target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
     found = target.removeprefix("docs/") if target.startswith("docs/") else addresses().get(target)
@@ -86,10 +87,17 @@ def _notebook_page(path: Path) -> str:
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         source = "".join(cell["source"])
         parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
-        parts += [f"```text\n{''.join(output['text']).rstrip()}\n```" for output in cell.get("outputs", [])]
+        parts += [_output(output) for output in cell.get("outputs", [])]
     title, text = parts[0].split("\n", 1)
     note = f"This page is the notebook `{path.relative_to(ROOT)}`."
     return "\n\n".join([title, note, text.strip(), *parts[1:]])
+
+
+def _output(output: dict[str, Any]) -> str:
+    """Return what a cell of a notebook shows: a text, or a picture within the page."""
+    if "text" in output:
+        return f"```text\n{''.join(output['text']).rstrip()}\n```"
+    return f"![What the code shows](data:image/jpeg;base64,{output['data']['image/jpeg']})"
 
 
 def _examples_page() -> str:
