@@ -50,6 +50,12 @@ def _webdataset() -> Container:
     return WEBDATASET
 
 
+def _recordio() -> Container:
+    from .recordio import RECORDIO
+
+    return RECORDIO
+
+
 class ContainerRow(NamedTuple):
     """What the command line knows of a container without importing its module.
 
@@ -70,6 +76,7 @@ CONTAINERS = {
     "tfrecord": ContainerRow(_tfrecord, "TFRecord files"),
     "lmdb": ContainerRow(_lmdb, "LMDB folders or data files"),
     "webdataset": ContainerRow(_webdataset, "WebDataset tar archives", can_write=False, suffix=".tar"),
+    "recordio": ContainerRow(_recordio, "MXNet RecordIO files", can_write=False, suffix=".rec"),
 }
 DEFAULT_CONTAINER = "tfrecord"
 

@@ -159,11 +159,14 @@ def find_shards(
 def _detect(source: str) -> Container:
     """Return the container that recognizes a shard.
 
-    A file that none of them recognizes passes for one of the default container, whose reader then says what
-    is wrong with it.
+    A file that none of them recognizes passes for one of the container with its suffix, or of the default
+    container, whose reader then says what is wrong with it.
     """
     if (found := detect_container(partial(_read_start, source))) is not None:
         return found
+    for name, row in CONTAINERS.items():
+        if row.suffix and source.endswith(row.suffix) and (is_url(source) or Path(source).is_file()):
+            return find_container(name)
     if is_url(source) or Path(source).is_file() or not Path(source).exists():
         return find_container(DEFAULT_CONTAINER)
     raise _no_shard(source, *CONTAINERS)

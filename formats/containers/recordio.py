@@ -1,0 +1,193 @@
+"""The container RecordIO: MXNet's ``.rec`` files of images, as ``im2rec`` writes them; read in place.
+
+A file is a row of records, each padded to four bytes: a magic number, a continuation flag of 3 bits with a
+length of 29 bits, and the value. A value in which the magic number stands at a multiple of four bytes lies in
+several pieces, without that number (include/dmlc/recordio.h in dmlc-core). The value of an image is an
+``IRHeader`` and the encoded image (python/mxnet/recordio.py, MXNet 1.9). All numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from stoker.errors import CorruptRecordError, SourceError
+
+from ..codecs.header import read_header
+from ..files.reading import open_regular, read_at
+from .base import Container, Record
+from .image_record import ExternalSample
+from .labels import to_label
+from .raw_pixels import raw_header
+from .wire import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ..codecs.header import Header
+    from .base import ReadStart
+    from .image_record import FeatureNames, Label
+
+__all__ = ["RECORDIO", "scan"]
+
+_PIECE = struct.Struct("<II")  # magic number; continuation flag and length
+_MAGIC = 0xCED7230A
+_MAGIC_BYTES = _MAGIC.to_bytes(4, "little")
+_LENGTH_BITS = 29
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)  # continuation flags
+_IMAGE = struct.Struct("<IfQQ")  # flag, which is the number of labels that follow; label; id; second id
+_Shard = TypeVar("_Shard")
+
+
+class _Piece(NamedTuple):
+    """A piece of a value: its continuation flag, its first byte in the file, and its bytes."""
+
+    flag: int
+    offset: int
+    length: int
+
+
+class _BadPieceError(ValueError):
+    """The file is no whole RecordIO file; the message says what is wrong."""
+
+
+def scan(path: Path) -> Iterator[Record]:
+    """Yield the records of a RecordIO file; every magic number, flag and length is checked.
+
+    RecordIO stores no checksums of values.
+
+    Raises:
+        CorruptRecordError: At the first record that is not whole.
+        OSError: The file cannot be read.
+    """
+    with open_regular(path) as (descriptor, size):
+        offset = position = 0
+        while offset < size:
+            try:
+                pieces = _pieces(descriptor, offset, size)
+                parts = [read_at(descriptor, piece.offset, piece.length) for piece in pieces]
+                if any(len(part) < piece.length for part, piece in zip(parts, pieces, strict=True)):
+                    raise _BadPieceError("the file became shorter while it was read")
+            except _BadPieceError as error:
+                key = _key(read_at(descriptor, offset + _PIECE.size, _IMAGE.size), position).decode()
+                hint = None if position else "the file is damaged, or it is no RecordIO"
+                raise CorruptRecordError(
+                    str(error), path=path, shard=path.name, record=position, key=key or None, hint=hint
+                ) from error
+            value = memoryview(_MAGIC_BYTES.join(parts))
+            first = pieces[0].offset
+            yield Record(position, _key(value, position), first, len(value), value, pieces=len(pieces))
+            offset = _end(pieces[-1])
+            position += 1
+
+
+def _pieces(descriptor: int, offset: int, size: int) -> list[_Piece]:
+    """Return the pieces of the record at an offset."""
+    pieces = [_piece(descriptor, offset, size)]
+    if pieces[0].flag not in (_WHOLE, _FIRST):
+        raise _BadPieceError(f"the record starts with continuation flag {pieces[0].flag}")
+    while pieces[-1].flag in (_FIRST, _MIDDLE):
+        piece = _piece(descriptor, _end(pieces[-1]), size)
+        if piece.flag not in (_MIDDLE, _LAST):
+            raise _BadPieceError(f"a record in pieces goes on with continuation flag {piece.flag}")
+        pieces.append(piece)
+    return pieces
+
+
+def _piece(descriptor: int, offset: int, size: int) -> _Piece:
+    header = read_at(descriptor, offset, _PIECE.size)
+    if len(header) < _PIECE.size:
+        raise _BadPieceError(f"the file ends within a record, {len(header)} bytes after the start of a piece")
+    magic, word = _PIECE.unpack(header)
+    if magic != _MAGIC:
+        raise _BadPieceError(f"the magic number is {magic:#010x}, not {_MAGIC:#010x}, at byte {offset}")
+    piece = _Piece(word >> _LENGTH_BITS, offset + _PIECE.size, word & ((1 << _LENGTH_BITS) - 1))
+    if (left := size - piece.offset) < piece.length:
+        raise _BadPieceError(f"the record claims {piece.length} bytes where {left} are left")
+    return piece
+
+
+def _end(piece: _Piece) -> int:
+    """Return the offset behind a piece and its padding."""
+    return piece.offset + -(-piece.length // 4) * 4
+
+
+def _key(value: bytes | memoryview, position: int) -> bytes:
+    """Return the id of an image; empty where there is none. Writers that set none leave 0 in each."""
+    if len(value) < _IMAGE.size:
+        return b""
+    number = _IMAGE.unpack_from(value)[2]
+    return b"%d" % number if number or not position else b""
+
+
+def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
+    """Return the image of a record, with one label if its flag is 0, and as many as the flag says otherwise.
+
+    Args:
+        record: The record.
+        names: Form of the label; whether the image is raw pixels, and their shape.
+
+    Raises:
+        SourceError: The record has no ``IRHeader``, a label of another form, or raw pixels of another shape.
+        DecodeError: The image's header cannot be read.
+    """
+    if record.length < _IMAGE.size:
+        raise SourceError(
+            f"the record has {record.length} bytes, and the header of an image has {_IMAGE.size}",
+            hint="images are read from what im2rec and mxnet.recordio.pack write",
+        )
+    count, label, _, _ = _IMAGE.unpack_from(record.view)
+    start = _IMAGE.size + 4 * count
+    if start > record.length:
+        raise SourceError(
+            f"the record claims {count} labels where {record.length - _IMAGE.size} bytes are left"
+        )
+    payload = Span(start, record.length - start)
+    header = _header(record, payload, names)
+    labels = struct.unpack_from(f"<{count}f", record.view, _IMAGE.size) if count else (label,)
+    return ExternalSample(payload, header, record.key.decode(), _label(labels, count, names), "")
+
+
+def _header(record: Record, payload: Span, names: FeatureNames) -> Header:
+    if not names.raw:
+        return read_header(record.view[payload.offset :])
+    if names.shape is None:
+        raise SourceError("a record of raw pixels does not state their size", hint="name it: --shape 32x32x3")
+    return raw_header(payload.length, names.shape)
+
+
+def _label(labels: tuple[float, ...], count: int, names: FeatureNames) -> Label:
+    label_type = "several" if count and names.label_type == "int" else names.label_type
+    return to_label(labels, label_type, "the label in the record's header")
+
+
+def join(value: memoryview) -> tuple[bytes, int]:
+    """Return a record of one piece. Its reader goes by the length, so the value may hold the magic number."""
+    header = _PIECE.pack(_MAGIC, _WHOLE << _LENGTH_BITS | len(value))
+    return b"".join((header, value, bytes(-len(value) % 4))), len(header)
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """Return whether the shard is a file that starts with the magic number and the start of a record."""
+    header = read_start("", _PIECE.size)
+    if header is None or len(header) < _PIECE.size:
+        return False
+    magic, word = _PIECE.unpack(header)
+    return magic == _MAGIC and word >> _LENGTH_BITS in (_WHOLE, _FIRST)
+
+
+def _itself(shard: _Shard) -> _Shard:
+    """Return a shard, which is its own data file."""
+    return shard
+
+
+RECORDIO = Container(
+    name="recordio",
+    recognizes=_recognizes,
+    data_file=_itself,
+    data_url=_itself,
+    scan=scan,
+    parse_image=parse_image,
+    join=join,
+)
