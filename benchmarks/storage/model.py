@@ -23,7 +23,7 @@ import stoker
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
-from stoker.pipeline.caching.cache_read_ahead import BatchReads
+from stoker.pipeline.caching.planned_reads import BatchReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

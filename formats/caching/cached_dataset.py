@@ -23,11 +23,11 @@ from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
 from .block_files import BlockFiles
+from .file_fetcher import FileFetcher
 from .payload_parts import Ranges
 from .private_files import is_read_only, make_private_folder
 from .remote_dataset import FileReader, check_local, open_remote
 from .sparse_files import FULL_DISK
-from .stage import FileFetcher, no_progress
 
 if TYPE_CHECKING:
     import os
@@ -249,7 +249,7 @@ def _fetch_index(remote: RemoteDataset, folder: Path, stop: threading.Event) -> 
     state = folder / _INDEX_STATE
     if not is_index_whole(folder / remote.manifest.index.file, remote.manifest):
         remove(folder / remote.manifest.index.file)  # a damaged one; readers that have it open keep it
-        FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
+        FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS)
     if state.exists():  # a killed process may have left it beside a whole index
         remove(state)
 

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.errors import MissingDependencyError, StorageError, install_hint
 
-__all__ = ["file_system", "modified"]
+from .retry import StoppedError
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["StoredFile", "file_system", "modified", "read_asynchronously"]
 
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
+_POLL = 0.2  # seconds after which a read sees that it has been stopped
+
+
+class StoredFile(NamedTuple):
+    """A file of a listing.
+
+    Attributes:
+        name: Path relative to the store's folder, with ``/``.
+        size: Bytes.
+        modified: Nanoseconds since 1970; 0 where the storage does not say.
+    """
+
+    name: str
+    size: int
+    modified: int
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -55,3 +76,19 @@ def modified(info: dict[str, Any]) -> int:
         if isinstance(value, (int, float)):
             return int(value * 1e6) * 1000
     return 0
+
+
+def read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
+    """Read a file of an asynchronous file system, which closes the connection when ``stop`` is set.
+
+    Raises:
+        StoppedError: ``stop`` was set.
+    """
+    from asyncio import run_coroutine_threadsafe  # slow to import; fsspec has imported it here
+
+    reading = run_coroutine_threadsafe(fs._cat_file(path, **limits), fs.loop)
+    while not wait([reading], timeout=_POLL).done:
+        if stop.is_set():
+            reading.cancel()
+            raise StoppedError
+    return bytes(reading.result())

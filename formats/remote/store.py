@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import wait
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.errors import StorageError
 from stoker.urls import without_credentials
 
-from .file_system import file_system, modified
+from .file_system import StoredFile, file_system, modified, read_asynchronously
 from .retry import Retrier, StoppedError
 from .web import crawl, look_up
 
@@ -23,25 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-__all__ = ["Store", "StoredFile", "is_url"]
+__all__ = ["Store", "is_url"]
 
 T = TypeVar("T")
-
-_POLL = 0.2  # seconds after which a read sees that it has been stopped
-
-
-class StoredFile(NamedTuple):
-    """A file of a listing.
-
-    Attributes:
-        name: Path relative to the store's folder, with ``/``.
-        size: Bytes.
-        modified: Nanoseconds since 1970; 0 where the storage does not say.
-    """
-
-    name: str
-    size: int
-    modified: int
 
 
 def is_url(path: object) -> bool:
@@ -141,17 +124,10 @@ class Store:
             raise self._missing(name) from error
 
     def _cat(self, name: str, **limits: int) -> bytes:
-        """Return bytes of a file; an asynchronous storage closes the connection when it is stopped."""
-        if not self._fs.async_impl:
-            return bytes(self._fs.cat_file(self._readable(name), **limits))
-        from asyncio import run_coroutine_threadsafe  # slow to import; fsspec has imported it here
-
-        reading = run_coroutine_threadsafe(self._fs._cat_file(self._path(name), **limits), self._fs.loop)
-        while not wait([reading], timeout=_POLL).done:
-            if self._stop.is_set():
-                reading.cancel()
-                raise StoppedError
-        return bytes(reading.result())
+        """Return bytes of a file."""
+        if self._fs.async_impl:
+            return read_asynchronously(self._fs, self._path(name), self._stop, **limits)
+        return bytes(self._fs.cat_file(self._readable(name), **limits))
 
     def is_folder(self) -> bool:
         """Whether the folder holds anything; at a web server, whether the server lists it."""

@@ -23,7 +23,8 @@ from stoker.processes import Cleanup
 from ..execution.interrupts import OneShotEvent
 from ..execution.threads import Worker
 from .block_requests import Requests
-from .cache_read_ahead import BatchReads, CacheHandle, CacheReadAhead
+from .cache_read_ahead import CacheReadAhead
+from .planned_reads import BatchReads, CacheHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

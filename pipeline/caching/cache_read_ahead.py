@@ -12,9 +12,8 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import CancelledError, wait
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from stoker.errors import CorruptRecordError, LoaderClosedError
 from stoker.formats.remote.retry import StoppedError
 
 from ..execution.threads import stopping
+from .planned_reads import plan_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,76 +29,16 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
-    from stoker.formats.caching.payload_parts import PartChecksums, Ranges
-
-    from .block_requests import Request, Requests
+    from .planned_reads import BatchReads, CacheHandle, PayloadParts, PlannedReads
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["BatchReads", "CacheHandle", "CacheReadAhead"]
+__all__ = ["CacheReadAhead"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
 _POLL = 0.05  # seconds between two checks whether the loader is being stopped
 _EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
-
-
-class BatchReads(NamedTuple):
-    """The payloads that a batch reads.
-
-    Attributes:
-        rows: (N,) int64, the index row of each payload.
-        slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one behind the last.
-            A slice of a payload may be read once a batch of the same loader has read the whole payload. None
-            where all are read whole.
-    """
-
-    rows: Int64
-    slices: Int64 | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class CacheHandle:
-    """A remote dataset, its cached files and the requests of one loader.
-
-    Attributes:
-        dataset: The dataset.
-        files: Its cached data files, opened for this loader.
-        requests: Requests for their blocks.
-        last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never.
-        part_checksums: Checksums of parts of long payloads that the loader has read.
-    """
-
-    dataset: CachedDataset
-    files: CachedFiles
-    requests: Requests
-    last_use: Int64
-    part_checksums: PartChecksums
-
-
-class _Parts(NamedTuple):
-    """Parts of long payloads, without checksums, and (M,) int64, the row of each."""
-
-    ranges: Ranges
-    rows: Int64
-
-
-@dataclass(eq=False)
-class _Batch:
-    """A batch that is being fetched.
-
-    Attributes:
-        ranges: Payloads that it reads whole.
-        parts: Parts of payloads that it reads otherwise; None where all payloads are read whole.
-        blocks: Blocks of all of these.
-        requests: Those in flight for the blocks.
-    """
-
-    ranges: Ranges
-    parts: _Parts | None
-    blocks: Int64
-    requests: set[Request] = field(default_factory=set)
 
 
 class CacheReadAhead:
@@ -121,8 +61,8 @@ class CacheReadAhead:
         # directly: an interrupt inside the condition's Python code could leave it taken.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._ready: deque[_Batch] = deque()  # fetched, or being fetched
-        self._taken: deque[_Batch] = deque()  # the loader reads them
+        self._ready: deque[PlannedReads] = deque()  # fetched, or being fetched
+        self._taken: deque[PlannedReads] = deque()  # the loader reads them
         self._held = 0  # bytes of the blocks in both queues
         self._wanted = False  # whether the loader waits for a batch, and none is ready
         self._stopped = False
@@ -142,15 +82,15 @@ class CacheReadAhead:
             self._ended = True
             self._changed.notify_all()
 
-    def _groups(self) -> Iterator[list[_Batch]]:
+    def _groups(self) -> Iterator[list[PlannedReads]]:
         """Yield groups of batches that are fetched together: one batch, two, four, ..."""
         most = min(_GROUP_BYTES, self._window // 4)
         count = 1
         while True:
-            group: list[_Batch] = []
+            group: list[PlannedReads] = []
             size = 0
             for reads in islice(self._batches, count):
-                group.append(self._plan(reads))
+                group.append(plan_batch(self._cache, reads))
                 size += len(group[-1].blocks) * self._files.block_bytes
                 if size > most:
                     break
@@ -159,23 +99,7 @@ class CacheReadAhead:
             yield group
             count = min(2 * count, _GROUP_BATCHES)
 
-    def _plan(self, reads: BatchReads) -> _Batch:
-        dataset, rows = self._cache.dataset, reads.rows
-        if reads.slices is None:
-            ranges = dataset.ranges(rows)
-            blocks = self._files.covering(ranges.shard, ranges.offset, ranges.length)
-            return _Batch(ranges, None, blocks)
-        sizes = reads.slices[:, 1] - reads.slices[:, 0]
-        lengths = dataset.index.column("length")[rows]
-        in_parts = (lengths > self._files.block_bytes) & (sizes < lengths)
-        ranges = dataset.ranges(np.unique(rows[~in_parts]))
-        parts, payload = self._cache.part_checksums.parts(
-            dataset.ranges(rows[in_parts]), reads.slices[in_parts]
-        )
-        spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
-        return _Batch(ranges, _Parts(parts, rows[in_parts][payload]), self._files.covering(*spans))
-
-    def _fetch(self, group: list[_Batch]) -> None:
+    def _fetch(self, group: list[PlannedReads]) -> None:
         with self._lock:
             self._wait_while(lambda: self._held >= self._window and not self._wanted)
         blocks = np.unique(np.concatenate([batch.blocks for batch in group]))
@@ -245,7 +169,7 @@ class CacheReadAhead:
             self._cache.part_checksums.keep(batch.ranges)
             self._check_parts(batch.parts)
 
-    def _check_parts(self, parts: _Parts) -> None:
+    def _check_parts(self, parts: PayloadParts) -> None:
         """Compare parts with their checksums; readers compare whole payloads only, and raise this error."""
         dataset = self._cache.dataset
         for number in self._cache.files.check(self._cache.part_checksums.with_checksums(parts.ranges)):
@@ -257,7 +181,7 @@ class CacheReadAhead:
                 "stoker verify lists all bad samples; convert the source again.",
             )
 
-    def _take(self) -> _Batch:
+    def _take(self) -> PlannedReads:
         with self._lock:
             while not self._ready:
                 if self._ended:
@@ -284,7 +208,7 @@ class CacheReadAhead:
                 self._unpin(batch)
                 self._changed.notify_all()
 
-    def _unpin(self, batch: _Batch) -> None:
+    def _unpin(self, batch: PlannedReads) -> None:
         self._files.unpin(batch.blocks)
         self._held -= len(batch.blocks) * self._files.block_bytes
 

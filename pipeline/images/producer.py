@@ -16,7 +16,7 @@ import numpy as np
 from stoker.augment.geometry.boxes import Objects
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
 
-from ..caching.cache_read_ahead import BatchReads
+from ..caching.planned_reads import BatchReads
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
 from .annotations.annotation_processor import BatchAnnotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..caching.cache_read_ahead import BatchReads
+from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
 from ..order.sample_source import batched_values
 from .columns import run_batchify

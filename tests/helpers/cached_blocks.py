@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.pipeline.caching.cache_read_ahead import BatchReads, CacheReadAhead
+from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
+from stoker.pipeline.caching.planned_reads import BatchReads
 
 if TYPE_CHECKING:
     from pathlib import Path

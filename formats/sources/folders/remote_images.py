@@ -12,7 +12,7 @@ from .suffixes import has_image_suffix, why_no_image
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...remote.store import StoredFile
+    from ...remote.file_system import StoredFile
     from ..listing import ListedFiles
 
 __all__ = ["find_remote_images"]

@@ -23,7 +23,7 @@ from .walk import FileEntry, walk_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...remote.store import StoredFile
+    from ...remote.file_system import StoredFile
     from ..listing import ListedFiles, Skip
 
 __all__ = ["SourceFolder", "open_folder", "split_at_folder"]

@@ -22,7 +22,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, Storage
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.remote import file_system
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch, CachePrefetcher
-from stoker.pipeline.caching.cache_read_ahead import BatchReads
+from stoker.pipeline.caching.planned_reads import BatchReads
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 if TYPE_CHECKING:

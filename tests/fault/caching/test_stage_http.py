@@ -17,6 +17,7 @@ from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
+from stoker.formats.caching import file_fetcher
 from stoker.formats.caching import stage as staging
 from stoker.formats.caching.stage import stage
 from stoker.formats.files.publishing import remove
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a request two blocks long."""
-    monkeypatch.setattr(staging, "_REQUEST_BYTES", 8192)
+    monkeypatch.setattr(file_fetcher, "_REQUEST_BYTES", 8192)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,103 @@
+"""The shards and the index as a manifest names them, with checks of what it states."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from stoker.errors import DatasetError
+
+__all__ = ["INDEX_NAME", "IndexFile", "Shard", "check_count", "index_name"]
+
+INDEX_NAME = "index.arrow"
+
+_MOST_SHARD_BYTES = 1 << 44  # 16 TiB, the longest file of ext4
+_DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
+_INDEX_VERSION = re.compile(r"index-v([1-9]\d{0,8})\.arrow")
+
+
+def index_name(version: int) -> str:
+    """Return the name of the index of a version of a dataset, from 2; that of the first is INDEX_NAME."""
+    return f"index-v{version}.arrow"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard.
+
+    Attributes:
+        name: Name of its file or folder in the dataset's folder.
+        bytes: Size of its data file.
+        records: Number of records in it.
+        digest: CRC32C of its data file, ``crc32c:%08x``.
+        path: Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL.
+    """
+
+    name: str
+    bytes: int
+    records: int
+    digest: str
+    path: str | None = field(default=None, metadata={"optional": True})
+
+    def __post_init__(self) -> None:
+        _check_name("the name of a shard", self.name)
+        check_count(f"bytes of shard {self.name!r}", self.bytes, _MOST_SHARD_BYTES)
+        check_count(f"records of shard {self.name!r}", self.records, self.bytes)
+        _check_digest(f"digest of shard {self.name!r}", self.digest)
+        if self.path is not None and (not self.path or _has_no_file(self.path)):
+            raise DatasetError(f"path of shard {self.name!r} must name a file, not {self.path!r}")
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """The number of rows of the index, and its size and digest as for a shard.
+
+    ``name`` is the name of its file if that is not :data:`INDEX_NAME`, because samples were appended.
+    """
+
+    rows: int
+    bytes: int
+    digest: str
+    name: str | None = field(default=None, metadata={"optional": True})
+
+    @property
+    def file(self) -> str:
+        """Name of the file in the dataset's folder."""
+        return self.name or INDEX_NAME
+
+    @property
+    def version(self) -> int:
+        """Version of the dataset that it is the index of, from 1."""
+        match = _INDEX_VERSION.fullmatch(self.file)
+        return int(match[1]) if match else 1
+
+    def __post_init__(self) -> None:
+        if self.name is not None and not _INDEX_VERSION.fullmatch(self.name):
+            raise DatasetError(f"name of the index must be such as index-v2.arrow, not {self.name!r}")
+        check_count("bytes of the index", self.bytes, _MOST_SHARD_BYTES)
+        check_count("rows of the index", self.rows, self.bytes)
+        _check_digest("digest of the index", self.digest)
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name or name in (".", "..") or any(c in name for c in "/\\") or _has_no_file(name):
+        raise DatasetError(f"{what} must be a plain file name, not {name!r}")
+
+
+def _has_no_file(path: str) -> bool:
+    """Whether no file can have this path: it has a zero, or half of a surrogate pair that JSON spells."""
+    try:
+        return b"\0" in path.encode()
+    except UnicodeEncodeError:
+        return True
+
+
+def check_count(what: str, value: int, most: int = (1 << 63) - 1) -> None:
+    """Raise DatasetError unless a number of a manifest is a count."""
+    if not 0 <= value <= most:
+        raise DatasetError(f"{what} must be a count, from 0 to {most}, not {value!r}")
+
+
+def _check_digest(what: str, digest: str) -> None:
+    if not _DIGEST.fullmatch(digest):
+        raise DatasetError(f"{what} must be crc32c: and eight hexadecimal digits, not {digest!r}")

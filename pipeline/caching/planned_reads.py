@@ -1,0 +1,96 @@
+"""What the batches of a pass read of a remote dataset: payloads, parts of long ones, and their blocks.
+
+Producers state the :class:`BatchReads` of each batch, and the read-ahead plans what it fetches for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
+    from stoker.formats.caching.payload_parts import PartChecksums, Ranges
+
+    from .block_requests import Request, Requests
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["BatchReads", "CacheHandle", "PayloadParts", "PlannedReads", "plan_batch"]
+
+
+class BatchReads(NamedTuple):
+    """The payloads that a batch reads.
+
+    Attributes:
+        rows: (N,) int64, the index row of each payload.
+        slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one behind the last.
+            A slice of a payload may be read once a batch of the same loader has read the whole payload. None
+            where all are read whole.
+    """
+
+    rows: Int64
+    slices: Int64 | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CacheHandle:
+    """A remote dataset, its cached files and the requests of one loader.
+
+    Attributes:
+        dataset: The dataset.
+        files: Its cached data files, opened for this loader.
+        requests: Requests for their blocks.
+        last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never.
+        part_checksums: Checksums of parts of long payloads that the loader has read.
+    """
+
+    dataset: CachedDataset
+    files: CachedFiles
+    requests: Requests
+    last_use: Int64
+    part_checksums: PartChecksums
+
+
+class PayloadParts(NamedTuple):
+    """Parts of long payloads, without checksums, and (M,) int64, the row of each."""
+
+    ranges: Ranges
+    rows: Int64
+
+
+@dataclass(eq=False)
+class PlannedReads:
+    """What is fetched for a batch.
+
+    Attributes:
+        ranges: Payloads that it reads whole.
+        parts: Parts of payloads that it reads otherwise; None where all payloads are read whole.
+        blocks: Blocks of all of these.
+        requests: Those in flight for the blocks.
+    """
+
+    ranges: Ranges
+    parts: PayloadParts | None
+    blocks: Int64
+    requests: set[Request] = field(default_factory=set)
+
+
+def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:
+    """Find the ranges and the blocks that a batch reads."""
+    dataset, files, rows = cache.dataset, cache.files.blocks, reads.rows
+    if reads.slices is None:
+        ranges = dataset.ranges(rows)
+        blocks = files.covering(ranges.shard, ranges.offset, ranges.length)
+        return PlannedReads(ranges, None, blocks)
+    sizes = reads.slices[:, 1] - reads.slices[:, 0]
+    lengths = dataset.index.column("length")[rows]
+    in_parts = (lengths > files.block_bytes) & (sizes < lengths)
+    ranges = dataset.ranges(np.unique(rows[~in_parts]))
+    parts, payload = cache.part_checksums.parts(dataset.ranges(rows[in_parts]), reads.slices[in_parts])
+    spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
+    return PlannedReads(ranges, PayloadParts(parts, rows[in_parts][payload]), files.covering(*spans))
