@@ -16,6 +16,7 @@ import tarfile
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,7 @@ FORMS: Mapping[str, Callable[[Path, Path], Path]] = {
 
 SOURCES: Mapping[str, Callable[[Path, Path], Path]] = {
     "folder": lambda photographs, work: photographs,
+    "WebDataset tar": _tar_archives,
 }
 """By name: makes the form, and returns what conversions read. Others are compared with the first."""
 
@@ -115,7 +117,7 @@ def measure_reading(photographs: Path, work: Path, rounds: int = 5, size: int = 
     for _ in range(rounds + 1):
         for name, loader in loaders.items():
             loader.load_state_dict(loader.state_dict())  # discards the batches that are made ahead
-            measured[name].append(_timed(lambda loader=loader: sum(len(batch.image) for batch in loader)))
+            measured[name].append(_timed(partial(_read, loader)))
     for loader in loaders.values():
         loader.close()
     return _medians(measured)
@@ -129,8 +131,16 @@ def measure_conversion(photographs: Path, work: Path, rounds: int = 5) -> dict[s
     for _ in range(rounds + 1):
         for name, source in sources.items():
             shutil.rmtree(target, ignore_errors=True)
-            measured[name].append(_timed(lambda source=source: stoker.convert(source, target).written))
+            measured[name].append(_timed(partial(_convert, source, target)))
     return _medians(measured)
+
+
+def _read(loader: stoker.ImageLoader) -> int:
+    return sum(len(batch.image) for batch in loader)
+
+
+def _convert(source: Path, target: Path) -> int:
+    return stoker.convert(source, target).written
 
 
 def _timed(work: Callable[[], int]) -> Rate:

@@ -111,7 +111,8 @@ def convert(
             one of these forms, or None to leave the item out.
         fields: For datasets of dicts: names of :meth:`stoker.Writer.write` by names of fields, such as
             ``{"picture": "image", "fine_label": "label", "uuid": "key", "coarse_label": None}``. None leaves
-            a field out.
+            a field out. For tar archives: image, label, key or the name of a column, by members, such as
+            ``{"png": "image", "json:label": "label", "json:text": "caption"}``.
         dst: Folder to write; made if missing. It may be such a URL, too.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.
@@ -237,13 +238,19 @@ def _convert_items(request: ConvertRequest) -> Summary:
 
 def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
     """Convert images in files, with annotations of a format that Stoker knows."""
-    if request.fields is not None:
-        raise ConfigError("fields is for datasets in Python, and the source is a path")
     dst, images, masks = request.dst, request.images, request.masks
     check_named(source=src, target=dst, images=images, masks=masks)
     resize = parse_resize(request.resize)
     names = check_classes(request.classes)
-    source = Source(src, images, masks, request.ignore_index, request.class_depth, request.follow_links)
+    source = Source(
+        src,
+        images,
+        masks,
+        request.ignore_index,
+        request.class_depth,
+        request.follow_links,
+        request.fields,
+    )
     found_format = find_format(source, request.source_format)
     options = request.options(resize, found_format.name)
     check_progress(request.progress)

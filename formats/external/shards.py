@@ -25,7 +25,7 @@ from ..containers.registry import (
 )
 from ..files.publishing import remove
 from ..remote.store import Store, is_url
-from .shard_names import expand
+from ..sources.archives.names import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,8 +126,7 @@ def find_shards(
     """Return the container of some shards, and the shards; only the start of the first is read.
 
     Args:
-        paths: Paths and URLs, with lists in braces, patterns and folders as :func:`.shard_names.expand` has
-            them.
+        paths: Paths and URLs, with lists in braces, patterns and folders as :func:`expand` has them.
         container: Name of the container; ``auto`` detects it from the first shard.
 
     Raises:

@@ -9,6 +9,7 @@ from stoker.errors import ConfigError, SourceError, StokerError
 
 from ..remote.store import is_url
 from .annotated.mask_pairs import with_masks
+from .archives.names import is_pattern
 from .format_names import SourceFormatName
 from .registry import SOURCE_FORMATS
 
@@ -54,7 +55,7 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
         StorageError: A URL cannot be read.
     """
     _check_options(source, source_format)
-    if not is_url(source.path):
+    if not is_url(source.path) and not is_pattern(source.path):
         try:
             Path(source.path).stat()
         except OSError as error:

@@ -9,7 +9,7 @@ from typing import Literal
 
 __all__ = ["SOURCE_DESCRIPTIONS", "SourceFormatName"]
 
-SourceFormatName = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
+SourceFormatName = Literal["folder", "list", "coco", "voc", "yolo", "pairs", "webdataset"]
 """One name for each row of :data:`stoker.formats.sources.registry.SOURCE_FORMATS`."""
 
 SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
@@ -18,6 +18,7 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "coco": "a JSON object of COCO",
     "voc": "a folder of Pascal VOC, or a list in its ImageSets",
     "yolo": "a folder of YOLO",
+    "webdataset": "tar archives of WebDataset, as a folder, a pattern or 'train-{000..099}.tar'",
     "pairs": "with a folder of masks, a folder of images",
 }
 """What a source of each format is, for the help of the command line and for messages."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["ListedFiles", "ListedObjects", "Listing", "Skip"]
+__all__ = ["ListedFiles", "ListedObjects", "ListedPlaces", "Listing", "Skip"]
 
 
 class Skip(NamedTuple):
@@ -77,6 +77,27 @@ class ListedFiles:
 
 
 @dataclass(frozen=True)
+class ListedPlaces:
+    """Where images lie in larger files, such as archives.
+
+    Attributes:
+        files: Path or URL of each file.
+        file_sizes: Bytes of each file when it was listed.
+        file: (N,) int32, the file of each image.
+        offset: (N,) int64, first byte of each image in its file.
+    """
+
+    files: tuple[str, ...]
+    file_sizes: tuple[int, ...]
+    file: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> ListedPlaces:
+        """The places of the images at ``rows``, (M,) int64."""
+        return replace(self, file=self.file[rows], offset=self.offset[rows])
+
+
+@dataclass(frozen=True)
 class ListedObjects:
     """Objects of the images of a source.
 
@@ -121,6 +142,7 @@ class Listing(ListedFiles):
         missing_classes: Classes of the source that have no image, with the reason.
         objects: Objects of the images, if the source has any.
         masks: The mask of each image, if the source has masks.
+        places: Where each image lies, if images lie in larger files; keys are then names alone.
         info: Meaning of the objects and masks.
     """
 
@@ -131,6 +153,7 @@ class Listing(ListedFiles):
     missing_classes: tuple[Skip, ...] = ()
     objects: ListedObjects | None = None
     masks: ListedFiles | None = None
+    places: ListedPlaces | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Listing:
@@ -142,6 +165,7 @@ class Listing(ListedFiles):
             columns={name: column.take(rows) for name, column in self.columns.items()},
             objects=None if self.objects is None else self.objects.take(rows),
             masks=None if self.masks is None else self.masks.take(rows),
+            places=None if self.places is None else self.places.take(rows),
         )
 
     @property
@@ -168,6 +192,9 @@ class Listing(ListedFiles):
         if self.masks is not None:
             named["mask"] = self.masks.keys
             arrays += [self.masks.sizes, self.masks.modified]
+        if self.places is not None:
+            digest.update(repr((self.places.files, self.places.file_sizes)).encode())
+            arrays += [self.places.file, self.places.offset]
         for name in sorted(named):
             for piece in _buffers(named[name]):
                 digest.update(piece)

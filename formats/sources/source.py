@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from .folders.source_folder import open_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .folders.source_folder import SourceFolder
 
 __all__ = ["Source"]
@@ -26,6 +28,8 @@ class Source:
         images: Folder of the images, or its URL, for formats that keep them elsewhere.
         masks: Folder of the images' masks, or its URL.
         ignore_index: Value in masks for pixels without a class; None if there is none.
+        fields: For archives, image, label, key or the name of a column by the member that holds it, such as
+            ``{"json:label": "label"}``; None for a member that is left out.
         class_depth: Number of leading folders that name the class; None for all of them.
         follow_links: Whether to follow links on a disk, wherever they lead.
     """
@@ -36,6 +40,7 @@ class Source:
     ignore_index: int | None = 255
     class_depth: int | None = None
     follow_links: bool = True
+    fields: Mapping[str, str | None] | None = None
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -14,9 +14,10 @@ from stoker.errors import DecodeError, ImageTooLargeError
 from ..codecs.header import Header, read_header
 from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
 from ..files.paths import is_regular
+from ..files.reading import open_regular, read_at
 from ..remote.store import Store, is_url
 
-__all__ = ["SkippedError", "check_image", "looks_like_image", "read_source_file"]
+__all__ = ["SkippedError", "check_image", "looks_like_image", "read_place", "read_source_file"]
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A protocol buffer message is shorter than 2 GiB.
@@ -78,6 +79,37 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
             os.close(descriptor)
     except OSError as error:
         raise SkippedError("unreadable", error.strerror or "") from error
+
+
+def read_place(file: str, file_size: int, offset: int, size: int) -> bytes:
+    """Read an image that lies in a larger file.
+
+    Args:
+        file: Path or URL of the file.
+        file_size: Its bytes when the source was listed.
+        offset: First byte of the image.
+        size: Bytes of the image.
+
+    Raises:
+        SkippedError: The file cannot be read, or has changed; or the image is too large, or is none.
+        StorageError: A URL cannot be read.
+    """
+    if size > _LONGEST:
+        raise SkippedError("larger than 2 GiB", "")
+    if is_url(file):
+        folder, _, name = file.rpartition("/")
+        data = _store(folder).read_range(name, offset, offset + size)
+    else:
+        try:
+            with open_regular(file) as (descriptor, now):
+                if now != file_size:
+                    raise SkippedError("changed since it was listed", f"{file_size} bytes, then {now}")
+                data = read_at(descriptor, offset, size)
+        except OSError as error:
+            raise SkippedError("unreadable", error.strerror or "") from error
+    if not is_image_start(data[:SIGNATURE_BYTES]):
+        raise SkippedError("not an image", "")
+    return data
 
 
 def _read(descriptor: int, size: int) -> bytes:

@@ -14,6 +14,7 @@ from stoker.formats.sources.format_names import SOURCE_DESCRIPTIONS, SourceForma
 from .shared.console import out, print_summary
 from .shared.options import (
     Classes,
+    Columns,
     Container,
     Overwrite,
     ShardRecords,
@@ -24,6 +25,7 @@ from .shared.options import (
     Test,
     Threads,
     Val,
+    parse_columns,
 )
 from .shared.progress import progress
 
@@ -111,6 +113,14 @@ def convert(
         str | None,
         typer.Option(help="Folder or URL with a mask of class numbers for each image, under the same name."),
     ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Of a tar, suffixes of images; by default 'jpg;jpeg;png;webp'.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Of a tar, the member with the class, by default cls; or a field: json:label."),
+    ] = None,
+    column: Columns = None,
     ignore_index: Annotated[int, typer.Option(help="Value of mask pixels that belong to no class.")] = 255,
     strict: Strict = False,
     overwrite: Overwrite = False,
@@ -138,6 +148,7 @@ def convert(
       stoker convert photos shards/split --val 10% --test 5%
       stoker convert photos shards/small --format lmdb --resize shorter=256
       stoker convert instances.json shards/coco --images train2017
+      stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
     from stoker.formats.conversion.convert import convert as run
@@ -152,6 +163,9 @@ def convert(
         "shard_records": shard_records,
         "shards": shards,
     }
+    given = {"image": image, "label": label, **(parse_columns(column) or {})}
+    if fields := {part: name for name, part in given.items() if part is not None}:
+        options["fields"] = fields
     if max_pixels is not None:
         options["max_pixels"] = max_pixels
     with progress("converting", "images", resumes=True) as show:

@@ -44,6 +44,7 @@ TARGETS = (
     "manifest",
     "records",
     "restarts",
+    "tars",
 )
 
 

@@ -15,7 +15,7 @@ from stoker.errors import DecodeError
 from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns
 from ...dataset.columns.list_column import ListColumn
 from ...sources.listing import Skip
-from ...sources.source_reader import SkippedError, read_source_file
+from ...sources.source_reader import SkippedError, read_place, read_source_file
 from .encode_image import encode_image
 from .sample_record import (
     ImageSample,
@@ -98,12 +98,18 @@ class ImageEncoder:
             return Skip(source.key, *skip.args)
 
     def _record(self, source: _Source) -> EncodedRecord:
-        root, follow_links = str(self.listing.root), self.listing.follow_links
-        data = read_source_file(root, source.key, source.size, follow_links=follow_links)
-        image = encode_image(data, self.options)
+        image = encode_image(self._read(source), self.options)
         self._check_size(source.row, image)
         sample = ImageSample(source.key, source.labels, source.objects, self._read_mask(source.row))
         return encode_record(sample, image, self._rules)
+
+    def _read(self, source: _Source) -> bytes:
+        listing, places = self.listing, self.listing.places
+        if places is None:
+            root, follow_links = str(listing.root), listing.follow_links
+            return read_source_file(root, source.key, source.size, follow_links=follow_links)
+        file, offset = int(places.file[source.row]), int(places.offset[source.row])
+        return read_place(places.files[file], places.file_sizes[file], offset, source.size)
 
     @cached_property
     def _rules(self) -> RecordRules:

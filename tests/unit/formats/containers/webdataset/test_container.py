@@ -15,8 +15,8 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, SourceError
-from stoker.formats.external import shard_names
 from stoker.formats.external.external_index import index
+from stoker.formats.sources.archives import names as archive_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def png() -> bytes:
 
 
 def test_names_that_stand_for_several_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_names, "_MOST", 1000)
+    monkeypatch.setattr(archive_names, "_MOST", 1000)
     for number in (8, 9, 10):
         write_samples(tmp_path / f"{number:03d}.tar", [{"__key__": str(number), "jpg": jpeg(number)}])
     names = {

@@ -1,4 +1,4 @@
-"""Names of external shards as users write them: lists in braces, patterns, and folders."""
+"""Names of archives and other shards as users write them: lists in braces, patterns, and folders."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
 
-from ..containers.registry import CONTAINERS
-from ..files.reading import check_named
-from ..remote.store import Store, is_url
+from ...containers.registry import CONTAINERS
+from ...files.reading import check_named
+from ...remote.store import Store, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["expand", "expand_braces"]
+__all__ = ["expand", "expand_braces", "is_pattern"]
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _MOST = 1_000_000  # names of one list
@@ -57,6 +57,14 @@ def expand_braces(text: str) -> list[str]:
     if len(names) > _MOST:
         raise ConfigError(f"the name stands for more than {_MOST:,} shards", path=text)
     return names
+
+
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path that does not exist, or a URL, has a list in braces or a pattern."""
+    text = os.fspath(path)
+    if not is_url(text) and os.path.lexists(text):
+        return False
+    return "{" in text or ("*" in text if is_url(text) else glob.has_magic(text))
 
 
 def _braces(text: str) -> Iterator[str]:

@@ -1,0 +1,154 @@
+"""Tests of tar archives as sources of conversions."""
+
+from __future__ import annotations
+
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.data.datasets import jpeg
+from helpers.data.tar_shards import member, write_members, write_samples
+
+import stoker
+from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError
+from stoker.formats.remote.store import Store
+from stoker.formats.sources.archives import tar
+from stoker.formats.sources.registry import SourceFormat
+from stoker.formats.sources.source import Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    """Two archives of three samples; classes are names in .cls and numbers in .json."""
+    (tmp_path / "tars").mkdir()
+    for shard in range(2):
+        samples = []
+        for i in range(3):
+            facts = {"label": i, "width": 16} if i else {"label": 0}
+            texts = {"cls": ["dog", "cat"][i % 2], "txt": f"photo {i}", "json": facts}
+            samples.append({"__key__": f"../{shard}/{i}", "jpg": jpeg(3 * shard + i), **texts})
+        write_samples(tmp_path / "tars" / f"{shard}.tar", samples)
+    return tmp_path / "tars"
+
+
+def test_archives_are_converted_without_unpacking(archives: Path, tmp_path: Path) -> None:
+    for number, source in enumerate(["", "{0..1}.tar", "*.tar"]):
+        target = tmp_path / f"target-{number}"
+        assert stoker.convert(archives / source, target, shards=1).written == 6
+        assert stoker.convert(archives / source, target, shards=1).already
+    dataset = stoker.open(target)
+    assert dataset.keys(range(6)) == [f"../{shard}/{i}" for shard in range(2) for i in range(3)]
+    assert [dataset.read(i) for i in range(6)] == [jpeg(i) for i in range(6)]
+    assert dataset.classes == ("cat", "dog")
+    assert dataset.labels.tolist() == [1, 0, 1] * 2
+    assert dataset.index.strings("caption", range(3)) == ["photo 0", "photo 1", "photo 2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["target-0", "target-1", "target-2", "tars"]
+    assert stoker.verify(target, decode=True).ok
+
+
+def test_members_are_named_by_fields(archives: Path, tmp_path: Path) -> None:
+    fields = {"json:label": "label", "txt": None, "json:width": "across"}
+    stoker.convert(archives, tmp_path / "target", fields=fields, resize="squash=8x8", format="lmdb")
+    dataset = stoker.open(tmp_path / "target")
+    assert dataset.labels.tolist() == [0, 1, 2] * 2
+    assert "caption" not in dataset.columns
+    assert dataset.column("across")[1:3].tolist() == [16, 16]
+    stoker.convert(archives, tmp_path / "plain", fields={"cls": None})
+    assert "label" not in stoker.open(tmp_path / "plain").columns
+    with pytest.raises(ConfigError, match="cannot have the name 'crc'"):
+        stoker.convert(archives, tmp_path / "none", fields={"txt": "crc"})
+    (tmp_path / "list.csv").write_text("path,label\na.jpg,1\n")
+    with pytest.raises(ConfigError, match="fields is for sources of the format webdataset"):
+        stoker.convert(tmp_path / "list.csv", tmp_path / "none", fields={"a": "b"})
+
+
+def test_what_is_left_out_is_counted_and_named(tmp_path: Path) -> None:
+    path = write_members(
+        tmp_path / "x.tar",
+        [
+            ("good.jpg", jpeg(0)),
+            ("cut.jpg", jpeg(1)[:-40]),
+            ("text.txt", b"no image"),
+            (member("link.jpg", tarfile.SYMTYPE, "/etc/passwd"), b""),
+        ],
+    )
+    summary = stoker.convert(path, tmp_path / "target")
+    assert summary.skipped == {
+        "broken image": 1,
+        "image that is a link in the archive": 1,
+        "sample without an image (jpg;jpeg;png;webp)": 1,
+    }
+    lines = (tmp_path / "target" / "skipped.jsonl").read_text().splitlines()
+    assert [line.split('"')[3] for line in lines] == ["cut", "link", "text"]
+    with pytest.raises(SourceError):
+        stoker.convert(path, tmp_path / "strict", strict=True)
+    cut = write_members(tmp_path / "cut.tar", [("cut.jpg", jpeg(1)[:-40])])
+    with pytest.raises(DecodeError, match="broken image"):
+        stoker.convert(cut, tmp_path / "strict", strict=True)
+
+
+def test_broken_archives_stop_the_conversion(archives: Path, tmp_path: Path) -> None:
+    data = (archives / "1.tar").read_bytes()
+    (archives / "1.tar").write_bytes(data[: data.index(b"../1/1.jpg") + 600])
+    with pytest.raises(CorruptRecordError, match=r"member \.\./1/1\.jpg claims") as caught:
+        stoker.convert(archives, tmp_path / "target")
+    assert (caught.value.shard, caught.value.record, caught.value.key) == ("1.tar", 1, "../1/1")
+    (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(600))
+    for name, message in {
+        "x.tar.gz": "the archive is compressed",
+        "none.tar": "cannot be read: No such",
+    }.items():
+        with pytest.raises((CorruptRecordError, SourceError), match=message):
+            stoker.convert(tmp_path / name, tmp_path / "target")
+    some = [{"__key__": "a", "jpg": jpeg(0), "cls": 1}, {"__key__": "b", "jpg": jpeg(0)}]
+    with pytest.raises(SourceError, match="some samples have a class and some have none"):
+        stoker.convert(write_samples(tmp_path / "some.tar", some), tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_an_archive_that_changes_after_it_was_listed_is_noticed(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tar.list_tar
+
+    def change(source: Any) -> Any:
+        listing = listed(source)
+        with (archives / "0.tar").open("ab") as file:
+            file.write(bytes(512))
+        return listing
+
+    row = SourceFormat("webdataset", tar.is_tar, change, options=("fields",))
+    monkeypatch.setattr("stoker.formats.conversion.convert.find_format", lambda *_: row)
+    summary = stoker.convert(archives, tmp_path / "target")
+    assert (summary.written, summary.skipped) == (3, {"changed since it was listed": 3})
+
+
+def test_only_headers_and_small_members_are_fetched_to_list_an_archive_at_a_url(
+    tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = jpeg(0, 300, 300)
+    samples = [{"__key__": str(i), "jpg": noise, "cls": i} for i in range(4)]
+    data = write_samples(tmp_path / "x.tar", samples).read_bytes()
+    memory.pipe("/bucket/tars/x.tar", data)
+    monkeypatch.setattr(tar, "_WINDOW", 2048)
+    fetched: list[int] = []
+    read = Store.read_range
+
+    def count(store: Store, name: str, start: int, stop: int) -> bytes:
+        fetched.append(stop - start)
+        return read(store, name, start, stop)
+
+    monkeypatch.setattr(Store, "read_range", count)
+    source = Source("memory://bucket/tars")
+    assert tar.is_tar(source)
+    listing = tar.list_tar(source)
+    assert listing.sizes.tolist() == [len(noise)] * 4
+    assert sum(fetched) < len(data) // 3
+    assert stoker.convert("memory://bucket/tars/x.tar", tmp_path / "there").written == 4
+    stoker.convert(tmp_path / "x.tar", tmp_path / "here")
+    assert stoker.open(tmp_path / "there").read(3) == stoker.open(tmp_path / "here").read(3) == noise
