@@ -42,9 +42,11 @@ class Member(NamedTuple):
 _LONGEST_EXTENSION = 1 << 20  # bytes of a long name or of a PAX header
 _TAIL = 1 << 20  # bytes behind the end that are looked at
 _ZERO = bytes(BLOCK)
+_PLAIN = b"0"
 _REGULAR = b"0\0007"
 _KINDS = {b"1": "link", b"2": "link", b"3": "device", b"4": "device", b"5": "folder", b"6": "pipe"}
 _PAX, _PAX_GLOBAL, _LONG_NAME, _LONG_LINK = b"xX", b"g", b"L", b"K"
+_EXTENSIONS = _PAX + _PAX_GLOBAL + _LONG_NAME + _LONG_LINK
 _SPARSE = b"S"
 _SPARSE_CONTINUES = 482  # in a header; 504 in each block that follows it
 _SPARSE_BLOCK_CONTINUES = 504
@@ -83,7 +85,7 @@ def find_members(read: Read, size: int) -> Iterator[Member]:
             )
         header = parse_header(block)
         data = at + BLOCK
-        if header.kind in _PAX + _PAX_GLOBAL + _LONG_NAME + _LONG_LINK:
+        if header.kind in _EXTENSIONS:
             content = _extension(read, data, header.size)
             if header.kind in _PAX:
                 pax = {**pax, **parse_pax(content)}
@@ -93,7 +95,10 @@ def find_members(read: Read, size: int) -> Iterator[Member]:
                 name = content.partition(b"\0")[0]
             at = data + _padded(header.size)
             continue
-        member = _member(read, start, data, header._replace(name=name or header.name), pax)
+        if name is None and not pax and header.kind in _PLAIN and not header.name.endswith(b"/"):
+            member = Member(start, text_of(header.name), "", data, header.size)  # most members, and fast
+        else:
+            member = _member(read, start, data, header._replace(name=name or header.name), pax)
         if member.offset + member.length > size:
             raise BadArchiveError(
                 f"member {member.name} claims {member.length} bytes where {max(size - member.offset, 0)} are "
@@ -155,7 +160,7 @@ def _behind_sparse_map(read: Read, at: int, header: Header) -> int:
 
 
 def _padded(size: int) -> int:
-    return -(-size // BLOCK) * BLOCK
+    return (size + BLOCK - 1) & -BLOCK
 
 
 def _check_tail(read: Read, at: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import SourceError
@@ -30,14 +31,16 @@ class SampleParts:
     """
 
     def __init__(self, parts: tuple[Part, ...], read: Callable[[Part], bytes]) -> None:
-        self._parts: Mapping[str, Part] = {part.name: part for part in parts}
+        self._parts: Mapping[str, Part] = {part[0]: part for part in parts}
         self._read = read
         self._document: Any = None
 
     def first(self, names: str) -> Part | None:
         """Return the first part that has one of some suffixes, ``jpg;png``; None if none has."""
-        suffixes = (name.strip().lower().lstrip(".") for name in names.split(";"))
-        return next((self._parts[suffix] for suffix in suffixes if suffix in self._parts), None)
+        for suffix in _suffixes(names):
+            if suffix in self._parts:
+                return self._parts[suffix]
+        return None
 
     def label(self, name: str) -> int | str | None:
         """Return the class in a part: a number, or a name; None where there is none.
@@ -82,6 +85,11 @@ class SampleParts:
         if part.span.length > _LONGEST:
             raise SourceError(f"the member .{part.name} has {part.span.length} bytes, too many for a value")
         return self._read(part).decode(errors="backslashreplace")
+
+
+@lru_cache(maxsize=64)
+def _suffixes(names: str) -> tuple[str, ...]:
+    return tuple(name.strip().lower().lstrip(".") for name in names.split(";"))
 
 
 def _field(document: Any, name: str) -> Any:

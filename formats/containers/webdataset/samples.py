@@ -52,8 +52,10 @@ def find_samples(read: Read, size: int) -> Iterator[TarSample]:
     groups = _Groups()
     try:
         for member in find_members(read, size):
-            yield from groups.add(member)
-        yield from groups.end()
+            if (sample := groups.add(member)) is not None:
+                yield sample
+        if (sample := groups.end()) is not None:
+            yield sample
     except BadArchiveError as error:
         error.key = groups.key
         raise
@@ -67,14 +69,15 @@ class _Groups:
         self._seen: set[str] = set()
         self._members: list[tuple[str, Member]] = []
 
-    def add(self, member: Member) -> Iterator[TarSample]:
-        """Add a member, and yield the sample that ends before it."""
+    def add(self, member: Member) -> TarSample | None:
+        """Add a member, and return the sample that ends before it."""
         split = _split(member.name)
         if split is None:
-            return
+            return None
         key, suffix = split
+        ended = None
         if key != self.key:
-            yield from self.end()
+            ended = self.end()
             if key in self._seen:
                 raise BadArchiveError(
                     f"the members of {key} are not next to each other",
@@ -84,27 +87,27 @@ class _Groups:
             self.key = key
             self._members.clear()
         self._members.append((suffix, member))
+        return ended
 
-    def end(self) -> Iterator[TarSample]:
-        """Yield the last sample."""
-        if self.key is not None:
-            yield _sample(self.key, self._members)
+    def end(self) -> TarSample | None:
+        """Return the last sample; None before the first."""
+        return None if self.key is None else _sample(self.key, self._members)
 
 
 def _split(name: str) -> tuple[str, str] | None:
     """Return key and suffix of a member; None for one that belongs to no sample."""
     folder, slash, file = name.rpartition("/")
     stem, dot, suffix = file.partition(".")
-    if not dot or not stem or _META.match(name):
+    if not dot or not stem or (name.startswith("__") and _META.match(name)):
         return None
     return f"{folder}{slash}{stem}", suffix.lower()
 
 
 def _sample(key: str, members: list[tuple[str, Member]]) -> TarSample:
     start, last = members[0][1].start, members[-1][1]
-    parts = tuple(
+    parts = [
         Part(suffix, member.kind, Span(member.offset - start, member.length)) for suffix, member in members
-    )
-    if len({part.name for part in parts}) < len(parts):
+    ]
+    if len(dict(members)) < len(parts):
         raise BadArchiveError(f"two members of {key} have one name")
-    return TarSample(key, start, last.offset + last.length - start, parts)
+    return TarSample(key, start, last.offset + last.length - start, tuple(parts))

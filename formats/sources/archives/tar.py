@@ -47,6 +47,7 @@ __all__ = ["is_tar", "list_tar"]
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # reading names the remedy
 _START = 1 << 10
 _WINDOW = 4 << 20  # bytes of a request: about what arrives in the time that another request takes
+_LOCAL_WINDOW = 2048  # the header of an image often follows two members of a few bytes
 _CONCURRENT = 16
 
 
@@ -197,7 +198,8 @@ def _read_all(files: list[str], names: FeatureNames) -> Iterator[_Archive]:
 def _read_local(file: str, names: FeatureNames) -> _Archive:
     try:
         with open_regular(file) as (descriptor, size):
-            return _read(file, partial(read_at, descriptor), size, os.fstat(descriptor).st_mtime_ns, names)
+            read = _Window(partial(read_at, descriptor), size, _LOCAL_WINDOW)
+            return _read(file, read, size, os.fstat(descriptor).st_mtime_ns, names)
     except OSError as error:
         raise SourceError(f"the archive cannot be read: {error.strerror}", path=file) from error
 
@@ -208,7 +210,11 @@ def _read_remote(file: str, names: FeatureNames) -> _Archive:
     size = store.size(name)
     if size is None:
         raise SourceError("there is no such archive", path=file)
-    return _read(file, _Window(store, name, size), size, store.modified(name), names)
+
+    def fetch(offset: int, length: int) -> bytes:
+        return store.read_range(name, offset, offset + length)
+
+    return _read(file, _Window(fetch, size, _WINDOW), size, store.modified(name), names)
 
 
 def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) -> _Archive:
@@ -260,22 +266,34 @@ def _image(sample: TarSample, read: Read, names: FeatureNames) -> _Image:
 
 
 class _Window:
-    """Reads an archive at a URL; keeps the bytes that the last request fetched."""
+    """Reads an archive, and keeps what it read in the last two places.
 
-    def __init__(self, store: Store, name: str, size: int) -> None:
-        self._store = store
-        self._name = name
+    A small member is read after the header behind it, which shows that its sample has ended.
+
+    Args:
+        read: Reads bytes within the archive.
+        size: Bytes of the archive.
+        window: Least number of bytes to read at once.
+    """
+
+    def __init__(self, read: Read, size: int, window: int) -> None:
+        self._read = read
         self._size = size
-        self._start = 0
-        self._data = b""
+        self._window = window
+        self._start, self._data = 0, b""
+        self._last_start, self._last_data = 0, b""
 
     def __call__(self, offset: int, length: int) -> bytes:
         """Return bytes of the archive; fewer at its end."""
-        end = min(offset + length, self._size)
-        if end <= offset:
+        at = offset - self._start
+        if at >= 0 and at + length <= len(self._data):
+            return self._data[at : at + length]
+        at = offset - self._last_start
+        if at >= 0 and at + length <= len(self._last_data):
+            return self._last_data[at : at + length]
+        if offset >= self._size:
             return b""
-        if not self._start <= offset <= end <= self._start + len(self._data):
-            stop = min(max(end, offset + _WINDOW), self._size)
-            self._data = self._store.read_range(self._name, offset, stop)
-            self._start = offset
-        return self._data[offset - self._start : end - self._start]
+        self._last_start, self._last_data = self._start, self._data
+        self._start = offset
+        self._data = self._read(offset, min(max(length, self._window), self._size - offset))
+        return self._data[:length]
