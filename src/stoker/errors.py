@@ -102,11 +102,20 @@ def _rebuild(cls: type[StokerError], message: str, details: dict[str, Any]) -> S
 
 
 class ConfigError(StokerError, ValueError):
-    """An argument cannot be meant as given."""
+    """An argument cannot be meant as given.
+
+    The name is unknown, the value is out of range, or two arguments exclude each other.
+
+    What to do: read the second line of the error, which gives the values that are allowed. For an argument of
+    another loader it gives Stoker's equivalent.
+    """
 
 
 class MissingDependencyError(StokerError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed and not installed.
+
+    What to do: run the ``pip install`` command in the error. ``stoker doctor`` lists all optional packages.
+    """
 
 
 def install_hint(*packages: str) -> str:
@@ -118,52 +127,121 @@ def install_hint(*packages: str) -> str:
 
 
 class DatasetError(StokerError, ValueError):
-    """A folder is no dataset, or not one that this version reads."""
+    """A folder is no dataset, or not one that this version reads.
+
+    The conversion into it has not finished, a shard is missing or cut short, the path leads elsewhere, or a
+    later version of Stoker wrote it.
+
+    What to do: look for ``dataset.json`` in the folder. If it is missing, run the conversion once more: it
+    continues. With ``--val`` or ``--test`` the datasets are the folders inside. Copy a shard that is missing
+    or cut short again.
+    """
 
 
 class StaleIndexError(DatasetError):
-    """Index, manifest and shards do not belong together."""
+    """Index, manifest and shards do not belong together.
+
+    A file was replaced, or a copy was interrupted.
+
+    What to do: copy the whole folder again, or convert again with ``--overwrite``. After a change to indexed
+    shards of another program, run ``stoker index`` again.
+    """
 
 
 class SourceError(StokerError, ValueError):
-    """A source of a conversion cannot be used."""
+    """A source of a conversion cannot be used.
+
+    It does not exist, has another format than it seems, or its annotations contradict themselves.
+
+    What to do: repair the file that the error names, or set the format with ``--source-format``. Without
+    ``--strict`` a conversion leaves out single bad samples, and lists them in ``skipped.jsonl``.
+    """
 
 
 class LockedError(StokerError, BlockingIOError):
-    """Another process is writing into the same folder."""
+    """Another process is writing into the same folder.
+
+    What to do: wait until it has finished, or choose another folder. A process that has ended holds no lock.
+    """
 
 
 class WriteError(StokerError, OSError):
-    """The disk is full or refuses a write."""
+    """The disk is full or refuses a write.
+
+    What to do: free space or repair the permissions, then run the same command again. It continues.
+    """
 
 
 class StorageError(StokerError, OSError):
-    """A remote store refuses, or does not answer as it should."""
+    """A remote store refuses, or does not answer as it should.
+
+    The address or the credentials are wrong, the network fails, or the server does not answer range requests.
+
+    What to do: check these. Stoker has repeated the request before it raises this error, and the next
+    pass over a loader goes on with the same batch.
+    """
 
 
 class SampleError(StokerError, ValueError):
-    """One sample is bad."""
+    """One sample is bad.
+
+    What to do: find the sample by the shard, record and key in the error. ``on_error="skip"`` or
+    ``"replace"`` lets a training go on without it, and ``stoker verify`` lists all that are damaged.
+    """
 
 
 class CorruptRecordError(SampleError):
-    """A checksum, a length or the framing of a record is wrong."""
+    """A checksum, a length or the framing of a record is wrong.
+
+    The shard was damaged after it was written, on the disk or on its way.
+
+    What to do: fetch the shard again from where it came, and compare all of it with ``stoker verify``.
+    """
 
 
 class DecodeError(SampleError):
-    """The bytes are intact and are no decodable image."""
+    """The bytes are intact and are no decodable image.
+
+    The image was damaged before its conversion.
+
+    What to do: replace it and convert again, or load with ``on_error="skip"``. ``stoker verify --decode``
+    finds such images before a training does.
+    """
 
 
 class ImageTooLargeError(DecodeError):
-    """An image has more pixels than ``max_pixels`` allows."""
+    """An image has more pixels than ``max_pixels`` allows.
+
+    What to do: raise ``max_pixels`` if you trust the source, or make the images smaller with ``stoker convert
+    --resize``.
+    """
 
 
 class EngineError(StokerError, RuntimeError):
-    """An engine failed for a reason other than a sample."""
+    """An engine failed for a reason other than a sample.
+
+    The GPU has too little memory, a driver is too old, or a worker process died.
+
+    What to do: follow the second line of the error; ``stoker doctor`` says what each engine finds on the
+    machine, and ``engine="native"`` needs no GPU.
+    """
 
 
 class CheckpointError(StokerError, ValueError):
-    """A saved state does not fit this loader."""
+    """A saved state does not fit this loader.
+
+    The dataset, the transforms or the seed are others than those of the saved loader; the error names all
+    that differs.
+
+    What to do: make the loader with the same arguments. Threads, prefetching, the engine and the number of
+    ranks may differ.
+    """
 
 
 class LoaderClosedError(StokerError, RuntimeError):
-    """A loader was used after ``close()``."""
+    """A loader was used after ``close()``.
+
+    It was closed, another loop over it has begun, or this process was forked from the one that made it.
+
+    What to do: make a loader for each use. Threads share a pass through one iterator, ``iter(loader)``.
+    """

@@ -20,6 +20,7 @@ import yaml
 from helpers.tree.markdown import anchors, blocks, links
 from typer.main import get_command
 
+from stoker import errors
 from stoker.pipeline.commands.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +100,11 @@ def test_every_name_of_the_reference_exists_and_has_a_docstring() -> None:
     names = [name for name in documented() if ".adapters." not in name]  # those import their frameworks
     assert len(names) > 120
     assert [name for name in names if not pkgutil.resolve_name(name).__doc__] == []
+
+
+def test_every_error_says_what_to_do() -> None:
+    classes = {name: getattr(errors, name) for name in errors.__all__ if name != "StokerError"}
+    assert [name for name, error in classes.items() if "What to do: " not in error.__doc__] == []
 
 
 @pytest.mark.parametrize("page", SOURCES)
