@@ -50,6 +50,8 @@ LOADER_ARGUMENTS = {
     "pipelines": "`columns` and `transforms`",
     "distributed": "not needed: the loader knows its rank",
     "os_cache": "not needed: the shards are in the page cache",
+    "shardshuffle": "`shuffle=True`: any order of all samples; `stoker.BlockShuffle()` for long reads",
+    "cache_dir": "`cache`",
 }
 """Equivalents of the arguments of other loaders, as the guide writes them."""
 TRANSFORM_ARGUMENTS = {
