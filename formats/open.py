@@ -1,18 +1,19 @@
-"""``stoker.open``: opening a dataset in a folder, or at a URL with a local cache."""
+"""``stoker.open``: opening a dataset in a folder, at a URL with a local cache, or of shards as they lie."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 from stoker.errors import ConfigError
 
 from .caching.cached_dataset import open_cached
 from .dataset.consistency import check_data_files, local_folder, open_index
 from .dataset.dataset import Dataset
-from .dataset.manifest import Manifest
-
-if TYPE_CHECKING:
-    import os
+from .dataset.manifest import MANIFEST_NAME, Manifest
+from .external.cached_shards import index_shards_in_cache, names_shards
+from .files.reading import check_named
+from .remote.store import is_url
 
 __all__ = ["open"]
 
@@ -32,9 +33,13 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     With ``cache``, the whole index is fetched, and those parts of the shards that are read. A loader of the
     dataset, of a selection from it, or of a mixture with it, fetches the next parts ahead.
 
+    Shards of another program may stand in place of a dataset, as ``stoker index`` takes them:
+    ``"train-{000000..000099}.tar"``. The first call reads them and keeps their index in the user's cache
+    folder; later calls find it there. ``stoker index`` can name their parts, such as the label.
+
     Args:
-        path: The dataset's folder. With ``cache``, it may be at a URL (s3, gs, http, ... as fsspec knows
-            them) or on a network file system.
+        path: The dataset's folder, or shards. With ``cache``, it may be at a URL (s3, gs, http, ... as fsspec
+            knows them) or on a network file system.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
         cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; parts that were read
             longest ago are evicted. None for any number. The largest of all jobs that share a cache holds.
@@ -45,14 +50,23 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
         DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
         StaleIndexError: The index does not belong to the manifest.
         StorageError: The URL cannot be read, or its index arrives damaged.
+        SourceError: Shards cannot be indexed.
+        CorruptRecordError: A shard that is indexed is damaged.
     """
     if cache is not None:
-        return open_cached(path, cache, cache_size)
+        return open_cached(_indexed(path), cache, cache_size)
     if cache_size is not None:
         raise ConfigError("cache_size needs cache, the folder whose size it limits")
-    folder = local_folder(path)
+    folder = Path(_indexed(local_folder(path)))
     manifest = Manifest.load(folder)
     data_files = manifest.data_files(folder)
     check_data_files(manifest, data_files)
     index = open_index(folder, manifest)
     return Dataset(folder, manifest, index, data_files, None)
+
+
+def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the folder of the index of shards; the path itself where it names no shards."""
+    check_named(dataset=path)
+    is_dataset = not is_url(path) and os.path.lexists(Path(path) / MANIFEST_NAME)
+    return index_shards_in_cache(path) if not is_dataset and names_shards(path) else path

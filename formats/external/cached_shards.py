@@ -1,0 +1,65 @@
+"""External shards as ``stoker.open`` takes them: their index is kept in the user's cache.
+
+An index is used again while the shards have the sizes and the times of last change that they had; where a
+storage states no time, their sizes alone decide.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..caching.index_cache import cached_index
+from ..containers.registry import CONTAINERS, is_local_shard
+from ..remote.store import Store, is_url
+from ..sources.archives.names import expand, is_pattern
+from .external_index import index
+from .shards import find_shards
+
+if TYPE_CHECKING:
+    from .shards import ExternalShard
+
+__all__ = ["index_shards_in_cache", "names_shards"]
+
+
+def names_shards(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path or URL is that of external shards.
+
+    On a disk the first shard is looked at; at a URL the name decides, which is that of an archive, a list in
+    braces or a pattern.
+
+    Raises:
+        SourceError: A pattern matches no file.
+    """
+    if is_url(path):
+        suffixes = tuple(row.suffix for row in CONTAINERS.values() if row.suffix)
+        return is_pattern(path) or os.fspath(path).endswith(suffixes)
+    return is_local_shard(Path(expand(path)[0]))
+
+
+def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of the index of shards; it is made if the cache does not have it.
+
+    Args:
+        path: The shards, as :func:`.shards.find_shards` takes them.
+
+    Raises: As :func:`.external_index.index`.
+    """
+    origin = os.fspath(path) if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - may be a pattern
+    container, shards = find_shards([path])
+    identity = [fact for shard in shards for fact in (shard.source, shard.size, _modified(shard))]
+    sources = [shard.source for shard in shards]
+
+    def make(folder: Path) -> None:
+        index(sources, folder, container=container.name)
+
+    return cached_index(origin, [container.name, *identity], make)
+
+
+def _modified(shard: ExternalShard) -> int:
+    """Return the time of the last change of a shard, nanoseconds since 1970; 0 where it is not stated."""
+    if not is_url(shard.file):
+        return Path(shard.file).stat().st_mtime_ns
+    folder, _, name = shard.file.rpartition("/")
+    return Store(folder).modified(name)

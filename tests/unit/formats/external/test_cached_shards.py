@@ -1,0 +1,87 @@
+"""Tests of shards that loaders open without ``stoker index``: their index is kept in the user's cache."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.data.datasets import jpeg
+from helpers.data.external_shards import example, write_tfrecord
+from helpers.data.tar_shards import write_samples
+
+import stoker
+from stoker.augment import Resize
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
+from stoker.formats.caching.index_cache import cached_indexes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses")
+
+
+@pytest.fixture(autouse=True)
+def tars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two archives of two samples, and an empty cache."""
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "tars").mkdir()
+    for shard in range(2):
+        numbers = (2 * shard, 2 * shard + 1)
+        samples = [{"__key__": f"k{i}", "jpg": jpeg(i), "cls": i, "txt": f"photo {i}"} for i in numbers]
+        write_samples(tmp_path / "tars" / f"{shard}.tar", samples)
+    return tmp_path / "tars"
+
+
+def test_a_loader_takes_archives_by_all_their_names(tars: Path) -> None:
+    for name in (tars, tars / "{0..1}.tar", str(tars / "*.tar")):
+        with stoker.ImageLoader(
+            name, batch_size=4, transforms=[Resize((8, 8))], columns=("label", "caption"), num_threads=1
+        ) as loader:
+            labels, captions = next(iter(loader))
+        assert labels.tolist() == [0, 1, 2, 3]
+        assert captions == [f"photo {i}" for i in range(4)]
+    assert sorted(path.name for path in tars.iterdir()) == ["0.tar", "1.tar"]
+
+
+def test_an_index_is_used_until_an_archive_changes(tars: Path) -> None:
+    assert stoker.open(tars / "0.tar").path == stoker.open(tars / "0.tar").path
+    assert len(cached_indexes()) == 1
+    write_samples(tars / "0.tar", [{"__key__": "new", "jpg": jpeg(9), "cls": 5}])
+    dataset = stoker.open(tars / "0.tar")
+    assert (dataset.keys([0]), dataset.read(0)) == (["new"], jpeg(9))
+    status = (tars / "0.tar").stat()
+    write_samples(tars / "0.tar", [{"__key__": "few", "jpg": jpeg(9), "cls": 5}])
+    os.utime(tars / "0.tar", ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000_000))
+    assert stoker.open(tars / "0.tar").keys([0]) == ["few"]
+
+
+def test_other_shards_are_opened_likewise(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "x.tfrecord", [example(jpeg(0), 3)])
+    assert stoker.open(path).labels.tolist() == [3]
+
+
+def test_archives_at_a_url_are_read_through_the_cache_of_the_loader(
+    tars: Path, tmp_path: Path, memory: Any
+) -> None:
+    for file in tars.iterdir():
+        memory.pipe(f"/bucket/tars/{file.name}", file.read_bytes())
+    for _ in range(2):
+        dataset = stoker.open("memory://bucket/tars/{0..1}.tar", cache=tmp_path / "blocks")
+        assert [dataset.read(i) for i in range(4)] == [jpeg(i) for i in range(4)]
+    assert len(cached_indexes()) == 1
+    with pytest.raises(DatasetError, match="the dataset is at a URL"):
+        stoker.open("memory://bucket/tars/0.tar")
+
+
+def test_what_cannot_be_opened(tars: Path, tmp_path: Path) -> None:
+    (tars / "0.tar").write_bytes((tars / "0.tar").read_bytes()[:700])
+    with pytest.raises(CorruptRecordError, match="the archive is cut short"):
+        stoker.open(tars)
+    with pytest.raises(SourceError, match="no file matches the pattern"):
+        stoker.open(tars / "x*.tar")
+    with pytest.raises(DatasetError, match="not a dataset"):
+        stoker.open(tmp_path / "none.tar")
+    with pytest.raises(ConfigError, match="names no path"):
+        stoker.open("")
+    assert not cached_indexes()
