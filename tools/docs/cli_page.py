@@ -13,9 +13,10 @@ from typer.main import get_command
 from stoker.pipeline.commands.app import app
 
 
-def escape(text: str) -> str:
-    """Return the text with what Markdown would take for markup as plain characters."""
-    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", text)
+def prose(text: str) -> str:
+    """Return a text of the help in Markdown: options as code, and no other markup."""
+    escaped = re.sub(r"([\\`*_<>\[\]|])", r"\\\1", text)
+    return re.sub(r"(?<![\w-])(--[a-z][\w-]*)", r"`\1`", escaped)
 
 
 def terms(command: Any, context: Any, *, options: bool) -> list[str]:
@@ -25,7 +26,7 @@ def terms(command: Any, context: Any, *, options: bool) -> list[str]:
         record = parameter.get_help_record(context)
         if record and record[0].startswith("-") == options:
             name, text = record
-            records.append(f"`{name}`\n\n:   {escape(text)}\n")
+            records.append(f"`{name}`\n:   {prose(text)}\n")
     return records
 
 
@@ -36,7 +37,7 @@ def section(name: str, command: Any) -> str:
     parts = [
         f"## stoker {name}\n",
         f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n",
-        escape(text),
+        prose(text),
     ]
     if examples:
         lines = "\n".join(line.strip() for line in examples.splitlines())
