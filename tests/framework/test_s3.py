@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data.datasets import jpeg
 from helpers.data.file_trees import read_files
+from helpers.data.tar_shards import write_samples
 from PIL import Image
 
 import stoker
@@ -189,3 +191,15 @@ def test_missing_objects_are_errors(s3: Any, photos: Path, tmp_path: Path) -> No
         stoker.convert(photos, "s3://nowhere/x")
     assert str(unwritten.value.path).startswith("s3://nowhere/x")
     assert not s3.exists("nowhere")
+
+
+def test_tar_archives_at_a_url_are_read_in_place_and_converted(s3: Any, tmp_path: Path) -> None:
+    samples = [{"__key__": f"k{i}", "jpg": jpeg(i), "cls": i} for i in range(4)]
+    for shard in range(2):
+        path = write_samples(tmp_path / f"{shard}.tar", samples[2 * shard : 2 * shard + 2])
+        s3.put_file(str(path), f"data/tars/{shard}.tar")
+    for name in ("{0..1}.tar", "*.tar", ""):
+        summary = stoker.convert(f"s3://data/tars/{name}", tmp_path / "out", overwrite=True)
+        assert summary.written == 4
+    dataset = stoker.open("s3://data/tars/{0..1}.tar", cache=tmp_path / "cache")
+    assert [dataset.read(i) for i in range(4)] == [jpeg(i) for i in range(4)]
