@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds the wheels into dist/: x86-64 and aarch64 for a Linux of glibc 2.28 or later, with libjpeg-turbo and libdeflate inside.
 #
-#   tools/wheels.sh                                   each target with each interpreter
-#   tools/wheels.sh x86_64 python3.12                 one wheel
+#   tools/wheels.sh                                   each target with each interpreter, then all wheels tried
+#   tools/wheels.sh x86_64 python3.12                 one wheel, not tried
 #   SOURCES=/path tools/wheels.sh                     the libraries' source archives from a folder
 #
 # There is one wheel each for CPython 3.10 and 3.11, and one of the stable ABI (cp312-abi3) for 3.12 and later.
+# tools/wheels/try.sh tries the wheels of dist/ in bare environments and prints a table.
 # Zig's Clang compiles for an older glibc and for aarch64 without a container.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,6 +33,13 @@ compilers() {
   done
 }
 
+# Prints the path of the interpreter $1: one of PATH, else the newest of pyenv's.
+interpreter() {
+  if "$1" --version >/dev/null 2>&1; then command -v "$1"; return; fi
+  ls -v "${PYENV_ROOT:-$HOME/.pyenv}/versions/${1#python}".*/bin/"$1" 2>/dev/null | tail -1 | grep . ||
+    { echo "$1 was not found. Install it, or name the interpreters to build for: tools/wheels.sh x86_64 python3.12" >&2; return 1; }
+}
+
 # The wheel of target $1 for the interpreter $2.
 wheel() {
   local python=$work/${2##*/}/bin/python abi= suffix
@@ -49,18 +57,21 @@ wheel() {
     "-Ccmake.define.CMAKE_TOOLCHAIN_FILE=$root/tools/wheels/zig.cmake"
   quiet "$tools/python" -m wheel tags --remove --platform-tag "manylinux_2_28_$1" "$work/$1/raw/"*.whl
   "$tools/python" tools/wheels/portable.py "$work/$1/raw/"*.whl
+  # auditwheel names the tag of a module of the machine that it runs on only.
+  [ "$1" != "$(uname -m)" ] || "$tools/python" -m auditwheel show "$work/$1/raw/"*.whl | tr '\n' ' ' | grep -o 'following platform tag: *"[^"]*"'
   mv "$work/$1/raw/"*.whl dist/
 }
 
 mkdir -p "$work" dist
+[ $# != 0 ] || rm -f dist/*.whl
 tools=$work/tools/bin
 [ -e "$tools/pip" ] || quiet python3 -m venv "$work/tools"
-quiet "$tools/python" -m pip install --disable-pip-version-check 'ziglang==0.17.1' cmake ninja wheel pyelftools
+quiet "$tools/python" -m pip install --disable-pip-version-check 'ziglang==0.17.1' cmake ninja wheel pyelftools auditwheel
 export PATH=$tools:$PATH
 for target in $targets; do
   export STOKER_TARGET=$target STOKER_ZIG=$work/$target/zig STOKER_PREFIX=$work/$target/prefix
   compilers "$target"
   tools/wheels/libraries.sh "$work" "$STOKER_PREFIX" -G Ninja "-DCMAKE_TOOLCHAIN_FILE=$root/tools/wheels/zig.cmake"
-  for python in $pythons; do wheel "$target" "$python"; done
+  for python in $pythons; do wheel "$target" "$(interpreter "$python")"; done
 done
-ls -l dist/*.whl
+if [ $# = 0 ]; then tools/wheels/try.sh; fi

@@ -10,6 +10,9 @@ import errno
 import fcntl
 import os
 import struct
+import sys
+
+from stoker.errors import ConfigError
 
 __all__ = ["lock_range", "locked_from"]
 
@@ -25,7 +28,15 @@ def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bo
         low: First byte.
         high: Last byte + 1.
         wait: Whether to wait until no other lock stands against it.
+
+    Raises:
+        ConfigError: The operating system has no such locks.
     """
+    if sys.platform != "linux":
+        raise ConfigError(
+            "a cache of a remote dataset needs the locks of Linux (F_OFD_SETLK)",
+            hint="copy the dataset with stoker stage and load from that folder",
+        )
     request = _FLOCK.pack(lock_type, os.SEEK_SET, low, high - low, 0)
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, request)

@@ -26,9 +26,15 @@ def punch_hole(path: Path, offset: int, length: int) -> None:
     """Free the disk space of a part of a file, which then reads as zeros.
 
     Raises:
-        ConfigError: The file system cannot free parts of a file.
+        ConfigError: The file system or the operating system cannot free parts of a file.
     """
     libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "fallocate"):
+        raise ConfigError(
+            "this operating system cannot free parts of a file",
+            path=path,
+            hint="leave out cache_size, or train on Linux",
+        )
     libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
     descriptor = open_private(path, os.O_RDWR)
     try:

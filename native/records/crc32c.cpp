@@ -5,7 +5,7 @@
 #include "cpu/cpu_features.h"
 #include "records/crc32c_lanes.h"
 
-#if defined(__aarch64__)
+#if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
@@ -41,9 +41,11 @@ std::uint32_t crc32c_table(const std::uint8_t* data, std::size_t size, std::uint
 Function choose() {
 #if defined(__x86_64__)
     if (cpu_features().sse42) return crc32c_sse42;
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && defined(__linux__)
     constexpr unsigned long hwcap_crc32 = 1UL << 7;
     if (getauxval(AT_HWCAP) & hwcap_crc32) return crc32c_armv8;
+#elif defined(__aarch64__) && defined(__APPLE__)
+    return crc32c_armv8;  // every Apple processor has the instruction
 #endif
     return crc32c_table;
 }

@@ -39,6 +39,16 @@ const std::shared_ptr<const DataFile>& file_of(const DataFiles& files, std::int6
     return file;
 }
 
+// Asks the kernel to read bytes of a file ahead.
+void advise(const Descriptor& descriptor, std::int64_t offset, std::int64_t bytes) noexcept {
+#if defined(__APPLE__)  // which lacks posix_fadvise
+    radvisory range{offset, static_cast<int>(bytes)};
+    ::fcntl(descriptor.number(), F_RDADVISE, &range);
+#else
+    ::posix_fadvise(descriptor.number(), offset, bytes, POSIX_FADV_WILLNEED);
+#endif
+}
+
 }  // namespace
 
 DataFile::DataFile(const std::string& path, std::int64_t size, std::size_t file,
@@ -90,7 +100,7 @@ void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcep
     for (std::int64_t at = offset / page * page; at < end; at += request) {
         const std::int64_t bytes = std::min(request, end - at);
         if (map_ == nullptr)
-            ::posix_fadvise(descriptor->number(), at, bytes, POSIX_FADV_WILLNEED);
+            advise(*descriptor, at, bytes);
         else
             ::madvise(map_ + at, static_cast<std::size_t>(bytes), MADV_WILLNEED);
     }

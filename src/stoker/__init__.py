@@ -19,7 +19,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from stoker.platforms import check_platform
 from stoker.version import __version__ as __version__
+
+check_platform()
 
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats

@@ -1,12 +1,14 @@
-"""A check that a wheel runs on any Linux of its tag, by the libraries and symbols that its module needs.
+"""A check of built wheels: what their modules need and export, their licences and their size.
 
-auditwheel knows wheels of the machine that it runs on only; this reads those of any.
+tools/wheels.sh calls it for each wheel. It reads wheels of any machine. auditwheel names the tag, but knows
+only modules of the machine that it runs on.
 """
 
 import io
 import re
 import sys
 import zipfile
+from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
@@ -14,10 +16,13 @@ from elftools.elf.elffile import ELFFile
 ALLOWED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"}
 LOADERS = {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 GLIBC = (2, 28)
+EXPORTED = {"PyInit__native"}
+LICENSES = {"LICENSE", *(path.name for path in Path(__file__).with_name("licenses").iterdir())}
+LARGEST = 4_000_000
 
 
-def faults(data: bytes) -> list[str]:
-    """Returns what keeps a shared library from running on a Linux of glibc 2.28."""
+def module_faults(data: bytes) -> list[str]:
+    """Returns what keeps a library from running on a Linux of glibc 2.28, and symbols that it should hide."""
     elf = ELFFile(io.BytesIO(data))
     dynamic = elf.get_section_by_name(".dynamic")
     needed = {tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
@@ -27,18 +32,34 @@ def faults(data: bytes) -> list[str]:
             numbers = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", version.name)
             if numbers is None or tuple(map(int, numbers.groups())) > GLIBC:
                 found.append(f"it needs {version.name} of {library.name}")
-    return found
+    symbols = elf.get_section_by_name(".dynsym").iter_symbols()
+    defined = [one for one in symbols if one.entry.st_shndx != "SHN_UNDEF"]
+    exported = {one.name for one in defined if one.entry.st_info.bind != "STB_LOCAL"}
+    return found + [f"it exports {name}" for name in sorted(exported ^ EXPORTED)]
+
+
+def wheel_faults(path: Path) -> list[str]:
+    """Returns what is wrong with a wheel."""
+    found = [] if path.stat().st_size <= LARGEST else [f"it has more than {LARGEST / 1e6} MB"]
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        licenses = {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name}
+        found += [f"it lacks the licence {name}" for name in sorted(LICENSES - licenses)]
+        modules = [name for name in names if name.endswith(".so")]
+        if len(modules) != 1:
+            found.append(f"it has {len(modules)} modules of C++, in place of one")
+        return found + [fault for name in modules for fault in module_faults(wheel.read(name))]
 
 
 def main() -> None:
-    """Prints each module of the wheel that the command line names; exits with 1 if one is not portable."""
-    with zipfile.ZipFile(sys.argv[1]) as wheel:
-        for name in [name for name in wheel.namelist() if name.endswith(".so")]:
-            data = wheel.read(name)
-            problems = faults(data)
-            print(f"{name}: {len(data) / 1e6:.1f} MB, {'; '.join(problems) or 'glibc 2.28 or later'}")
-            if problems:
-                sys.exit(1)
+    """Prints a line for each wheel that the command line names; exits with 1 if one is at fault."""
+    status = 0
+    for path in map(Path, sys.argv[1:]):
+        faults = wheel_faults(path)
+        good = f"glibc 2.28 or later, exports {', '.join(EXPORTED)}, {len(LICENSES)} licences"
+        print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB, {'; '.join(faults) or good}")
+        status |= bool(faults)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

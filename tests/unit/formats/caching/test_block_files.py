@@ -18,6 +18,7 @@ import pytest
 
 from stoker.errors import ConfigError, StorageError
 from stoker.formats.caching.block_files import BlockFiles
+from stoker.formats.caching.sparse_files import punch_hole
 from stoker.pipeline.caching.block_requests import Requests
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ import sys, numpy as np
 from pathlib import Path
 from stoker.errors import StorageError
 from stoker.formats.caching.block_files import BlockFiles
+from stoker.formats.caching.sparse_files import punch_hole
 files = BlockFiles(Path(sys.argv[1]), ["f0", "f1", "f2", "f3"], {SIZES}, {BLOCK})
 files.pin(np.array([0, 2]))
 print(files.evict(100, np.zeros(6, np.int64)), flush=True)  # block 1 alone is free
@@ -331,3 +333,25 @@ def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[byt
         gc.collect()
     assert held() is None
     requests.close()
+
+
+class TestOtherSystems:
+    """What macOS lacks."""
+
+    def test_a_cache_is_refused_where_its_locks_are_missing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files = make(tmp_path)
+        monkeypatch.setattr(sys, "platform", "darwin")
+        with pytest.raises(ConfigError, match="needs the locks of Linux"):
+            files.claim(None)
+
+    def test_blocks_stay_where_no_part_of_a_file_can_be_freed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(b"data")
+        monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
+        with pytest.raises(ConfigError, match="this operating system cannot free parts of a file"):
+            punch_hole(path, 0, 4)
+        assert path.read_bytes() == b"data"

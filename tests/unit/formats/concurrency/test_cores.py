@@ -62,3 +62,11 @@ def test_other_values_are_no_numbers_of_threads(given: Any) -> None:
 
 def test_numbers_of_threads() -> None:
     assert (check_threads(np.int64(3)), check_threads(None, 5)) == (3, 5)
+
+
+def test_a_system_without_affinity_has_all_its_cores(
+    control_group: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 10)
+    assert available_cores() == 10
