@@ -15,7 +15,8 @@ Each of these modules and folders imports only those before it:
 - ``transforms``: transforms of images, which compose what they decide onto the state.
 - ``batch``: transforms of finished batches.
 - ``checks``, ``plan``: a list of transforms, checked, and the parameters that it draws.
-- ``recipe``: lists of transforms as JSON.
+- ``patch_masks``, ``views``: patches to hide, and several images of a sample.
+- ``recipe``: lists of transforms, and views, as JSON.
 """
 
 from __future__ import annotations
@@ -25,17 +26,23 @@ from .batch.base import BatchTransform
 from .batch.mix import CutMix, MixUp
 from .batch.mosaic import Mosaic
 from .params.image_params import ImageParams
+from .patch_masks import BlockMask, PatchMask, RandomMask
 from .plan import ImagePlan, compile_image
 from .recipe import load_recipe, recipe_names, register, save_recipe
 from .transforms import *  # noqa: F403 - the names of transforms.__all__
+from .views import Views
 
 __all__ = [
     "BatchTransform",
+    "BlockMask",
     "CutMix",
     "ImageParams",
     "ImagePlan",
     "MixUp",
     "Mosaic",
+    "PatchMask",
+    "RandomMask",
+    "Views",
     "compile_image",
     "load_recipe",
     "recipe_names",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +42,12 @@ class Samples:
     width: npt.NDArray[np.int32]
     orientation: npt.NDArray[np.uint8]
     bands: npt.NDArray[np.uint32] | None = None
+
+    def take(self, at: npt.NDArray[np.int64]) -> Samples:
+        """The rows at ``at``, (M,) int64, which may repeat."""
+        columns = {one.name: getattr(self, one.name) for one in fields(self)}
+        taken: dict[str, Any] = {n: None if values is None else values[at] for n, values in columns.items()}
+        return Samples(**taken)
 
     def __len__(self) -> int:
         return len(self.row)

@@ -25,9 +25,10 @@ struct PayloadMemory {
     std::vector<std::vector<std::uint8_t>> copies;  // payloads that are not mapped
     std::vector<Payload> payloads;
 
+    // Whether `data` lies in payload `i`. A batch of several views repeats the payloads, view by view.
     bool contains(std::size_t i, const std::uint8_t* data, std::size_t size) const {
-        if (i >= payloads.size()) return false;
-        const Payload& payload = payloads[i];
+        if (payloads.empty()) return false;
+        const Payload& payload = payloads[i % payloads.size()];
         return data >= payload.data && size <= payload.size && data - payload.data <= std::ptrdiff_t(payload.size - size);
     }
 };

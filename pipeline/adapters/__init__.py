@@ -132,6 +132,14 @@ class Adapter(Protocol):
     def take(self, images: Any, index: npt.NDArray[np.int64]) -> Any:
         """The images at ``index``, (K,), as a new array; ``images`` is an array that :meth:`images` made."""
 
+    def views(self, images: Any, count: int) -> Any:
+        """The images as (count, N, ...).
+
+        Args:
+            images: (count * N, ...), an array of :meth:`images` on a GPU.
+            count: Number of views.
+        """
+
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches; ``images`` is an array of :meth:`images` on a GPU."""
 

@@ -49,6 +49,10 @@ class Adapter:
         """A list of views of one array."""
         return split(self.column(values), counts)
 
+    def views(self, images: Any, count: int) -> Any:
+        """The same memory with an axis of views, (count, N, ...)."""
+        return images.reshape((count, -1, *images.shape[1:]))
+
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
         with self._device:

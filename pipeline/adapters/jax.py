@@ -56,6 +56,10 @@ class Adapter:
         """A list of arrays."""
         return [self.column(part) for part in split(values, counts)]
 
+    def views(self, images: Any, count: int) -> Any:
+        """The same memory with an axis of views, (count, N, ...)."""
+        return images.reshape((count, -1, *images.shape[1:]))
+
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
         if isinstance(params, MixParams):

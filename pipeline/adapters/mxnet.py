@@ -54,6 +54,10 @@ class Adapter:
         """A list of NDArrays."""
         return [self.column(part) for part in split(values, counts)]
 
+    def views(self, images: Any, count: int) -> Any:
+        """The same memory with an axis of views, (count, N, ...)."""
+        return images.reshape((count, -1, *images.shape[1:]))
+
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches, which runs on the host."""
         mixed = mix_copy(params, images.asnumpy(), layout)

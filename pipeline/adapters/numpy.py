@@ -46,6 +46,10 @@ class Adapter:
         """A list of views."""
         return split(values, counts)
 
+    def views(self, images: Any, count: int) -> Any:
+        """The same memory with an axis of views, (count, N, ...)."""
+        return images.reshape((count, -1, *images.shape[1:]))
+
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches."""
         return mix_in_place(params, images, layout)

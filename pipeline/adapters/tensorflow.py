@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
     from stoker.types import Layout
 
+    from ..execution.batch import ColumnSpec
     from ..execution.loader import Loader
 
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
@@ -61,6 +62,10 @@ class Adapter:
     def ragged(self, values: Any, counts: Any) -> Any:
         """A ``tf.RaggedTensor``, (N, None, ...)."""
         return tf.RaggedTensor.from_row_lengths(self.column(values), self.column(counts), validate=False)
+
+    def views(self, images: Any, count: int) -> Any:
+        """The same memory with an axis of views, (count, N, ...)."""
+        return tf.reshape(images, (count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
@@ -117,11 +122,7 @@ def tf_dataset(loader: Loader) -> Any:
 
 def dataset_of(view: LoaderView) -> Any:
     """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, without prefetching of its own."""
-    specs = []
-    for spec in view.loader.element_spec():
-        dtype = tf.string if spec.dtype == "str" else tf.as_dtype(spec.dtype)
-        shape = (None, *spec.shape)
-        specs.append(tf.RaggedTensorSpec(shape, dtype, 1) if spec.ragged else tf.TensorSpec(shape, dtype))
+    specs = map(_type_spec, view.loader.element_spec())
 
     def batches() -> Iterator[tuple[Any, ...]]:
         return map(tuple, view)
@@ -132,6 +133,16 @@ def dataset_of(view: LoaderView) -> Any:
     # Each worker's loader draws its own share, of which a strategy would leave out all but a part.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return tf.data.Dataset.from_generator(batches, output_signature=tuple(specs)).with_options(options)
+
+
+def _type_spec(spec: ColumnSpec) -> Any:
+    """The TypeSpec of a column; a tuple of them for a ragged column of views."""
+    dtype = tf.string if spec.dtype == "str" else tf.as_dtype(spec.dtype)
+    if spec.ragged:
+        ragged = tf.RaggedTensorSpec((None, *spec.shape), dtype, 1)
+        return ragged if spec.views is None else (ragged,) * spec.views
+    views = () if spec.views is None else (spec.views,)
+    return tf.TensorSpec((*views, None, *spec.shape), dtype)
 
 
 class LoaderState(tf.train.experimental.PythonState):  # type: ignore[misc]  # tensorflow is optional

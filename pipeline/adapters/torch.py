@@ -62,8 +62,10 @@ class CopyStream:
 
 def _tensors(batch: Any) -> Iterator[torch.Tensor]:
     for column in batch:
-        items = column if isinstance(column, list) else [column]
-        yield from (item for item in items if isinstance(item, torch.Tensor))
+        if isinstance(column, torch.Tensor):
+            yield column
+        elif isinstance(column, (list, tuple)):  # ragged columns, and tuples of them for views
+            yield from _tensors(column)
 
 
 def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
@@ -118,6 +120,10 @@ class Adapter:
     def ragged(self, values: Any, counts: Any) -> list[torch.Tensor]:
         """A list of views of one tensor."""
         return list(self.column(values).split(counts.tolist()))
+
+    def views(self, images: torch.Tensor, count: int) -> torch.Tensor:
+        """The same memory with an axis of views, (count, N, ...)."""
+        return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
         """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""

@@ -80,10 +80,27 @@ class ImageFormat:
 
 @dataclass(frozen=True)
 class Work:
-    """A batch to execute: N samples, from 1, and the parameters of their transforms."""
+    """A batch to execute: N samples, from 1, and the parameters of the images to make of them.
+
+    Attributes:
+        samples: N rows of the index.
+        params: Parameters of the images of one size, M = V * N of them: V views of each sample, view by view.
+            Image i shows sample i % N.
+        others: Parameters of further images of the same samples, of other sizes or transforms.
+    """
 
     samples: Samples
     params: ImageParams
+    others: tuple[ImageParams, ...] = ()
+
+    @property
+    def columns(self) -> tuple[ImageParams, ...]:
+        """The parameters of all images, an element for each array."""
+        return self.params, *self.others
+
+    def views(self, params: ImageParams) -> int:
+        """V, the images of each sample under these parameters."""
+        return len(params) // len(self.samples)
 
 
 @dataclass(frozen=True)
@@ -91,19 +108,26 @@ class Result:
     """A batch that was executed.
 
     Attributes:
-        images: Array of the shape ``ImageFormat.shape(N, params.size)``, of NumPy or on the engine's device,
+        images: Array of the shape ``ImageFormat.shape(M, params.size)``, of NumPy or on the engine's device,
             which speaks DLPack. Its memory is the receiver's until the last reference is gone. NumPy's arrays
             hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
         status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
         reason: Messages of the decoder about bad samples, by position in the batch.
         step_errors: Errors of steps in Python, by position in the batch. A sample with one is not bad: its
             step is wrong, and the batch is useless.
+        others: Arrays of further images, as :attr:`Work.others` has their parameters.
     """
 
     images: Any
     status: npt.NDArray[np.uint8]
     reason: dict[int, str] = field(default_factory=dict)
     step_errors: dict[int, StokerError] = field(default_factory=dict)
+    others: tuple[Any, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """All arrays of images, as :attr:`Work.columns` has their parameters."""
+        return self.images, *self.others
 
 
 @dataclass(frozen=True)

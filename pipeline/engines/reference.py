@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.samples import Samples
 
     _Outcome = tuple[Status, str, StokerError | None]
+    _Arrays = tuple[npt.NDArray[Any], ...]
 
 __all__ = ["ReferenceEngine"]
 
@@ -72,7 +73,7 @@ class ReferenceEngine:
         self._max_pixels = max_pixels
         self._verify = verify
         self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
-        self._in_flight: deque[tuple[npt.NDArray[Any], list[Future[_Outcome]]]] = deque()
+        self._in_flight: deque[tuple[_Arrays, list[Future[_Outcome]]]] = deque()
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel for the payloads of ``samples``."""
@@ -80,19 +81,21 @@ class ReferenceEngine:
 
     def submit(self, work: Work) -> None:
         """Start a batch; returns at once."""
-        shape = self._image_format.shape(len(work.samples), work.params.size)
-        images = np.zeros(shape, self._image_format.numpy_dtype)
-        started = [self._pool.submit(self._execute, work, i, images) for i in range(len(images))]
-        self._in_flight.append((images, started))
+        arrays = tuple(
+            np.zeros(self._image_format.shape(len(params), params.size), self._image_format.numpy_dtype)
+            for params in work.columns
+        )
+        started = [self._pool.submit(self._execute, work, i, arrays) for i in range(len(work.samples))]
+        self._in_flight.append((arrays, started))
 
     def collect(self) -> Result:
         """Wait for the oldest batch and return it."""
-        images, started = self._in_flight.popleft()
+        (images, *others), started = self._in_flight.popleft()
         outcomes = [future.result() for future in started]
         reason = {i: message for i, (status, message, _) in enumerate(outcomes) if status != Status.OK}
         errors = {i: error for i, (_, _, error) in enumerate(outcomes) if error}
         status = np.array([status for status, _, _ in outcomes], dtype=np.uint8)
-        return Result(images, status, reason, errors)
+        return Result(images, status, reason, errors, tuple(others))
 
     def close(self) -> None:
         """End the threads and close the files; safe to call twice."""
@@ -100,8 +103,8 @@ class ReferenceEngine:
         self._in_flight.clear()
         self._shards.close()
 
-    def _execute(self, work: Work, i: int, images: npt.NDArray[Any]) -> _Outcome:
-        """Write image ``i`` into ``images``; returns its status, a message, and the error of a step."""
+    def _execute(self, work: Work, i: int, arrays: _Arrays) -> _Outcome:
+        """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
         samples = work.samples
         height, width = int(samples.height[i]), int(samples.width[i])
         try:
@@ -117,9 +120,11 @@ class ReferenceEngine:
         if pixels.shape[:2] != (height, width):
             return Status.SIZE_MISMATCH, "the image has another size than the index says", None
         try:
-            images[i] = reference.execute(
-                work.params, i, pixels, self._image_format.dtype, self._image_format.layout
-            )
+            for params, images in zip(work.columns, arrays, strict=True):
+                for image in range(i, len(params), len(samples)):
+                    images[image] = reference.execute(
+                        params, image, pixels, self._image_format.dtype, self._image_format.layout
+                    )
         except StokerError as error:
             return Status.OK, "", error
         return Status.OK, "", None

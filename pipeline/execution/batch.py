@@ -24,12 +24,15 @@ class ColumnSpec:
         dtype: NumPy's name of the element type, "bfloat16", or "str".
         shape: Shape without the first axis, the batch; None for a size that differs between batches.
         ragged: The column is a list with one array of this shape for each sample; first sizes differ.
+        views: Views of each sample, an axis before the batch; a ragged column is then a tuple of as many
+            lists. None for no such axis.
     """
 
     name: str
     dtype: str
     shape: tuple[int | None, ...]
     ragged: bool = False
+    views: int | None = None
 
 
 class FinishedBatch(NamedTuple):

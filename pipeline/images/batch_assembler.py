@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +16,19 @@ from ..execution.batch import ColumnSpec
 from ..order.sample_source import batched_values
 from .annotations.objects import pad
 from .batch_transforms import function_name
+from .columns.contents import ImageContents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
 
     from ..adapters import Adapter
     from ..execution.stats import StatsTotals
     from .annotations.annotation_processor import BatchAnnotations
-    from .annotations.objects import BatchObjects
-    from .array_reader import BatchArrays
+    from .columns.array_reader import BatchArrays
+    from .columns.contents import Contents
+    from .columns.image_column import ImageColumn
     from .config import ImageLoaderConfig
     from .planned_batches import PlannedBatch
 
@@ -37,36 +36,6 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
 
 __all__ = ["BatchAssembler", "function_output_spec", "multi_hot"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Contents:
-    """The images of a batch, and what transforms of batches mix with them; None if no column needs it.
-
-    Attributes:
-        images: (N, ...) of NumPy, or on a GPU of the framework.
-        labels: (N,) int64, or (N, classes) float32.
-        objects: Objects of all images.
-        masks: (N, H, W), class masks.
-        arrays: Arrays of the user's, which nothing mixes.
-    """
-
-    images: Any
-    labels: Array | None
-    objects: BatchObjects | None
-    masks: Array | None
-    arrays: BatchArrays | None
-
-    def mixed(self, params: BatchParams, mix: Callable[..., Any], config: ImageLoaderConfig) -> _Contents:
-        """The contents after a transform of batches; ``mix`` applies its parameters to images."""
-        labels, objects, masks = self.labels, self.objects, self.masks
-        return _Contents(
-            mix(params, self.images, config.image_format.layout),
-            None if labels is None else params.labels(labels, config.dataset.num_classes),
-            None if objects is None else objects.mixed(params, config.annotations.objects),
-            None if masks is None else params.segmentation(masks),
-            self.arrays,
-        )
 
 
 class BatchAssembler:
@@ -86,58 +55,95 @@ class BatchAssembler:
         self._epoch = epoch
 
     def make(
-        self, planned: PlannedBatch, images: Any, annotated: BatchAnnotations, kept: Int64 | None
+        self, planned: PlannedBatch, images: Sequence[Any], contents: Contents, kept: Int64 | None
     ) -> Any:
         """Assemble a batch: transforms of batches, functions, and columns in the framework's arrays.
 
         Args:
             planned: The N samples of the batch.
-            images: N images, as the engine returned them.
-            annotated: Annotations of the N samples.
+            images: M images for each column of images, as the engine returned them.
+            contents: What else belongs to the N samples.
             kept: (K,) int64, positions in the batch of the samples to hand out; None for all N in order.
         """
         began, before = perf_counter(), sum(self._totals.on_batches.values())
         chosen = np.arange(len(planned)) if kept is None else kept
-        objects, masks, arrays = annotated.objects, annotated.masks, annotated.arrays
-        if kept is not None:
-            arrays = None if arrays is None else arrays.of_samples(kept)
-            objects = None if objects is None else objects.of_samples(kept, len(planned))
-            masks = None if masks is None else masks[kept]
-        on_gpu = not isinstance(images, np.ndarray)
-        images = self._kept_images(images, kept)
-        contents = _Contents(images, self._labels(planned, chosen), objects, masks, arrays)
+        parts = zip(self._config.images, images, contents.annotated, strict=True)
+        columns = [self._kept(planned, *part, kept) for part in parts]
+        labels = self._labels(planned, chosen)
         if len(chosen):
-            mix = self._adapter.mix if on_gpu else mix_in_place
-            contents = self._transform(contents, planned.draw_keys[chosen], mix)
-        images = contents.images
-        if not on_gpu:
-            images = self._adapter.images(images, self._config.image_format.dtype)
-        images = self._run_functions(images, len(chosen))
-        values = [
-            images if name == "image" else self._column(name, contents, planned, chosen)
-            for name in self._config.columns
-        ]
+            columns[0], labels = self._transform(columns[0], labels, planned.draw_keys[chosen])
+        handed = [self._handed(*one) for one in zip(self._config.images, columns, strict=True)]
+        handed[0] = self._run_functions(handed[0], len(chosen))
+        values = []
+        for name in self._config.columns:
+            if part := self._config.part(name):
+                number, kind = part
+                values.append(
+                    handed[number]
+                    if kind == "image"
+                    else self._following(kind, self._config.images[number], columns[number], len(chosen))
+                )
+            elif name == "label" and labels is not None:
+                values.append(self._adapter.column(labels))
+            else:
+                values.append(self._column(name, contents.arrays, planned, chosen, kept))
         elsewhere = sum(self._totals.on_batches.values()) - before
         self._totals.handing_over += perf_counter() - began - elsewhere
         return self._config.batch_type(*values)
 
-    def _kept_images(self, images: Any, kept: Int64 | None) -> Any:
-        """The images to hand out: NumPy's as they are, those on a GPU as arrays of the framework."""
-        if isinstance(images, np.ndarray):
-            return images if kept is None else images[kept]
-        images = self._adapter.images(images, self._config.image_format.dtype)
-        return images if kept is None else self._adapter.take(images, kept)
+    def _kept(
+        self,
+        planned: PlannedBatch,
+        column: ImageColumn,
+        images: Any,
+        annotated: BatchAnnotations,
+        kept: Int64 | None,
+    ) -> ImageContents:
+        """The images to hand out, and what follows them; images on a GPU are the framework's arrays."""
+        n = len(planned)
+        objects, masks, patches = annotated.objects, annotated.masks, self._patches(planned, column)
+        on_gpu = not isinstance(images, np.ndarray)
+        if on_gpu:
+            images = self._adapter.images(images, self._config.image_format.dtype)
+        if kept is None:
+            return ImageContents(images, objects, masks, patches)
+        shown = column.images_of(kept, n)
+        return ImageContents(
+            self._adapter.take(images, shown) if on_gpu else images[shown],
+            None if objects is None else objects.of_samples(shown, n * (column.views or 1)),
+            None if masks is None else masks[shown],
+            None if patches is None else patches[shown],
+        )
 
-    def _transform(self, contents: _Contents, draw_keys: Int64, mix: Callable[..., Any]) -> _Contents:
-        """The contents after all transforms of batches; ``mix`` applies parameters to images."""
+    def _patches(self, planned: PlannedBatch, column: ImageColumn) -> Array | None:
+        """Patches to hide of all images of a column, (M, rows, columns)."""
+        if not column.mask or f"{column.prefix}mask" not in self._config.columns:
+            return None
+        keys = column.keys(planned.draw_keys)
+        return column.mask.draw(keys, column.plan.size, self._config.draw_seed, self._epoch)
+
+    def _handed(self, column: ImageColumn, contents: ImageContents) -> Any:
+        """The images of a column in the framework's arrays, with an axis of views if there are views."""
+        images, views = contents.images, column.views
+        if not isinstance(images, np.ndarray):
+            return images if views is None else self._adapter.views(images, views)
+        return self._adapter.images(_with_views(images, views), self._config.image_format.dtype)
+
+    def _transform(
+        self, images: ImageContents, labels: Array | None, draw_keys: Int64
+    ) -> tuple[ImageContents, Array | None]:
+        """Images and labels after all transforms of batches, which only a loader's one column has."""
         config = self._config
+        objects = config.images[0].annotations.objects
+        mix = mix_in_place if isinstance(images.images, np.ndarray) else self._adapter.mix
         for number in range(len(config.batch_transform_plan.transforms)):
             name, params = config.batch_transform_plan.draw(
-                number, draw_keys, config.plan.size, config.draw_seed, self._epoch
+                number, draw_keys, config.images[0].plan.size, config.draw_seed, self._epoch
             )
             with self._timed(name):
-                contents = contents.mixed(params, mix, config)
-        return contents
+                images = images.mixed(params, mix, config.image_format.layout, objects)
+                labels = None if labels is None else params.labels(labels, config.dataset.num_classes)
+        return images, labels
 
     def _run_functions(self, images: Any, n: int) -> Any:
         for function in self._config.batch_transform_plan.functions:
@@ -155,7 +161,7 @@ class BatchAssembler:
         if "label" not in self._config.columns:
             return None
         dataset, positions = self._config.dataset, planned.positions[chosen]
-        if not self._config.annotations.multi_label:
+        if not self._config.multi_label:
             labels = dataset.values("label", positions)
             # Shares of classes even if this batch mixes nothing, so that all batches have one form.
             return (
@@ -169,18 +175,15 @@ class BatchAssembler:
     def _column(
         self,
         name: str,
-        contents: _Contents,
+        arrays: BatchArrays | None,
         planned: PlannedBatch,
         chosen: Int64,
+        kept: Int64 | None,
     ) -> Any:
-        objects = contents.objects
-        mixed = {"label": contents.labels, "segmentation": contents.masks}.get(name)
-        if mixed is not None:
-            return self._adapter.column(mixed)
-        if objects is not None and (name == "count" or name in self._config.annotations.objects.columns):
-            return self._object_column(name, objects, len(chosen))
-        if contents.arrays is not None and name in contents.arrays:
-            return contents.arrays.column(name, self._adapter)
+        """A column that follows no images."""
+        if arrays is not None and name in arrays:
+            of_samples = arrays if kept is None else arrays.of_samples(kept)
+            return of_samples.column(name, self._adapter)
         values: Array | list[str]
         if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
@@ -190,20 +193,36 @@ class BatchAssembler:
             values = batched_values(self._config.dataset, name, planned.positions[chosen])
         return self._adapter.column(values)
 
-    def _object_column(self, name: str, objects: BatchObjects, n: int) -> Any:
-        counts = objects.counts(n)
-        if name == "count":
-            return self._adapter.column(counts)
-        values = objects.column(name, self._config.annotations.objects)
-        if self._config.annotations.objects.form == "padded":
-            return self._adapter.column(pad(values, counts))
-        return self._adapter.ragged(values, counts)
+    def _following(self, kind: str, column: ImageColumn, contents: ImageContents, n: int) -> Any:
+        """A column that follows the images of ``n`` samples: patches, class masks, or objects."""
+        of_images = {"mask": contents.patches, "segmentation": contents.masks}.get(kind)
+        if of_images is not None:
+            return self._adapter.column(_with_views(of_images, column.views))
+        objects, config = contents.objects, column.annotations.objects
+        if objects is None:
+            raise AssertionError(f"there are no objects for {kind}")
+        counts = objects.counts(n * (column.views or 1))
+        if kind == "count":
+            return self._adapter.column(_with_views(counts, column.views))
+        values = objects.column(kind, config)
+        if config.form == "padded":
+            return self._adapter.column(_with_views(pad(values, counts), column.views))
+        if column.views is None:
+            return self._adapter.ragged(values, counts)
+        split = counts.reshape(column.views, n)
+        parts = np.split(values, np.cumsum(split.sum(axis=1))[:-1])
+        return tuple(self._adapter.ragged(*part) for part in zip(parts, split, strict=True))
+
+
+def _with_views(values: Array, views: int | None) -> Array:
+    """(M, ...) as (V, M / V, ...); unchanged without views."""
+    return values if views is None else values.reshape(views, len(values) // views, *values.shape[1:])
 
 
 def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
     """Dtype and shape of the images that the user's functions return, found by a call with ``n`` zeros."""
     image_format = config.image_format
-    zeros = np.zeros(image_format.shape(n, config.plan.size), image_format.numpy_dtype)
+    zeros = np.zeros(image_format.shape(n, config.images[0].plan.size), image_format.numpy_dtype)
     images = adapter.images(zeros, image_format.dtype)
     for function in config.batch_transform_plan.functions:
         images = _run(function, images, n)

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from stoker.arguments import list_of_names
-from stoker.augment.plan import compile_image
 from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.errors import ConfigError
-from stoker.formats.dataset.columns.array_columns import shape_column
 from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
-from ..order.sample_source import batchable_columns, value_dtype
+from ..order.sample_source import value_dtype
 from ..order.sampling import make_loader_order, open_source
-from .annotations.annotation_config import AnnotationConfig, make_annotation_config, task_columns
-from .array_reader import ArrayConfig
+from .annotations.annotation_config import make_annotation_config
 from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
-from .batch_transforms import BatchTransformPlan, split_transforms
+from .columns.array_reader import ArrayConfig
+from .columns.column_names import column_names
+from .columns.image_column import ImageColumn, plan_columns
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.plan import ImagePlan
     from stoker.formats.dataset.samples import Samples
     from stoker.types import DType, Layout
 
@@ -43,8 +40,9 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .annotations.objects import ObjectConfig
-    from .array_reader import ArrayForm
-    from .batch_transforms import AnyTransform
+    from .batch_transforms import BatchTransformPlan
+    from .columns.array_reader import ArrayForm
+    from .columns.image_column import Transforms
 
 __all__ = ["ImageLoaderConfig", "make_config"]
 
@@ -56,7 +54,7 @@ class ImageLoaderConfig:
     Attributes:
         dataset: The dataset or mixture whose samples are drawn.
         order: Which samples an epoch draws, and in which order.
-        plan: What happens to each image.
+        images: Columns of images, at least one.
         image_format: Dtype and layout of the images that the engine makes.
         columns: Names of a batch's columns, in their order.
         on_error: What happens to a bad sample.
@@ -64,13 +62,13 @@ class ImageLoaderConfig:
         seed: Seed of the order.
         draw_seed: Seed of random parameters.
         batch_type: Makes a batch of the values of its columns, in their order.
-        batch_transform_plan: What happens to a batch after the engine.
-        annotations: Which columns annotations make, and how.
+        batch_transform_plan: What happens to a batch after the engine; nothing to named columns of images.
+        arrays: Columns of arrays, and their form.
     """
 
     dataset: SampleSource
     order: Order
-    plan: ImagePlan
+    images: tuple[ImageColumn, ...]
     image_format: ImageFormat
     columns: tuple[str, ...]
     on_error: OnError
@@ -79,7 +77,7 @@ class ImageLoaderConfig:
     draw_seed: int
     batch_type: Callable[..., Any]
     batch_transform_plan: BatchTransformPlan
-    annotations: AnnotationConfig
+    arrays: ArrayConfig
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -88,27 +86,65 @@ class ImageLoaderConfig:
             "dataset": self.dataset.fingerprint,
             "seed": self.seed,
             "order": repr(self.order),
-            "transforms": self.plan.to_json(),
+            "transforms": self.transforms_to_json(),
         }
         if self.draw_seed != self.seed:
             identity["draw_seed"] = self.draw_seed
         if batch := self.batch_transform_plan.to_json():
             identity["batch"] = batch
-        if (objects := self.annotations.objects).columns:
+        objects = next(
+            (one.annotations.objects for one in self.images if one.annotations.objects.columns), None
+        )
+        if objects:
             identity["box_format"] = objects.box_format
             identity |= {"min_visible": float(objects.min_visible), "min_size": float(objects.min_size)}
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
+    @property
+    def has_views(self) -> bool:
+        """Whether the columns of images are named."""
+        return bool(self.images[0].prefix)
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a sample has a list of labels."""
+        return "labels" in self.dataset.tasks
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Names of what the engine must execute; see :attr:`ImagePlan.needs`."""
+        return frozenset().union(*(one.plan.needs for one in self.images))
+
+    @property
+    def last_custom_steps(self) -> frozenset[str]:
+        """Those of :attr:`needs` that Python can run last; none if columns of images are named."""
+        return frozenset() if self.has_views else self.images[0].plan.last_custom_steps
+
+    def transforms_to_json(self) -> dict[str, Any]:
+        """Everything that decides the images, as a dictionary that JSON can hold."""
+        if not self.has_views:
+            return self.images[0].to_json()
+        return {"columns": {one.name: one.to_json() for one in self.images}}
+
+    def part(self, name: str) -> tuple[int, str] | None:
+        """The column of images that a column of the batch belongs to, and what it holds of these images.
+
+        Returns:
+            The place of the column of images, and what :meth:`ImageColumn.part` says; None for other columns.
+        """
+        found = ((number, one.part(name)) for number, one in enumerate(self.images))
+        return next(((number, part) for number, part in found if part), None)
+
     def spec(self, name: str) -> ColumnSpec:
         """Dtype and shape of a column, without the batch axis."""
-        annotated = self.annotations.spec(name, self.dataset, self.plan.size)
-        if annotated:
-            return annotated
-        if name == "label" and (self.annotations.multi_label or self.batch_transform_plan.transforms):
+        if found := self.part(name):
+            return self.images[found[0]].spec(name, found[1], self.image_format, self.dataset)
+        if arrays := self.arrays.spec(name):
+            return arrays
+        if name == "label" and (self.multi_label or self.batch_transform_plan.transforms):
             return ColumnSpec(name, "float32", (self.dataset.num_classes,))
-        image = self.image_format.dtype, self.image_format.shape(0, self.plan.size)[1:]
-        known = {"image": image, "mask": ("bool", ()), "row": ("int64", ())}
-        return ColumnSpec(name, *(known.get(name) or (value_dtype(self.dataset, name), ())))
+        known = {"mask": "bool", "row": "int64"}
+        return ColumnSpec(name, known.get(name) or value_dtype(self.dataset, name), ())
 
     def draw_epoch(self, epoch: int) -> int:
         """The epoch that keys random parameters: always 0 for a stream, whose draw keys go on over epochs."""
@@ -130,44 +166,38 @@ class ImageLoaderConfig:
 
     def draw(
         self,
+        column: ImageColumn,
         positions: npt.NDArray[np.int64],
         samples: Samples,
         keys: npt.NDArray[np.int64],
+        *,
         epoch: int,
         objects: Objects | None = None,
     ) -> ImageParams:
-        """Draw the parameters of N samples; see :meth:`ImagePlan.draw`.
+        """Draw the parameters of the images of N samples; see :meth:`ImagePlan.draw`.
 
         Args:
+            column: Column of the images, M of them.
             positions: (N,) int64, positions of the samples in the dataset.
             samples: Their rows of the index.
             keys: (N,) int64, keys of their random numbers.
             epoch: Epoch that keys their random numbers.
-            objects: Their objects, if a transform decides by boxes.
+            objects: Objects of the images, if a transform decides by boxes.
 
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
         """
-        rows = np.arange(len(positions))
+        shown = column.samples_of_images(len(positions))
+        height, width = samples.height[shown], samples.width[shown]
+        keys = column.keys(keys)
         try:
-            return self._draw(rows, samples, keys, epoch, objects)
+            return column.plan.draw(height, width, keys, self.draw_seed, epoch, objects=objects)
         except ConfigError:
-            for i in rows.tolist():  # finds the sample that is refused, which is refused alone, too
-                own = objects and objects.take(rows[i : i + 1])
-                with self._naming(int(positions[i])):
-                    self._draw(rows[i : i + 1], samples, keys, epoch, own)
+            for i in range(len(keys)):  # finds the image that is refused, which is refused alone, too
+                own, at = objects and objects.take(np.array([i])), slice(i, i + 1)
+                with self._naming(int(positions[shown[i]])):
+                    column.plan.draw(height[at], width[at], keys[at], self.draw_seed, epoch, objects=own)
             raise
-
-    def _draw(
-        self,
-        rows: npt.NDArray[np.int64],
-        samples: Samples,
-        keys: npt.NDArray[np.int64],
-        epoch: int,
-        objects: Objects | None,
-    ) -> ImageParams:
-        height, width = samples.height[rows], samples.width[rows]
-        return self.plan.draw(height, width, keys[rows], self.draw_seed, epoch, objects=objects)
 
     @contextmanager
     def _naming(self, position: int) -> Iterator[None]:
@@ -192,7 +222,7 @@ class ImageLoaderConfig:
 
 def make_config(
     dataset: SampleSource | str | os.PathLike[str],
-    transforms: Sequence[AnyTransform],
+    transforms: Transforms,
     *,
     shuffle: bool | BlockShuffle,
     sampler: Sampler | None,
@@ -200,7 +230,7 @@ def make_config(
     seed: int,
     draw_seed: int | None,
     last_batch: LastBatch,
-    columns: Sequence[str],
+    columns: Sequence[str] | None,
     dtype: DType | None,
     layout: Layout,
     on_error: OnError,
@@ -217,16 +247,15 @@ def make_config(
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = open_source(dataset, "image")
-    of_images, batch_transform_plan = split_transforms(transforms)
-    plan = compile_image(of_images, dtype)
+    images, batch_transform_plan = plan_columns(transforms, dtype)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     array_config = ArrayConfig(opened.arrays, arrays)
-    names = _columns(columns, opened, last_batch, objects, array_config)
+    names = column_names(columns, images, opened, last_batch=last_batch, objects=objects, arrays=array_config)
     config = ImageLoaderConfig(
         opened,
         order,
-        plan,
-        ImageFormat(plan.dtype, layout),
+        tuple(_annotated(one, opened, names, objects, batch_transform_plan) for one in images),
+        ImageFormat(images[0].plan.dtype, layout),
         names,
         on_error,
         make_bad_sample_budget(max_bad, on_error),
@@ -234,56 +263,35 @@ def make_config(
         seed if draw_seed is None else draw_seed,
         batch_type(names),
         batch_transform_plan,
-        make_annotation_config(opened, names, objects, plan, batch_transform_plan, arrays=array_config),
+        array_config.wanted(names),
     )
     if sampler is None:  # a sampler may never draw small images
         _check_sizes(config)
     return config
 
 
+def _annotated(
+    column: ImageColumn,
+    dataset: SampleSource,
+    names: tuple[str, ...],
+    objects: ObjectConfig,
+    batch_transform_plan: BatchTransformPlan,
+) -> ImageColumn:
+    """A column of images with the columns of annotations among ``names`` that follow it."""
+    own = tuple(name.removeprefix(column.prefix) for name in names if name.startswith(column.prefix))
+    own = (*own, *({"label"} & set(names)))  # which belongs to no column of images, but is checked with all
+    annotations = make_annotation_config(dataset, own, objects, column.plan, batch_transform_plan)
+    return replace(column, annotations=annotations)
+
+
 def _check_sizes(config: ImageLoaderConfig) -> None:
     """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
     dataset = config.dataset
-    crops = (one for one in config.plan.transforms if isinstance(one, RandomCrop))
-    # A mixture may draw nothing from a dataset.
-    if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
-        smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
-        positions = np.array(smallest, np.int64)
-        samples = dataset.samples(positions)
-        config.draw(positions, samples, samples.row, 0)
-
-
-def _columns(
-    columns: Sequence[str],
-    dataset: SampleSource,
-    last_batch: LastBatch,
-    objects: ObjectConfig,
-    arrays: ArrayConfig,
-) -> tuple[str, ...]:
-    names, annotated = list_of_names("columns", columns), task_columns(dataset)
-    if last_batch == "pad" and "mask" not in names:
-        names = (*names, "mask")
-    if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:
-        names = (*names, "count")
-    names = arrays.with_shapes(names)
-    known = {"image", "row", "mask"} | batchable_columns(dataset)
-    known |= {*arrays.columns, *map(shape_column, arrays.columns)}
-    known |= {
-        *annotated,
-        *(["count"] if "boxes" in annotated else []),
-        *(["label"] if "label" in dataset.types else []),
-    }
-    for name in names:
-        if name not in known:
-            arrow_type = dataset.types.get(name)
-            found = (
-                f"{name!r} holds {arrow_type}, which no batch has" if arrow_type else f"there is no {name!r}"
-            )
-            raise ConfigError(
-                f"columns: {found}",
-                path=dataset.path,
-                hint=f"There are {', '.join(sorted(known))}.",
-            )
-    if not names:
-        raise ConfigError("columns must name at least one column")
-    return names
+    for column in config.images:
+        crops = (one for one in column.plan.transforms if isinstance(one, RandomCrop))
+        # A mixture may draw nothing from a dataset.
+        if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
+            smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
+            positions = np.array(smallest, np.int64)
+            samples = dataset.samples(positions)
+            config.draw(column, positions, samples, samples.row, epoch=0)

@@ -80,7 +80,7 @@ class EngineSetup:
             totals: Adds up where the time goes; takes down which engine runs.
             read_ahead: Batches whose bytes are asked for before the engine needs them.
         """
-        plan, work = self.plan(), self.config.plan
+        plan, work = self.plan(), self.config
         totals.engine = plan.engine
         totals.slow_steps = slow_needs(work.needs, work.last_custom_steps)
         if plan.engine != "reference":
@@ -100,8 +100,8 @@ class EngineSetup:
         return plan_execution(
             self.engine,
             device,
-            needs=self.config.plan.needs,
-            last_custom=self.config.plan.last_custom_steps,
+            needs=self.config.needs,
+            last_custom=self.config.last_custom_steps,
             machine=this_machine(device),
             ranks=self.ranks,
             framework_sees_gpu=lambda: adapters.sees_gpu(self.framework),
@@ -142,7 +142,7 @@ class EngineSetup:
         gpu = gpu_model()
         config = self.config
         batch_transforms = config.batch_transform_plan.to_json()
-        work = json.dumps([config.plan.to_json(), batch_transforms, config.columns], sort_keys=True)
+        work = json.dumps([config.transforms_to_json(), batch_transforms, config.columns], sort_keys=True)
         return choose_by_rate(
             engines,
             lambda name, seconds: self._rate(name, device, seconds),
@@ -194,7 +194,10 @@ class ProducerFactory:
         self._cache_prefetcher = make_cache_prefetcher(config.dataset)
         self._adapter = adapters.load(setup.framework, plan.placement)
         self.engine = setup.make_engine(plan, self._adapter)
-        self._annotations = config.annotations.processor(
+        self._annotations = [
+            column.annotations.processor(config.dataset, plan.num_threads) for column in config.images
+        ]
+        self._arrays = config.arrays.reader(
             config.dataset, plan.num_threads, mapped=reading.mapped, verify=reading.verify
         )
 
@@ -206,6 +209,7 @@ class ProducerFactory:
             epoch,
             engine=self.engine,
             annotations=self._annotations,
+            arrays=self._arrays,
             adapter=self._adapter,
             totals=self._totals,
             read_ahead=self._read_ahead,
@@ -224,8 +228,9 @@ class ProducerFactory:
         if self._cache_prefetcher:
             self._cache_prefetcher.close()
         self.engine.close()
-        if self._annotations:
-            self._annotations.close()
+        for processor in (*self._annotations, self._arrays):
+            if processor:
+                processor.close()
 
     @cached_property
     def _function_output_spec(self) -> ColumnSpec:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..order.rank_draws import LastBatch, Schedule
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
-    from .array_reader import ArrayForm
     from .bad_samples import OnError
-    from .batch_transforms import AnyTransform
+    from .columns.array_reader import ArrayForm
+    from .columns.image_column import Transforms
     from .producer import ImageBatchProducer
 
 __all__ = ["ImageLoader"]
@@ -149,7 +149,7 @@ class ImageLoader(CheckpointedImages):
         dataset: SampleSource | str | os.PathLike[str],
         *,
         batch_size: int,
-        transforms: Sequence[AnyTransform] = (),
+        transforms: Transforms = (),
         shuffle: bool | BlockShuffle = False,
         sampler: Sampler | None = None,
         steps_per_epoch: int | None = None,
@@ -162,7 +162,7 @@ class ImageLoader(CheckpointedImages):
         device: Any = None,
         dali: DaliOptions | None = None,
         output: str = "numpy",
-        columns: Sequence[str] = ("image", "label"),
+        columns: Sequence[str] | None = None,
         objects: ObjectForm = "ragged",
         arrays: ArrayForm = "ragged",
         box_format: BoxFormat = "XYXY",

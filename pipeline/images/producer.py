@@ -21,12 +21,15 @@ from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
 from .annotations.annotation_processor import BatchAnnotations
 from .batch_assembler import BatchAssembler
+from .columns.contents import Contents
 from .planned_batches import planned_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
+
+    from stoker.augment.params.image_params import ImageParams
 
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from ..execution.stats import StatsTotals
     from ..order.rank_draws import Schedule
     from .annotations.annotation_processor import AnnotationProcessor
+    from .columns.array_reader import ArrayReader
+    from .columns.image_column import ImageColumn
     from .config import ImageLoaderConfig
     from .planned_batches import PlannedBatch
 
@@ -62,7 +67,8 @@ class ImageBatchProducer:
         schedule: This rank's draws at each step.
         epoch: Number of the epoch.
         engine: Makes images; shared by all epochs of the loader, and closed by it.
-        annotations: Makes what is annotated, likewise; None if nothing is.
+        annotations: Makes what is annotated, likewise, for each column of images; None if nothing is.
+        arrays: Reads columns of arrays, likewise; None if there are none.
         adapter: Makes arrays of the framework.
         totals: Adds up where the time goes.
         read_ahead: Batches whose bytes are asked for before they are submitted; 0 for none.
@@ -76,7 +82,8 @@ class ImageBatchProducer:
         epoch: int,
         *,
         engine: Engine,
-        annotations: AnnotationProcessor | None,
+        annotations: Sequence[AnnotationProcessor | None],
+        arrays: ArrayReader | None,
         adapter: Adapter,
         totals: StatsTotals,
         read_ahead: int,
@@ -87,6 +94,7 @@ class ImageBatchProducer:
         self._epoch = config.draw_epoch(epoch)
         self._engine = engine
         self._annotations = annotations
+        self._arrays = arrays
         self._assembler = BatchAssembler(config, adapter, totals, self._epoch)
         self._copy_stream = adapter.copy_stream
         self._totals = totals
@@ -99,7 +107,7 @@ class ImageBatchProducer:
         self._samples = schedule.n / schedule.world_size
         self._bad = 0
         self._last_bad: SampleError | None = None
-        self._in_flight: deque[tuple[PlannedBatch, Callable[[], BatchAnnotations]]] = deque()
+        self._in_flight: deque[tuple[PlannedBatch, Callable[[], Contents]]] = deque()
 
     def start(self) -> bool:
         """Decide the next batch and submit it."""
@@ -120,40 +128,55 @@ class ImageBatchProducer:
             self._cached_epoch.wait()
         return perf_counter() - began if self._cached_epoch else 0.0
 
-    def _submit(self, planned: PlannedBatch) -> Callable[[], BatchAnnotations]:
-        """Draw the parameters of a batch and start its execution; returns what waits for its annotations."""
-        samples, processor = planned.samples, self._annotations
-        annotations = processor.read(planned.positions) if processor else None
-        objects = None
-        if annotations and self._config.annotations.needs_boxes:
-            objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
-        params = self._config.draw(planned.positions, samples, planned.draw_keys, self._epoch, objects)
-        annotated: Callable[[], BatchAnnotations] = BatchAnnotations
-        if processor:
-            annotated = processor.start(planned.positions, samples, params, annotations)
+    def _submit(self, planned: PlannedBatch) -> Callable[[], Contents]:
+        """Draw the parameters of a batch and start it; returns what waits for all but its images."""
+        decided, annotated = [], []
+        arrays = self._arrays.start(planned.positions) if self._arrays else None
+        for column, processor in zip(self._config.images, self._annotations, strict=True):
+            params, wait = self._decide(planned, column, processor)
+            decided.append(params)
+            annotated.append(wait)
         # Last, as an error before would leave a batch in the engine that is never collected.
         if len(planned):
-            self._engine.submit(Work(samples, params))
-        return annotated
+            self._engine.submit(Work(planned.samples, decided[0], tuple(decided[1:])))
+        return lambda: Contents.of(len(planned), [wait() for wait in annotated], arrays and arrays())
+
+    def _decide(
+        self, planned: PlannedBatch, column: ImageColumn, processor: AnnotationProcessor | None
+    ) -> tuple[ImageParams, Callable[[], BatchAnnotations]]:
+        """Draw the parameters of a column of images, and start its annotations."""
+        shown = column.samples_of_images(len(planned))
+        positions = planned.positions[shown]
+        annotations = processor.read(positions) if processor else None
+        objects = None
+        if annotations and column.annotations.needs_boxes:
+            objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
+        samples, keys = planned.samples, planned.draw_keys
+        params = self._config.draw(
+            column, planned.positions, samples, keys, epoch=self._epoch, objects=objects
+        )
+        if not processor:
+            return params, BatchAnnotations
+        return params, processor.start(positions, samples.take(shown), params, annotations)
 
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch, and assemble it."""
-        planned, wait_for_annotations = self._in_flight.popleft()
+        planned, wait_for_contents = self._in_flight.popleft()
         began = perf_counter()
         result = self._engine.collect() if len(planned) else self._empty_result()
-        annotated = wait_for_annotations()
+        contents = wait_for_contents()
         if self._cached_epoch:
             self._cached_epoch.release()
         self._totals.executing += perf_counter() - began
         self._raise_step_error(planned, result)
         is_bad = result.status != Status.OK
-        is_bad[list(annotated.errors)] = True
+        is_bad[list(contents.errors)] = True
         self._totals.seen += len(planned)
-        kept = self._choose_samples(planned, result, annotated, is_bad) if is_bad.any() else None
+        kept = self._choose_samples(planned, result, contents, is_bad) if is_bad.any() else None
         self._check_budget()
         stream = self._copy_stream
         with stream or contextlib.nullcontext():
-            batch = self._assembler.make(planned, result.images, annotated, kept)
+            batch = self._assembler.make(planned, result.columns, contents, kept)
         ready = stream.ready(batch) if stream else None
         if kept is None:
             return FinishedBatch(batch, len(planned), ready=ready)
@@ -164,14 +187,17 @@ class ImageBatchProducer:
     def _empty_result(self) -> Result:
         """The images of a last batch for which this rank has no samples left."""
         image_format = self._config.image_format
-        images = np.empty(image_format.shape(0, self._config.plan.size), image_format.numpy_dtype)
-        return Result(images, np.empty(0, np.uint8))
+        images, *others = (
+            np.empty(image_format.shape(0, column.plan.size), image_format.numpy_dtype)
+            for column in self._config.images
+        )
+        return Result(images, np.empty(0, np.uint8), others=tuple(others))
 
     def _choose_samples(
         self,
         planned: PlannedBatch,
         result: Result,
-        annotated: BatchAnnotations,
+        contents: Contents,
         is_bad: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.int64]:
         """Positions in the batch of the samples to hand out, (K,) int64, as ``on_error`` says.
@@ -181,9 +207,9 @@ class ImageBatchProducer:
         """
         good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
         if self._config.on_error == "raise" or (self._config.on_error == "replace" and not good.size):
-            raise self._sample_error(planned, result, annotated, int(bad[0]))
+            raise self._sample_error(planned, result, contents, int(bad[0]))
         self._bad += len(bad)
-        self._last_bad = self._sample_error(planned, result, annotated, int(bad[-1]))
+        self._last_bad = self._sample_error(planned, result, contents, int(bad[-1]))
         if self._config.on_error == "skip":
             return good
         chosen = np.arange(len(planned))
@@ -208,12 +234,10 @@ class ImageBatchProducer:
             error.hint = f"max_bad={budget.max_bad} allows fewer; stoker verify --decode lists them all."
             raise error
 
-    def _sample_error(
-        self, planned: PlannedBatch, result: Result, annotated: BatchAnnotations, i: int
-    ) -> SampleError:
+    def _sample_error(self, planned: PlannedBatch, result: Result, contents: Contents, i: int) -> SampleError:
         """The error of the bad sample ``i`` of a batch."""
         if result.status[i] == Status.OK:
-            return annotated.errors.pop(i)  # popped, or the error would hold itself by its traceback
+            return contents.errors.pop(i)  # popped, or the error would hold itself by its traceback
         error_class, message, hint = _ERRORS[Status(int(result.status[i]))]
         reason = result.reason.get(i, "")
         return self._config.dataset.error(

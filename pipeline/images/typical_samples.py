@@ -31,9 +31,10 @@ def typical_work(config: ImageLoaderConfig) -> Work | None:
     positions = _spread(len(config.dataset), _TYPICAL)
     samples = config.dataset.samples(positions)
     try:
-        return Work(samples, config.draw(positions, samples, positions, 0))
+        params, *others = (config.draw(one, positions, samples, positions, epoch=0) for one in config.images)
     except ConfigError:  # of an image that may never be drawn
         return None
+    return Work(samples, params, tuple(others))
 
 
 def largest_size(dataset: SampleSource) -> Size:

@@ -55,11 +55,12 @@ class BuiltPipeline:
 
     def __init__(self, batch: DaliBatch, settings: PipelineSettings) -> None:
         self._settings = settings
+        batch_size = settings.batch_size * batch.views
         self._pipeline = define_pipeline(
             batch.spec,
             settings.image_format,
             device_id=settings.device_id,
-            batch_size=settings.batch_size,
+            batch_size=batch_size,
             num_threads=settings.num_threads,
             depth=settings.depth,
             decoding=settings.decoding,
@@ -68,7 +69,7 @@ class BuiltPipeline:
         self.alive.add(self)
         # From the first batch of a decoder nvImageCodec (0.8, image_generic_codec.h) decides how many samples
         # of every batch go to a GPU's JPEG hardware; from a batch of one sample, hardly any.
-        self._prime(batch.black(1 if settings.device == "cpu" else settings.batch_size))
+        self._prime(batch.black(1 if settings.device == "cpu" else batch_size))
 
     def abandon(self) -> None:
         """Never free the pipeline. Freeing waits for its threads, which a forked child does not have."""

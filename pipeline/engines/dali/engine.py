@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stoker.errors import EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.decode import engine_decodes
 
@@ -26,13 +28,17 @@ from .steps import STEPS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
+    from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
     from stoker.types import Size
 
 __all__ = ["DaliEngine"]
 
 _MOST_PIPELINES = 3
-"""Pipelines that are kept. On a GPU each holds a decoder, threads, and 32 MiB and more for each thread."""
+"""Pipelines that are kept for each array of images. Each holds threads, and on a GPU a decoder and 32 MiB and
+more for each thread."""
 
 
 class DaliEngine:
@@ -89,28 +95,44 @@ class DaliEngine:
             image_format, device, num_threads, max(1, depth), batch_size, decoding
         )
         self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
-        self._specs: dict[PipelineSpec, PipelineSpec] = {}  # the one in use, by family
-        self._pipelines: dict[PipelineSpec, BuiltPipeline] = {}  # the one used last is last
+        self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
+        # By place of the images among those of a work. The one used last is last.
+        self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}
+        self._works: deque[tuple[int, Payloads]] = deque()  # numbers of batches, and payloads of the samples
         self._in_flight: deque[tuple[DaliBatch, BuiltPipeline]] = deque()
         if typical is not None:
             self._prepare(typical)
 
     def submit(self, work: Work) -> None:
         """Check the payloads of a batch and start it."""
-        payloads = self._reader.read(work.samples, work.params.crop)
-        batch = DaliBatch(self._spec(work), work.params, payloads)
-        self._in_flight.append((batch, self._start(batch)))
+        payloads = self._reader.read(work.samples, _united_crops(work))
+        batches = [self._batch(work, column, payloads) for column in range(len(work.columns))]
+        try:
+            started = [(batch, self._start(batch)) for batch in batches]
+        except BaseException:
+            self._pipelines.clear()  # one of them may have begun what is never collected
+            raise
+        self._in_flight.extend(started)
+        self._works.append((len(started), payloads))
 
     def collect(self) -> Result:
         """Wait for the oldest batch."""
-        if not self._in_flight:
+        if not self._works:
             raise EngineError("no batch is in flight")
-        batch, pipeline = self._in_flight.popleft()
-        try:
-            images = pipeline.finish()
-        except (RuntimeError, MemoryError) as error:
-            images = self._recover(batch, error)
-        return Result(images, batch.payloads.status(), batch.payloads.reason())
+        count, payloads = self._works.popleft()
+        arrays, failures = [], []
+        for _ in range(count):  # all of them, also after a failure, as the next batch is behind them
+            batch, pipeline = self._in_flight.popleft()
+            try:
+                arrays.append(self._finish(batch, pipeline))
+            except EngineError as error:
+                failures.append(error)
+            for i, found in batch.payloads.bad.items():
+                payloads.bad.setdefault(i % len(payloads), found)
+        if failures:
+            raise failures[0]
+        images, *others = arrays
+        return Result(images, payloads.status(), payloads.reason(), others=tuple(others))
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel for the payloads of ``samples``."""
@@ -118,6 +140,7 @@ class DaliEngine:
 
     def close(self) -> None:
         """Free the pipelines."""
+        self._works.clear()
         self._in_flight.clear()
         self._pipelines.clear()
         self._reader.close()
@@ -125,40 +148,56 @@ class DaliEngine:
     def _prepare(self, typical: Work) -> None:
         """Build the pipeline for batches like this one."""
         try:
-            self._pipeline(DaliBatch(self._spec(typical), typical.params, Payloads([])))
+            for column in range(len(typical.columns)):
+                self._pipeline(self._batch(typical, column, Payloads([])))
         except BaseException:
             self.close()
             raise
 
-    def _spec(self, work: Work) -> PipelineSpec:
+    def _batch(self, work: Work, column: int, payloads: Payloads) -> DaliBatch:
+        params = work.columns[column]
+        views = work.views(params)
+        spec = self._spec(work.samples, column, params)
+        return DaliBatch(spec, params, payloads.repeated(views), column=column, views=views)
+
+    def _spec(self, samples: Samples, column: int, params: ImageParams) -> PipelineSpec:
         """The specification of the pipeline for a batch: it can do what batches before have needed.
 
         So what one batch happens to need, such as a vertical flip, builds one more pipeline at most once.
         """
-        encoded = bool(engine_decodes("dali", work.samples.codec).any())
-        needed = PipelineSpec.of(work.params, encoded=encoded)
-        known = self._specs.get(needed.family)
-        self._specs[needed.family] = spec = known.covering(needed) if known else needed
+        encoded = bool(engine_decodes("dali", samples.codec).any())
+        needed = PipelineSpec.of(params, encoded=encoded)
+        known = self._specs.get((column, needed.family))
+        self._specs[column, needed.family] = spec = known.covering(needed) if known else needed
         return spec
 
     def _pipeline(self, batch: DaliBatch) -> BuiltPipeline:
-        pipeline = self._pipelines.pop(batch.spec, None)
+        key = batch.column, batch.spec
+        pipeline = self._pipelines.pop(key, None)
         if pipeline is None:
-            while len(self._pipelines) >= _MOST_PIPELINES:  # batches in flight keep theirs
-                del self._pipelines[next(iter(self._pipelines))]
+            own = [one for one in self._pipelines if one[0] == batch.column]
+            for old in own[: max(0, len(own) + 1 - _MOST_PIPELINES)]:  # batches in flight keep theirs
+                del self._pipelines[old]
             try:
                 pipeline = BuiltPipeline(batch, self._settings)
             except (RuntimeError, MemoryError) as error:
                 if isinstance(error, EngineError):
                     raise
                 raise engine_error(error, self.device) from error
-        self._pipelines[batch.spec] = pipeline
+        self._pipelines[key] = pipeline
         return pipeline
 
     def _start(self, batch: DaliBatch) -> BuiltPipeline:
         pipeline = self._pipeline(batch)
         pipeline.start(batch)
         return pipeline
+
+    def _finish(self, batch: DaliBatch, pipeline: BuiltPipeline) -> Any:
+        """Images of the oldest batch in flight."""
+        try:
+            return pipeline.finish()
+        except (RuntimeError, MemoryError) as error:
+            return self._recover(batch, error)
 
     def _recover(self, batch: DaliBatch, error: RuntimeError | MemoryError) -> Any:
         """Images of a batch that failed, without the samples that DALI cannot decode.
@@ -187,6 +226,14 @@ class DaliEngine:
         except (RuntimeError, MemoryError):
             self._pipelines.clear()
             raise
+
+
+def _united_crops(work: Work) -> npt.NDArray[np.int32]:
+    """The smallest rectangle of each sample that holds the crops of all its images, (N, 4) int32."""
+    crops = np.concatenate([params.crop for params in work.columns]).reshape(-1, len(work.samples), 4)
+    start = crops[:, :, :2].min(axis=0)
+    stop = (crops[:, :, :2] + crops[:, :, 2:]).max(axis=0)
+    return np.concatenate((start, stop - start), axis=1)
 
 
 def _require_dali() -> None:

@@ -40,14 +40,18 @@ class DaliBatch:
         spec: Specification of the pipeline.
         params: Parameters of the batch that was submitted.
         payloads: Payloads to execute.
-        rows: None where payload i has the parameters of sample i; else the sample whose parameters each
-            payload has.
+        rows: None where payload i has the parameters of image i; else the image whose parameters each payload
+            has.
+        column: Place of the images among those that the work asks for.
+        views: Images of each sample.
     """
 
     spec: PipelineSpec
     params: ImageParams
     payloads: Payloads
     rows: tuple[int, ...] | None = None
+    column: int = 0
+    views: int = 1
 
     def of(self, rows: Sequence[int]) -> DaliBatch:
         """A batch of good samples alone, by their positions."""

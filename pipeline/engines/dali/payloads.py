@@ -53,6 +53,15 @@ class Payloads:
         origin = None if self.origin is None else self.origin[list(rows)]
         return Payloads([self.data[i] for i in rows], origin=origin)
 
+    def repeated(self, times: int) -> Payloads:
+        """The same payloads ``times`` times, one after the other."""
+        if times == 1:
+            return self
+        n = len(self)
+        bad = {view * n + i: found for view in range(times) for i, found in self.bad.items()}
+        origin = None if self.origin is None else np.tile(self.origin, (times, 1))
+        return Payloads(self.data * times, bad, origin, self.memory)
+
     def reject(self, i: int, status: Status, reason: str) -> None:
         """Note that sample ``i`` is bad, and put a black pixel in its place."""
         self.data[i] = BLACK_PIXEL

@@ -33,7 +33,8 @@ def split_work(work: Work) -> tuple[Work, tuple[Step, ...]]:
     """Split a batch into what C++ executes first and the custom steps after it.
 
     Without custom steps at the end, or where they apply to no sample, this is the whole batch and no step.
-    Otherwise the first part ends with uint8 pixels: colours, boxes to erase and the dtype are left out.
+    Otherwise the first part ends with uint8 pixels: colours, boxes to erase and the dtype are left out. A
+    loader gives no such steps to this engine for batches of several images of a sample.
     """
     params = work.params
     steps, custom = split_last_custom(params.steps or ())

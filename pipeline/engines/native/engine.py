@@ -20,7 +20,7 @@ from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 from .custom_steps import PIXELS, run_steps, split_work, work_after
-from .steps import EXECUTES, pack_erase, pack_steps
+from .steps import EXECUTES, pack_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class _Batch:
 
     Attributes:
         work: What to execute.
-        images: ImageFormat array.
+        images: ImageFormat arrays, one for each of the work's columns.
         status: (N,) uint8.
         waiting: Samples that Pillow has not finished, and one more until all of them are handed over, so that
             the batch does not start early.
@@ -54,7 +54,7 @@ class _Batch:
     """
 
     work: Work
-    images: npt.NDArray[Any]
+    images: tuple[npt.NDArray[Any], ...]
     status: npt.NDArray[np.uint8]
     waiting: int = 1
     decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
@@ -135,7 +135,10 @@ class NativeEngine:
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         n = len(work.samples)
-        images = self._empty(self._image_format.shape(n, work.params.size), self._image_format.numpy_dtype)
+        images = tuple(
+            self._empty(self._image_format.shape(len(params), params.size), self._image_format.numpy_dtype)
+            for params in work.columns
+        )
         batch = _Batch(work, images, np.empty(n, np.uint8))
         on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
         batch.waiting += len(on_host)
@@ -159,10 +162,12 @@ class NativeEngine:
         batch.job.wait()
         reason = {int(i): batch.job.reason(int(i)) for i in np.flatnonzero(batch.status)}
         for i, (status, text) in batch.failed.items():
-            batch.images[i] = 0
+            for array in batch.images:
+                array[i :: len(batch.status)] = 0
             batch.status[i] = status
             reason[i] = text
-        return Result(batch.images, batch.status, reason, batch.step_errors)
+        images, *others = batch.images
+        return Result(images, batch.status, reason, batch.step_errors, tuple(others))
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel to read these payloads, neighbouring ones in one request."""
@@ -217,7 +222,7 @@ class NativeEngine:
         job = self._execute(
             self._pool,
             first,
-            out=pixels,
+            out=(pixels,),
             status=batch.status,
             layout=PIXELS.layout,
             decoded=batch.decoded,
@@ -266,25 +271,24 @@ class NativeEngine:
         pool: _native.Pool,
         work: Work,
         *,
-        out: npt.NDArray[Any],
+        out: tuple[npt.NDArray[Any], ...],
         status: npt.NDArray[np.uint8],
         layout: Layout,
         decoded: dict[int, npt.NDArray[np.uint8]],
     ) -> _native.Job:
-        params = work.params
-        height, width = params.size
+        height, width = work.params.size
+        first, *others = (
+            pack_images(params, array, _LAYOUT[layout], exact=self._exact)
+            for params, array in zip(work.columns, out, strict=True)
+        )
         return pool.submit(
             self._shards,
             pack(_native.SAMPLE_COLUMNS, work.samples),
-            pack(_native.PARAMETER_COLUMNS, params),
-            out=out,
             status=status,
-            layout=_LAYOUT[layout],
             # Of large images, only those in shards are refused.
             max_pixels=self._max_pixels if pool is self._pool else height * width,
             verify=self._verify,
-            exact=self._exact,
             decoded=decoded,
-            steps=pack_steps(params.steps, len(params)) if params.steps else None,
-            erase=[pack_erase(erase) for erase in params.erase or ()],
+            others=[_native.ImageArray(**options) for options in others],
+            **first,
         )

@@ -1,4 +1,4 @@
-"""Steps and boxes to erase, in the form in which the C++ module takes them."""
+"""Images of a batch with their steps and boxes to erase, in the form in which the C++ module takes them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.params.image_params import ImageParams
     from stoker.augment.params.optional_params import Erase
 
-__all__ = ["EXECUTES", "pack_erase", "pack_steps"]
+__all__ = ["EXECUTES", "pack_images", "pack_steps"]
 
 _STEPS = frozenset(
     kind
@@ -35,6 +36,22 @@ EXECUTES = frozenset(
     | {kind.__name__ for kind in _STEPS}
 )
 """What the engine executes of :attr:`stoker.augment.plan.ImagePlan.needs`."""
+
+
+def pack_images(params: ImageParams, out: npt.NDArray[Any], layout: int, *, exact: bool) -> dict[str, Any]:
+    """Return the arguments of ``_native.ImageArray`` for images with these parameters, written into ``out``.
+
+    Raises:
+        EngineError: A step is of a class that C++ does not execute.
+    """
+    return {
+        "params": pack(_native.PARAMETER_COLUMNS, params),
+        "out": out,
+        "layout": layout,
+        "steps": pack_steps(params.steps, len(params)) if params.steps else None,
+        "erase": [_pack_erase(erase) for erase in params.erase or ()],
+        "exact": exact,
+    }
 
 
 def pack_steps(steps: Iterable[kinds.Step], n: int) -> _native.Steps:
@@ -59,7 +76,7 @@ def pack_steps(steps: Iterable[kinds.Step], n: int) -> _native.Steps:
     return packed
 
 
-def pack_erase(erase: Erase) -> dict[str, npt.NDArray[Any]]:
+def _pack_erase(erase: Erase) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of a box to erase; noise comes with the quantiles that it is drawn from."""
     columns = pack((column for column in _native.ERASE_COLUMNS if column.name != _QUANTILES), erase)
     if erase.noise is not None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
-from stoker.formats.dataset.columns.array_columns import shape_column
 
 from ...execution.batch import ColumnSpec
-from ..array_reader import ArrayConfig, ArrayReader
 from .annotation_processor import AnnotationProcessor, MaskConfig
 from .objects import EXTRA_PREFIX, ObjectConfig
 
@@ -36,57 +34,59 @@ _IGNORE = 255
 
 @dataclass(frozen=True)
 class AnnotationConfig:
-    """What a loader makes of annotations, the same in every epoch.
+    """What a loader makes of the annotations of a column of images, the same in every epoch.
 
     Attributes:
         objects: Columns of objects, and their form.
         masks: Form of class masks; None if no column is made of them.
-        multi_label: Whether a sample has a list of labels.
         needs_boxes: Whether a transform of images decides by boxes.
-        arrays: Columns of arrays, and their form.
     """
 
-    objects: ObjectConfig
-    masks: MaskConfig | None
-    multi_label: bool
-    needs_boxes: bool
-    arrays: ArrayConfig
+    objects: ObjectConfig = field(default_factory=ObjectConfig)
+    masks: MaskConfig | None = None
+    needs_boxes: bool = False
 
-    def processor(
-        self, dataset: SampleSource, num_threads: int, *, mapped: bool, verify: bool
-    ) -> AnnotationProcessor | None:
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of all columns that annotations make."""
+        count = {"count"} if self.objects.columns else set()
+        return self.objects.columns | count | ({"segmentation"} if self.masks else set())
+
+    def processor(self, dataset: SampleSource, num_threads: int) -> AnnotationProcessor | None:
         """Make the processor of annotations, which the caller closes; None if there is nothing to make.
 
         Args:
             dataset: Dataset or mixture that has the annotations.
             num_threads: Threads, from 1.
-            mapped: Whether shards are mapped into memory, for arrays.
-            verify: Whether every array is compared with its checksum.
         """
         objects = self.objects if self.objects.columns else None
-        if not (objects or self.masks or self.needs_boxes or self.arrays.columns):
+        if not (objects or self.masks or self.needs_boxes):
             return None
-        arrays = None
-        if self.arrays.columns:
-            arrays = ArrayReader(dataset, self.arrays, mapped=mapped, verify=verify)
         return AnnotationProcessor(
-            dataset, objects, self.masks, arrays, needs_boxes=self.needs_boxes, num_threads=num_threads
+            dataset, objects, self.masks, needs_boxes=self.needs_boxes, num_threads=num_threads
         )
 
-    def spec(self, name: str, dataset: SampleSource, size: tuple[int, int]) -> ColumnSpec | None:
-        """Dtype and shape of a column of annotations or arrays; None for any other column."""
-        if arrays := self.arrays.spec(name):
-            return arrays
+    def spec(
+        self, column: str, name: str, dataset: SampleSource, size: tuple[int, int], views: int | None = None
+    ) -> ColumnSpec:
+        """Dtype and shape of a column of annotations.
+
+        Args:
+            column: Name of the column in the batch.
+            name: What it holds, one of :attr:`columns`.
+            dataset: Dataset or mixture that has the annotations.
+            size: Height and width of the images, pixels.
+            views: Views of each sample; None without an axis of views.
+        """
         if name == "segmentation" and self.masks:
-            return ColumnSpec(name, self.masks.dtype, size)
-        if name == "count" and self.objects.columns:
-            return ColumnSpec(name, "int64", ())
-        if name not in self.objects.columns:
-            return None
+            return ColumnSpec(column, self.masks.dtype, size, views=views)
+        if name == "count":
+            return ColumnSpec(column, "int64", (), views=views)
         shapes = {"boxes": (4,), "keypoints": (len(dataset.manifest.annotations.keypoints), 3), "masks": size}
         dtypes = {**_DTYPES, "keypoints": "float32", "masks": "uint8"}
         dtype = dtypes.get(name) or _extra_dtype(dataset.types[name])
-        return ColumnSpec(name, dtype, (None, *shapes.get(name, ())), ragged=self.objects.form == "ragged")
+        shape = (None, *shapes.get(name, ()))
+        return ColumnSpec(column, dtype, shape, ragged=self.objects.form == "ragged", views=views)
 
 
 def task_columns(dataset: SampleSource) -> tuple[str, ...]:
@@ -112,18 +112,15 @@ def make_annotation_config(
     given: ObjectConfig,
     plan: ImagePlan,
     batch_transform_plan: BatchTransformPlan,
-    *,
-    arrays: ArrayConfig,
 ) -> AnnotationConfig:
-    """Check the columns of a loader against its dataset and its transforms.
+    """Check the columns of annotations that follow images against the dataset and the transforms.
 
     Args:
         dataset: Dataset or mixture that has the annotations.
-        columns: Names of the loader's columns.
+        columns: Names of the loader's columns, without the prefix of those that follow the images.
         given: The loader's arguments for objects; ``columns`` and ``swap`` are filled in here.
         plan: Transforms of images.
         batch_transform_plan: Transforms of batches.
-        arrays: The array columns of the dataset, and the form of those of the loader.
 
     Raises:
         ConfigError: The dataset lacks what the columns or the transforms need.
@@ -134,13 +131,13 @@ def make_annotation_config(
     if "segmentation" in made:
         ignore = _IGNORE if info.ignore is None else info.ignore
         masks = MaskConfig("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
-    multi_label = "labels" in dataset.tasks
     if plan.uses_boxes and "boxes" not in dataset.tasks:
         raise ConfigError(
             "a transform decides by boxes, and the dataset has none",
             path=dataset.path,
             hint="Leave the transform out, or convert with annotations.",
         )
+    multi_label = "labels" in dataset.tasks
     if "label" in columns and (multi_label or batch_transform_plan.transforms) and not dataset.num_classes:
         raise ConfigError(
             "labels as shares of classes need the names of the classes, and the dataset has none",
@@ -149,8 +146,7 @@ def make_annotation_config(
         )
     _check_mixing(made | ({"label"} & set(columns)), batch_transform_plan)
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
-    wanted = {name: one for name, one in arrays.columns.items() if {name, shape_column(name)} & set(columns)}
-    return AnnotationConfig(objects, masks, multi_label, plan.uses_boxes, replace(arrays, columns=wanted))
+    return AnnotationConfig(objects, masks, plan.uses_boxes)
 
 
 def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformPlan) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.samples import Samples
 
     from ...order.sample_source import SampleSource
-    from ..array_reader import ArrayReader, BatchArrays
 
     Int64 = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.integer[Any]]
@@ -59,13 +58,11 @@ class BatchAnnotations:
     Attributes:
         objects: Objects of all images; None if there is no column of objects.
         masks: (N, H, W), class masks, zeros for a sample with an error; None if there is no such column.
-        arrays: Arrays of all images; None if there is no column of arrays.
         errors: Errors in the annotations of samples, by position in the batch.
     """
 
     objects: BatchObjects | None = None
     masks: Mask | None = None
-    arrays: BatchArrays | None = None
     errors: dict[int, SampleError] = field(default_factory=dict)
 
 
@@ -76,7 +73,6 @@ class AnnotationProcessor:
         dataset: Dataset or mixture that has the annotations.
         objects: Columns of objects; None if there are none.
         masks: Form of class masks; None if there is no such column.
-        arrays: Reader of array columns, which the processor closes; None if there are none.
         needs_boxes: Whether a transform decides by boxes, so that :meth:`read` reads objects in any case.
         num_threads: Threads, from 1.
     """
@@ -86,7 +82,6 @@ class AnnotationProcessor:
         dataset: SampleSource,
         objects: ObjectConfig | None,
         masks: MaskConfig | None,
-        arrays: ArrayReader | None = None,
         *,
         needs_boxes: bool,
         num_threads: int,
@@ -94,7 +89,6 @@ class AnnotationProcessor:
         self._dataset = dataset
         self._objects = objects
         self._masks = masks
-        self._arrays = arrays
         self._reads = needs_boxes or objects is not None
         self._parts = frozenset() if objects is None else _parts(objects)
         self._has_masks = masks is not None or (objects is not None and "masks" in objects.columns)
@@ -112,7 +106,7 @@ class AnnotationProcessor:
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
     ) -> Callable[[], BatchAnnotations]:
-        """Start to transform the annotations of a batch; those with masks or arrays on a thread.
+        """Start to transform the annotations of a batch; those with masks on a thread.
 
         Args:
             positions: (N,) int64, positions of the samples in the dataset.
@@ -123,7 +117,7 @@ class AnnotationProcessor:
         Returns:
             A function that waits for the annotations and returns them.
         """
-        if not self._has_masks and self._arrays is None:
+        if not self._has_masks:
             # A few hundred numbers take less time than it takes a thread to get the interpreter.
             annotated = self._annotate(positions, samples, params, annotations)
             return lambda: annotated
@@ -132,8 +126,6 @@ class AnnotationProcessor:
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._arrays is not None:
-            self._arrays.close()
 
     def _annotate(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
@@ -149,11 +141,7 @@ class AnnotationProcessor:
             objects = transform_objects(annotations, params, *size, self._objects, memory=self._memory)
         if self._masks is not None:
             masks = self._draw_masks(self._masks, positions, samples, params, errors)
-        arrays = None
-        if self._arrays is not None:
-            arrays, damaged = self._arrays.read(positions)
-            errors = {**damaged, **errors}
-        return BatchAnnotations(objects, masks, arrays, errors)
+        return BatchAnnotations(objects, masks, errors)
 
     def _draw_masks(
         self,

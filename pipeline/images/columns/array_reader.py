@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -12,19 +13,19 @@ from stoker.errors import ConfigError, CorruptRecordError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.columns.array_columns import place_of, shape_column
 
-from ..engines.shard_files import open_shards
-from ..execution.batch import ColumnSpec
+from ...engines.shard_files import open_shards
+from ...execution.batch import ColumnSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
 
     from stoker.errors import SampleError
     from stoker.formats.dataset.columns.array_columns import ArrayColumn
 
-    from ..adapters import Adapter
-    from ..order.sample_source import SampleSource
+    from ...adapters import Adapter
+    from ...order.sample_source import SampleSource
 
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
@@ -39,7 +40,7 @@ _ANY_NUMBER = 1 << 62
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """Which array columns a loader hands out, and in which form.
+    """The array columns of a dataset, or those of them that a loader hands out, and their form.
 
     Attributes:
         columns: Dtype and shape of the columns, by name.
@@ -52,6 +53,26 @@ class ArrayConfig:
     def __post_init__(self) -> None:
         if self.form not in get_args(ArrayForm):
             raise ConfigError(f"arrays must be one of {', '.join(get_args(ArrayForm))}, found {self.form!r}")
+
+    def wanted(self, names: tuple[str, ...]) -> ArrayConfig:
+        """The same with those columns alone that are among the columns of a batch, or whose shapes are."""
+        wanted = {name: one for name, one in self.columns.items() if {name, shape_column(name)} & set(names)}
+        return replace(self, columns=wanted)
+
+    def reader(
+        self, dataset: SampleSource, num_threads: int, *, mapped: bool, verify: bool
+    ) -> ArrayReader | None:
+        """Make the reader of these columns, which the caller closes; None if there are none.
+
+        Args:
+            dataset: Dataset or mixture that has the arrays.
+            num_threads: Threads, from 1.
+            mapped: Whether shards are mapped into memory.
+            verify: Whether every array is compared with its checksum.
+        """
+        if not self.columns:
+            return None
+        return ArrayReader(dataset, self, num_threads=num_threads, mapped=mapped, verify=verify)
 
     def with_shapes(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Names of the columns of a batch, and those of the shapes that padding hides."""
@@ -118,21 +139,29 @@ class BatchArrays:
 
 
 class ArrayReader:
-    """Reads the arrays of batches from the shards, and checks them.
+    """Reads the arrays of batches from the shards, and checks them, one batch on each of its threads.
 
     Args:
         dataset: Dataset or mixture that has the arrays.
         config: Columns to read, at least one.
+        num_threads: Threads, from 1.
         mapped: Whether shards are mapped into memory.
         verify: Whether every array is compared with its checksum.
     """
 
-    def __init__(self, dataset: SampleSource, config: ArrayConfig, *, mapped: bool, verify: bool) -> None:
+    def __init__(
+        self, dataset: SampleSource, config: ArrayConfig, *, num_threads: int, mapped: bool, verify: bool
+    ) -> None:
         self._dataset = dataset
         self._config = config
         self._verify = verify
         files = [str(file) for file in dataset.data_files]
         self._shards = open_shards(files, dataset.data_sizes, mapped=mapped)
+        self._pool = ThreadPoolExecutor(num_threads, "stoker-arrays")
+
+    def start(self, positions: Int64) -> Callable[[], tuple[BatchArrays, dict[int, SampleError]]]:
+        """Start to read the arrays of a batch on a thread; returns a function that waits for them."""
+        return self._pool.submit(self.read, positions).result
 
     def read(self, positions: Int64) -> tuple[BatchArrays, dict[int, SampleError]]:
         """The arrays of samples, and the errors of those that are damaged, by position in the batch.
@@ -147,7 +176,8 @@ class ArrayReader:
         return BatchArrays(self._config, arrays, shapes), errors
 
     def close(self) -> None:
-        """Close the data files."""
+        """End the threads and close the data files."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
         self._shards.close()
 
     def _read(self, name: str, positions: Int64, errors: dict[int, SampleError]) -> tuple[list[Array], Int64]:

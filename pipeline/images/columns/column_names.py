@@ -1,0 +1,101 @@
+"""The names of the columns of a batch of images, checked against the dataset and the columns of images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.arguments import list_of_names
+from stoker.errors import ConfigError
+from stoker.formats.dataset.columns.array_columns import shape_column
+
+from ...order.sample_source import batchable_columns
+from ..annotations.annotation_config import task_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...order.rank_draws import LastBatch
+    from ...order.sample_source import SampleSource
+    from ..annotations.objects import ObjectConfig
+    from .array_reader import ArrayConfig
+    from .image_column import ImageColumn
+
+__all__ = ["column_names"]
+
+
+def column_names(
+    columns: Sequence[str] | None,
+    images: Sequence[ImageColumn],
+    dataset: SampleSource,
+    *,
+    last_batch: LastBatch,
+    objects: ObjectConfig,
+    arrays: ArrayConfig,
+) -> tuple[str, ...]:
+    """Names of the columns of a batch, in their order, with those that arguments add.
+
+    Args:
+        columns: Names that the user gives. None takes the images, the masks of their patches, and the label.
+        images: Columns of images, without annotations.
+        dataset: The dataset or mixture.
+        last_batch: The loader's argument; "pad" adds a column "mask".
+        objects: The form of objects; "padded" adds columns "count".
+        arrays: The form of arrays; "padded" adds columns of shapes.
+
+    Raises:
+        ConfigError: There is no such column, or a column of images has a name that is taken.
+    """
+    if columns is None:
+        masks = [f"{one.prefix}mask" for one in images if one.mask]
+        columns = (*(one.name for one in images), *masks, "label")
+    names, annotated = list_of_names("columns", columns), task_columns(dataset)
+    if last_batch == "pad" and "mask" not in names:
+        names = (*names, "mask")
+    for prefix in (one.prefix for one in images):
+        follows = {f"{prefix}{name}" for name in set(annotated) - {"segmentation"}}
+        if objects.form == "padded" and f"{prefix}count" not in names and follows & set(names):
+            names = (*names, f"{prefix}count")
+    names = arrays.with_shapes(names)
+    of_images = {one.name: _names_of_images(one, annotated) for one in images}
+    of_samples = {"row", "mask", *batchable_columns(dataset), *arrays.columns}
+    of_samples |= {*map(shape_column, arrays.columns), *(["label"] if "label" in dataset.types else [])}
+    if images[0].prefix:
+        _check_taken(of_images, of_samples, dataset)
+    _check_known(names, of_samples.union(*of_images.values()), dataset)
+    return names
+
+
+def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]:
+    """The column of images, and all columns that may follow it."""
+    follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
+    return [column.name, *(f"{column.prefix}{name}" for name in follow)]
+
+
+def _check_taken(of_images: Mapping[str, Sequence[str]], of_samples: set[str], dataset: SampleSource) -> None:
+    """Raise ConfigError if columns of images, or what follows them, have the name of another column."""
+    taken = set(of_samples)
+    for own, names in of_images.items():
+        for name in names:
+            if name in taken:
+                raise ConfigError(
+                    f"transforms: {own!r} makes a column {name!r}, and there is such a column already",
+                    path=dataset.path,
+                    hint="Choose another name for these images.",
+                )
+            taken.add(name)
+
+
+def _check_known(names: Sequence[str], known: set[str], dataset: SampleSource) -> None:
+    for name in names:
+        if name not in known:
+            arrow_type = dataset.types.get(name)
+            found = (
+                f"{name!r} holds {arrow_type}, which no batch has" if arrow_type else f"there is no {name!r}"
+            )
+            raise ConfigError(
+                f"columns: {found}",
+                path=dataset.path,
+                hint=f"There are {', '.join(sorted(known))}.",
+            )
+    if not names:
+        raise ConfigError("columns must name at least one column")

@@ -1,0 +1,79 @@
+"""The contents of a batch before they are arrays of the framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.augment.batch.base import BatchParams
+    from stoker.errors import SampleError
+    from stoker.types import Layout
+
+    from ..annotations.annotation_processor import BatchAnnotations
+    from ..annotations.objects import BatchObjects, ObjectConfig
+    from .array_reader import BatchArrays
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Contents", "ImageContents"]
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What a batch of N samples holds besides its images.
+
+    Attributes:
+        annotated: Annotations of each column of images, M images of N samples in each.
+        arrays: Arrays of the dataset; None if there are no such columns.
+        errors: Errors in what belongs to samples, by position in the batch.
+    """
+
+    annotated: Sequence[BatchAnnotations]
+    arrays: BatchArrays | None
+    errors: dict[int, SampleError]
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        annotated: Sequence[BatchAnnotations],
+        arrays: tuple[BatchArrays, dict[int, SampleError]] | None,
+    ) -> Contents:
+        """The contents of a batch of ``n`` samples, with the errors of all parts."""
+        read, errors = arrays or (None, {})
+        found = {image % n: error for one in annotated for image, error in one.errors.items()}
+        return cls(annotated, read, {**errors, **found})
+
+
+@dataclass(frozen=True, eq=False)
+class ImageContents:
+    """A column of images, and the annotations that follow them; None if no column needs these.
+
+    Attributes:
+        images: (M, ...) of NumPy, or on a GPU of the framework.
+        objects: Objects of all images.
+        masks: (M, H, W), class masks.
+        patches: (M, rows, columns) bool, patches to hide.
+    """
+
+    images: Any
+    objects: BatchObjects | None
+    masks: Array | None
+    patches: Array | None
+
+    def mixed(
+        self, params: BatchParams, mix: Callable[..., Any], layout: Layout, config: ObjectConfig
+    ) -> ImageContents:
+        """The images after a transform of batches; ``mix`` applies its parameters to them."""
+        objects, masks = self.objects, self.masks
+        return ImageContents(
+            mix(params, self.images, layout),
+            None if objects is None else objects.mixed(params, config),
+            None if masks is None else params.segmentation(masks),
+            self.patches,
+        )

@@ -1,0 +1,194 @@
+"""Columns of images of a batch: how their images are made, and which columns of annotations follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.augment.plan import ImagePlan, compile_image
+from stoker.augment.views import Views, view_keys
+from stoker.errors import ConfigError
+
+from ...execution.batch import ColumnSpec
+from ..annotations.annotation_config import AnnotationConfig
+from ..batch_transforms import BatchTransformPlan, function_name, split_transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from stoker.augment.patch_masks import PatchMask
+    from stoker.types import DType
+
+    from ...engines.base import ImageFormat
+    from ...order.sample_source import SampleSource
+    from ..batch_transforms import AnyTransform
+
+    Int64 = npt.NDArray[np.int64]
+    # A list of transforms, or lists and views by the names of their columns.
+    Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
+
+__all__ = ["ImageColumn", "plan_columns"]
+
+
+@dataclass(frozen=True)
+class ImageColumn:
+    """A column of images: one image of each sample, or V views of each.
+
+    The M images of N samples stand view by view: image i shows sample i % N. M is N without views, and
+    V * N otherwise.
+
+    Attributes:
+        name: Name of the column.
+        plan: What happens to each image.
+        views: V; None for one image of each sample, without an axis of views.
+        prefix: What the names of columns that follow these images begin with.
+        mask: Patches to hide in each image; None for no such column.
+        annotations: Which columns annotations make.
+    """
+
+    name: str
+    plan: ImagePlan
+    views: int | None = None
+    prefix: str = ""
+    mask: PatchMask | None = None
+    annotations: AnnotationConfig = field(default_factory=AnnotationConfig)
+
+    def part(self, name: str) -> str | None:
+        """What a column of the batch holds of these images; None if it is no column of theirs.
+
+        Returns:
+            "image", "mask" for hidden patches, or the name of a column of annotations without the prefix.
+        """
+        if name == self.name:
+            return "image"
+        if not name.startswith(self.prefix):
+            return None
+        bare = name.removeprefix(self.prefix)
+        if bare == "mask":
+            return bare if self.mask else None
+        return bare if bare in self.annotations.columns else None
+
+    def samples_of_images(self, n: int) -> Int64:
+        """The samples that the images of a batch show, (M,) positions among ``n``."""
+        return np.tile(np.arange(n), self.views or 1)
+
+    def images_of(self, samples: Int64, n: int) -> Int64:
+        """The images of the samples at ``samples``, (K,) positions among ``n``, view by view: (V * K,)."""
+        return np.concatenate([view * n + samples for view in range(self.views or 1)])
+
+    def keys(self, keys: Int64) -> Int64:
+        """Keys of the random numbers of the images, (M,) int64, from those of N samples.
+
+        Those of a loader's only list are the samples' own.
+        """
+        return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
+
+    def spec(self, name: str, part: str, image_format: ImageFormat, dataset: SampleSource) -> ColumnSpec:
+        """Dtype and shape of the column ``name``, which holds ``part``."""
+        if part == "image":
+            dtype, shape = image_format.dtype, image_format.shape(0, self.plan.size)[1:]
+            return ColumnSpec(name, dtype, shape, views=self.views)
+        if part == "mask" and self.mask:
+            return ColumnSpec(name, "bool", self.mask.grid(self.plan.size), views=self.views)
+        return self.annotations.spec(name, part, dataset, self.plan.size, self.views)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the images, as a dictionary that JSON can hold."""
+        views = {} if self.views is None else {"views": self.views}
+        mask = {"mask": self.mask.to_dict()} if self.mask else {}
+        return {**self.plan.to_json(), **views, **mask}
+
+
+def plan_columns(
+    transforms: Transforms, dtype: DType | None
+) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
+    """Check a loader's transforms, and plan its columns of images, without annotations.
+
+    Args:
+        transforms: A list, which makes the column "image"; or lists and views by the names of their columns.
+        dtype: Dtype of the images; None takes the one in which all transforms end.
+
+    Returns:
+        The columns, and the plan of what follows on the batch, which only a list has.
+
+    Raises:
+        ConfigError: The transforms or the mapping are wrong.
+    """
+    if not isinstance(transforms, Mapping):
+        _refuse_views(transforms)
+        of_images, batch_transform_plan = split_transforms(transforms)
+        return (ImageColumn("image", compile_image(of_images, dtype)),), batch_transform_plan
+    if not transforms:
+        raise ConfigError("transforms is an empty mapping", hint="Give a list, or views by their names.")
+    columns = tuple(_named_column(name, given, dtype) for name, given in transforms.items())
+    _check_dtypes(columns)
+    return columns, BatchTransformPlan()
+
+
+def _named_column(name: object, given: Sequence[AnyTransform] | Views, dtype: DType | None) -> ImageColumn:
+    if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+        raise ConfigError(
+            f"transforms: {name!r} cannot be the name of a column",
+            hint="Choose a Python identifier without a leading underscore, such as 'large'.",
+        )
+    views = given if isinstance(given, Views) else None
+    with _naming(name):
+        listed = given.transforms if isinstance(given, Views) else given
+        _refuse_views(listed)
+        of_images, after = split_transforms(listed)
+        _refuse_batch_transforms(after)
+        plan = compile_image(of_images, dtype)
+        mask = views.mask if views else None
+        if mask:
+            mask.grid(plan.size)
+    return ImageColumn(name, plan, views.count if views else None, f"{name}_", mask)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Add the name of a column to a ConfigError."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{name!r}: {error.message}", hint=error.hint) from None
+
+
+def _refuse_views(transforms: object) -> None:
+    """Raise ConfigError for views that stand in a list, or where a mapping or a list stands."""
+    given = transforms if isinstance(transforms, Sequence) else (transforms,)
+    if any(isinstance(one, Views) for one in given):
+        raise ConfigError(
+            "Views stand where transforms are",
+            hint='Name them: transforms={"large": Views(2, [...]), "small": Views(8, [...])}.',
+        )
+
+
+def _refuse_batch_transforms(plan: BatchTransformPlan) -> None:
+    for transform in plan.transforms:
+        raise ConfigError(
+            f"{type(transform).__name__} mixes samples of a batch, which named columns of images cannot have",
+            hint="Leave it out, or give the loader one list of transforms.",
+        )
+    for function in plan.functions:
+        raise ConfigError(
+            f"{function_name(function)} is a function of batches, which named columns of images cannot have",
+            hint="Call it in the training step, or make it a Step: a loader runs steps on each image.",
+        )
+
+
+def _check_dtypes(columns: Sequence[ImageColumn]) -> None:
+    """Raise ConfigError unless all images have one dtype, as an engine makes them."""
+    first = columns[0]
+    for column in columns[1:]:
+        if column.plan.dtype != first.plan.dtype:
+            raise ConfigError(
+                f"the images of {first.name!r} are {first.plan.dtype}, and those of {column.name!r} "
+                f"{column.plan.dtype}; a loader makes one dtype",
+                hint=f"Give dtype={first.plan.dtype!r}, or end both in Normalize.",
+            )

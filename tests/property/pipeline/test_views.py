@@ -1,0 +1,62 @@
+"""Views on any number of ranks, after any stop: the same images for each sample, in the same order."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker import ImageLoader
+from stoker.augment import BlockMask, RandomHorizontalFlip, RandomResizedCrop, Views
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = [RandomResizedCrop(8, scale=(0.05, 0.3)), RandomHorizontalFlip()]
+
+
+def samples(batch: Any) -> list[tuple[int, str]]:
+    """Row, and digest of all views, of each sample."""
+    views = [np.moveaxis(column, 1, 0) for column in (batch.a, batch.a_mask, batch.b)]
+    parts = zip(batch.row.tolist(), *views, strict=True)
+    return [
+        (row, hashlib.sha256(b"".join(map(np.ascontiguousarray, own))).hexdigest()) for row, *own in parts
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
+@settings(max_examples=8)
+@given(st.data())
+def test_any_stop_on_any_number_of_ranks(thumbnails: Path, data: st.DataObject) -> None:
+    counts = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 4)))
+    ranks, batch_size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
+    transforms = {
+        "a": Views(counts[0], [RandomResizedCrop(16)], mask=BlockMask(4)),
+        "b": Views(counts[1], SMALL),
+    }
+    columns = ("a", "a_mask", "b", "row")
+    options: dict[str, Any] = {"shuffle": True, "seed": 5, "transforms": transforms, "columns": columns}
+    with ImageLoader(thumbnails, batch_size=60, **options) as loader:
+        whole = samples(next(iter(loader)))
+    stop = data.draw(st.integers(0, 60 // (ranks * batch_size)))
+    seen: list[tuple[int, str]] = []
+    state: dict[str, Any] = {}
+    for rank in range(ranks):
+        with ImageLoader(thumbnails, batch_size=batch_size, rank=rank, world_size=ranks, **options) as loader:
+            state = loader.state_dict()
+            for step, batch in enumerate(loader):
+                if step == stop:
+                    break
+                shapes = [(counts[0], batch_size, 3, 16, 16), (counts[0], batch_size, 4, 4)]
+                assert [batch.a.shape, batch.a_mask.shape] == shapes
+                seen += samples(batch)
+                state = loader.state_dict()
+    assert sorted(seen) == sorted(whole[: len(seen)])
+    with ImageLoader(thumbnails, batch_size=7, **options) as loader:
+        loader.load_state_dict(state)
+        rest = samples(next(iter(loader))) if len(seen) < 54 else []
+    assert rest == whole[len(seen) : len(seen) + len(rest)]

@@ -1,0 +1,221 @@
+"""Views of a sample: columns of a mapping of transforms, each of which draws independently."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data.annotated_scenes import N as SCENES
+from helpers.data.annotated_scenes import found, write_annotated
+
+from stoker import ImageLoader
+from stoker.augment import (
+    BlockMask,
+    MixUp,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomMask,
+    RandomResizedCrop,
+    Resize,
+    Views,
+)
+from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.execution.batch import ColumnSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LARGE = [RandomResizedCrop(16, scale=(0.4, 1)), RandomHorizontalFlip()]
+SMALL = [RandomResizedCrop((8, 12), scale=(0.05, 0.3))]
+VIEWS = {
+    "large": Views(2, LARGE, mask=BlockMask(2, p=1.0)),
+    "small": Views(3, SMALL),
+    "whole": [Resize((9, 7))],
+}
+
+
+@pytest.fixture
+def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
+    made = []
+
+    def make(dataset: Path = thumbnails, **options: Any) -> ImageLoader:
+        made.append(
+            ImageLoader(dataset, **{"batch_size": 6, "num_threads": 2, "transforms": VIEWS, **options})
+        )
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
+
+
+def test_a_column_for_each_name(load: Callable[..., ImageLoader]) -> None:
+    loader = load(shuffle=True)
+    batch = next(iter(loader))
+    assert batch._fields == ("large", "small", "whole", "large_mask", "label")
+    shapes = [(2, 6, 3, 16, 16), (3, 6, 3, 8, 12), (6, 3, 9, 7), (2, 6, 8, 8), (6,)]
+    assert [column.shape for column in batch] == shapes
+    assert loader.element_spec()[0] == ColumnSpec("large", "uint8", (3, 16, 16), views=2)
+    assert loader.element_spec()[2] == ColumnSpec("whole", "uint8", (3, 9, 7))
+    assert loader.element_spec()[3] == ColumnSpec("large_mask", "bool", (8, 8), views=2)
+    assert [batch.large[0].shape[0], batch.large_mask.dtype] == [6, np.bool_]
+    assert not np.array_equal(batch.large[0], batch.large[1])
+    assert not np.array_equal(batch.large_mask[0], batch.large_mask[1])
+
+
+def test_adding_views_changes_no_other(load: Callable[..., ImageLoader]) -> None:
+    (few,) = load(transforms={"small": Views(2, SMALL)}, batch_size=61)
+    more = {"first": LARGE, "small": Views(4, SMALL), "last": [Resize((9, 7))]}
+    (native,), (slow,) = (
+        load(transforms=more, batch_size=61, engine=name) for name in ("native", "reference")
+    )
+    # One decoding for all views gives the pixels of a decoding for each.
+    assert np.array_equal(few.small, native.small[:2])
+    assert np.abs(few.small.astype(int) - slow.small[:2].astype(int)).max() <= 1
+
+
+def test_a_list_and_a_single_view_draw_the_same(load: Callable[..., ImageLoader]) -> None:
+    one = next(iter(load(transforms={"a": LARGE})))
+    views = next(iter(load(transforms={"a": Views(1, LARGE)})))
+    other = next(iter(load(transforms={"b": LARGE})))
+    assert np.array_equal(one.a, views.a[0])
+    assert not np.array_equal(one.a, other.b)
+
+
+@pytest.fixture(scope="module")
+def annotated(pack_images: Callable[..., Path]) -> Path:
+    return write_annotated(pack_images)
+
+
+def test_boxes_and_masks_follow_each_view(load: Callable[..., ImageLoader], annotated: Path) -> None:
+    crop = [RandomResizedCrop((48, 64), scale=(0.5, 1.0)), RandomHorizontalFlip()]
+    views = {"large": Views(2, crop), "small": [RandomIoUCrop(), Resize((30, 40))]}
+    names = ("boxes", "object_id", "masks", "segmentation")
+    columns = ("large", "small", *(f"{view}_{name}" for view in views for name in names))
+    loader = load(annotated, transforms=views, batch_size=SCENES, columns=columns)
+    batch = next(iter(loader))
+    spec = {one.name: one for one in loader.element_spec()}
+    assert spec["large_boxes"] == ColumnSpec("large_boxes", "float32", (None, 4), ragged=True, views=2)
+    assert spec["large_segmentation"] == ColumnSpec("large_segmentation", "uint8", (48, 64), views=2)
+    assert batch.large_segmentation.shape == (2, SCENES, 48, 64)
+    of_views = [tuple(getattr(batch, f"large_{name}")[view] for name in names) for view in range(2)]
+    of_views.append(tuple(getattr(batch, f"small_{name}") for name in names))
+    checked = 0
+    for images, (boxes, ids, masks, classes) in zip([*batch.large, batch.small], of_views, strict=True):
+        for i in range(SCENES):
+            bright = images[i, 0] > 100
+            assert np.count_nonzero(bright != (classes[i] == 1)) <= sum(bright.shape)
+            for k in np.flatnonzero(ids[i] == 100 * i):
+                assert np.abs(boxes[i][k] - found(bright)).max() <= 1
+                assert np.abs(boxes[i][k] - found(masks[i][k] > 0)).max() <= 1
+                checked += 1
+    assert checked > 2 * SCENES
+
+
+def test_padded_objects_of_views(load: Callable[..., ImageLoader], annotated: Path) -> None:
+    options = {
+        "batch_size": SCENES,
+        "columns": ("a", "a_boxes"),
+        "transforms": {"a": Views(2, [Resize((30, 40))])},
+    }
+    ragged, padded = (next(iter(load(annotated, objects=form, **options))) for form in ("ragged", "padded"))
+    assert padded._fields == ("a", "a_boxes", "a_count")
+    assert padded.a_boxes.shape == (2, SCENES, 3, 4)
+    assert padded.a_count.tolist() == [[len(boxes) for boxes in view] for view in ragged.a_boxes]
+    for view in range(2):
+        for i, boxes in enumerate(ragged.a_boxes[view]):
+            assert np.array_equal(padded.a_boxes[view, i, : len(boxes)], boxes)
+
+
+@pytest.mark.filterwarnings("ignore:a bad sample was")
+@pytest.mark.parametrize("engine", ["native", "reference", "dali"])
+def test_bad_samples_are_bad_in_all_views(
+    load: Callable[..., ImageLoader],
+    make_dataset: Callable[..., Path],
+    make_jpeg: Callable[..., bytes],
+    engine: str,
+) -> None:
+    payloads = [make_jpeg(i) for i in range(4)]
+    payloads[1] = b"not a JPEG"
+    views = {"a": Views(3, SMALL, mask=RandomMask(4)), "b": LARGE}
+    options = {"transforms": views, "columns": ("a", "a_mask", "b", "row"), "batch_size": 4, "engine": engine}
+    folder = make_dataset(payloads=payloads)
+    (skipped,) = load(folder, on_error="skip", **options)
+    (replaced,) = load(folder, on_error="replace", **options)
+    assert [column.shape[:2] for column in skipped[:2]] == [(3, 3), (3, 3)]
+    assert skipped.b.shape[0] == 3
+    assert skipped.row.tolist() == [0, 2, 3]
+    assert np.array_equal(replaced.a[:, [0, 2, 3]], skipped.a)
+    assert np.array_equal(replaced.a[:, 1], skipped.a[:, 1])
+    assert np.array_equal(replaced.a_mask[:, 1], skipped.a_mask[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"transforms": {}}, "transforms is an empty mapping"),
+        (
+            {"transforms": {"label": LARGE}},
+            "'label' makes a column 'label', and there is such a column already",
+        ),
+        ({"transforms": {"height": LARGE}}, "'height' makes a column 'height', and there is such a column"),
+        (
+            {"transforms": {"a": Views(1, LARGE, mask=RandomMask(2)), "a_mask": LARGE}},
+            "'a_mask' makes a column 'a_mask', and there",
+        ),
+        ({"transforms": {"_a": LARGE}}, "'_a' cannot be the name of a column"),
+        ({"transforms": {1: LARGE}}, "1 cannot be the name of a column"),
+        ({"transforms": {"a": [*LARGE, MixUp()]}}, "'a': MixUp mixes samples of a batch"),
+        ({"transforms": {"a": Views(2, [*LARGE, np.sort])}}, "'a': sort is a function of batches"),
+        ({"transforms": {"a": Views(2, [])}}, "'a': the transforms leave images of different sizes"),
+        ({"transforms": {"a": [Views(2, LARGE)]}}, "'a': Views stand where transforms are"),
+        ({"transforms": [Views(2, LARGE)]}, "Views stand where transforms are"),
+        ({"transforms": Views(2, LARGE)}, "Views stand where transforms are"),
+        ({"transforms": {"a": LARGE, "b": [*LARGE, Normalize()]}}, "'a' are uint8, and those of 'b' float32"),
+        ({"transforms": {"a": Views(1, LARGE, mask=BlockMask(5))}}, "'a': BlockMask: patches of 5 pixels"),
+        ({"transforms": {"a": LARGE}, "columns": ("image", "label")}, "columns: there is no 'image'"),
+    ],
+)
+def test_mistakes_in_views_are_named(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        load(**options)
+    assert error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (partial(Views, 0, LARGE), "count must be a positive integer; found 0"),
+        (partial(Views, 2, RandomHorizontalFlip()), "transforms must be a list of transforms"),
+        (partial(Views, 2, LARGE, mask=0.75), "mask must be a BlockMask, a RandomMask or None"),
+        (partial(BlockMask, 16, ratio=(0.5, 0.1)), "ratio must be two shares"),
+        (partial(RandomMask, 16, 1.5), "ratio must be a share"),
+    ],
+)
+def test_mistakes_in_arguments_are_named(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_a_state_of_other_views_is_refused(load: Callable[..., ImageLoader]) -> None:
+    state = load().state_dict()
+    load(batch_size=9).load_state_dict(state)
+    for other in ({**VIEWS, "small": Views(4, SMALL)}, {**VIEWS, "large": Views(2, LARGE)}, LARGE):
+        with pytest.raises(CheckpointError, match="transforms"):
+            load(transforms=other).load_state_dict(state)
+    with pytest.raises(CheckpointError, match=r"transforms.columns.small.views was 3 and is 4"):
+        load(transforms={**VIEWS, "small": Views(4, SMALL)}).load_state_dict(state)
+
+
+def test_tensors_of_views(load: Callable[..., ImageLoader]) -> None:
+    torch = pytest.importorskip("torch")
+    arrays, tensors = next(iter(load())), next(iter(load(output="torch")))
+    for array, tensor in zip(arrays, tensors, strict=True):
+        assert isinstance(tensor, torch.Tensor)
+        assert np.array_equal(array, tensor.numpy())
