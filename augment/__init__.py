@@ -28,7 +28,7 @@ from .batch.mosaic import Mosaic
 from .params.image_params import ImageParams
 from .patch_masks import BlockMask, PatchMask, RandomMask
 from .plan import ImagePlan, compile_image
-from .recipe import load_recipe, recipe_names, register, save_recipe
+from .recipe import load_recipe, load_views, recipe_names, register, save_recipe, view_recipe_names
 from .transforms import *  # noqa: F403 - the names of transforms.__all__
 from .views import Views
 
@@ -45,8 +45,10 @@ __all__ = [
     "Views",
     "compile_image",
     "load_recipe",
+    "load_views",
     "recipe_names",
     "register",
     "save_recipe",
+    "view_recipe_names",
 ]
 __all__ += transforms.__all__

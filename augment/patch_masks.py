@@ -97,9 +97,9 @@ class BlockMask(PatchMask):
     """Hide rectangles of patches until a share is hidden.
 
     Source: iBOT (Zhou et al., 2022), after BEiT (Bao et al., 2022). An image is masked with probability
-    ``p``, and its share is uniform in ``ratio``. Rectangles are drawn one after the other. One that would hide more
-    patches than are left is drawn again, ten times at most; then the mask stays as it is. So the hidden share
-    is at most the one that was drawn.
+    ``p``, and its share is uniform in ``ratio``. Rectangles are drawn one after the other. One that would
+    hide more patches than are left is drawn again, ten times at most; then the mask stays as it is. So the
+    hidden share is at most the one that was drawn.
 
     Args:
         patch: Height and width of a patch, pixels.

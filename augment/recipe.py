@@ -5,12 +5,18 @@
 Transforms within others are such objects, too. :func:`register` makes a user's own transform known by name.
 "source" may say where a recipe comes from, and how it differs from the original. Arguments that are left
 out have their defaults; unknown names and arguments are refused.
+
+A recipe of views has "views" in place of "transforms": lists of transforms, and views, by the names of their
+columns.
+
+    {"version": 1, "views": {"large": {"name": "Views", "count": 2, "transforms": [...]}, "whole": [...]}}
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,31 +27,48 @@ from . import transforms as available
 from .batch.mix import CutMix, MixUp
 from .batch.mosaic import Mosaic
 from .description import Description
+from .patch_masks import BlockMask, RandomMask
 from .transforms.base import Transform
+from .views import Views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .batch.base import BatchTransform
 
     AnyTransform = Transform | BatchTransform
 
-__all__ = ["from_dicts", "load_recipe", "recipe_names", "register", "save_recipe"]
+__all__ = [
+    "from_dicts",
+    "load_recipe",
+    "load_views",
+    "recipe_names",
+    "register",
+    "save_recipe",
+    "view_recipe_names",
+]
 
 _T = TypeVar("_T", bound=Transform)
+_Recipe = TypeVar("_Recipe")
 
 VERSION = 1
 _REGISTERED: dict[str, type[Transform]] = {}
 _READY = Path(__file__).with_name("recipes")
+_READY_VIEWS = _READY / "views"
 
 
 def recipe_names() -> list[str]:
-    """Names of the recipes that come with Stoker."""
+    """Names of the recipes of transforms that come with Stoker."""
     return sorted(path.stem for path in _READY.glob("*.json"))
 
 
+def view_recipe_names() -> list[str]:
+    """Names of the recipes of views that come with Stoker."""
+    return sorted(path.stem for path in _READY_VIEWS.glob("*.json"))
+
+
 def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
-    """Load a recipe.
+    """Load a recipe of transforms.
 
     Args:
         name_or_path: A name from :func:`recipe_names`, or the path of a JSON file.
@@ -53,17 +76,38 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
     Raises:
         ConfigError: There is no such recipe, or the file holds none; the error names the file.
     """
-    path = Path(name_or_path)
+    if str(name_or_path) in view_recipe_names():
+        raise ConfigError(f"the recipe {str(name_or_path)!r} has views", hint="Load it by load_views.")
+    return _load(name_or_path, _READY, recipe_names(), _from_recipe)
+
+
+def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]]:
+    """Load a recipe of views: what a loader takes as ``transforms``, by the names of the columns.
+
+    Args:
+        name_or_path: A name from :func:`view_recipe_names`, or the path of a JSON file.
+
+    Raises:
+        ConfigError: There is no such recipe, or the file holds none; the error names the file.
+    """
     if str(name_or_path) in recipe_names():
-        path = _READY / f"{name_or_path}.json"
+        raise ConfigError(f"the recipe {str(name_or_path)!r} has no views", hint="Load it by load_recipe.")
+    return _load(name_or_path, _READY_VIEWS, view_recipe_names(), _views_from_recipe)
+
+
+def _load(
+    name_or_path: str | Path, folder: Path, names: Sequence[str], read: Callable[[Any], _Recipe]
+) -> _Recipe:
+    path = Path(name_or_path)
+    if str(name_or_path) in names:
+        path = folder / f"{name_or_path}.json"
     elif not path.is_file():
         raise ConfigError(
             f"there is no recipe {str(name_or_path)!r}, neither a file nor a name",
-            hint=_suggest(str(name_or_path), recipe_names()),
+            hint=_suggest(str(name_or_path), names),
         )
     try:
-        recipe = json.loads(path.read_text("utf-8"))
-        return _from_recipe(recipe)
+        return read(json.loads(path.read_text("utf-8")))
     except ConfigError as error:
         raise ConfigError(error.message, path=path, hint=error.hint) from None
     except RecursionError as error:
@@ -72,17 +116,30 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
         raise ConfigError(f"not JSON: {error}", path=path) from error
 
 
-def save_recipe(transforms: Sequence[Description], path: str | Path) -> None:
-    """Write ``transforms`` with all their arguments to a JSON file.
+def save_recipe(
+    transforms: Sequence[Description] | Mapping[str, Views | Sequence[Description]], path: str | Path
+) -> None:
+    """Write ``transforms``, or views by the names of their columns, with all arguments to a JSON file.
 
     Raises:
         ConfigError: An item is no transform, or has an argument that JSON cannot hold.
     """
+    if isinstance(transforms, Mapping):
+        views = {
+            name: given.to_dict() if isinstance(given, Views) else _to_dicts(given)
+            for name, given in transforms.items()
+        }
+        recipe: dict[str, Any] = {"version": VERSION, "views": views}
+    else:
+        recipe = {"version": VERSION, "transforms": _to_dicts(transforms)}
+    Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
+
+
+def _to_dicts(transforms: Sequence[Description]) -> list[dict[str, Any]]:
     for transform in transforms:
         if not isinstance(transform, Description):
             raise ConfigError(f"a recipe holds transforms; found {transform!r}")
-    recipe = {"version": VERSION, "transforms": [transform.to_dict() for transform in transforms]}
-    Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
+    return [transform.to_dict() for transform in transforms]
 
 
 def register(transform: type[_T]) -> type[_T]:
@@ -119,41 +176,70 @@ def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
 
 
 def _from_recipe(recipe: Any) -> list[AnyTransform]:
+    if isinstance(recipe, dict) and "views" in recipe:
+        raise ConfigError("the recipe has views", hint="Load it by load_views.")
     if not isinstance(recipe, dict) or not isinstance(recipe.get("transforms"), list):
         raise ConfigError('a recipe is an object with "version" and a list of "transforms"')
+    _check_recipe(recipe, "transforms")
+    return from_dicts(recipe["transforms"])
+
+
+def _views_from_recipe(recipe: Any) -> dict[str, Views | list[AnyTransform]]:
+    if isinstance(recipe, dict) and "transforms" in recipe:
+        raise ConfigError("the recipe has no views", hint="Load it by load_recipe.")
+    if not isinstance(recipe, dict) or not isinstance(recipe.get("views"), dict):
+        raise ConfigError('a recipe of views is an object with "version" and an object of "views"')
+    _check_recipe(recipe, "views")
+    return {
+        name: from_dicts(given) if isinstance(given, list) else _made(given, _VIEWS)
+        for name, given in recipe["views"].items()
+    }
+
+
+def _check_recipe(recipe: Mapping[str, Any], contents: str) -> None:
     if recipe.get("version") != VERSION:
         raise ConfigError(f"version must be {VERSION}; found {recipe.get('version')!r}")
-    unknown = sorted(recipe.keys() - {"version", "source", "transforms"})
+    unknown = sorted(recipe.keys() - {"version", "source", contents})
     if unknown:
         raise ConfigError(f"unknown key {unknown[0]!r} in a recipe")
     if not isinstance(recipe.get("source", ""), str):
         raise ConfigError(f"source must be text; found {recipe['source']!r}")
-    return from_dicts(recipe["transforms"])
 
 
 def _from_dict(description: Any) -> AnyTransform:
+    """A transform, of those that there are by now."""
+    made: AnyTransform = _made(description, _classes())
+    return made
+
+
+def _made(description: Any, known_classes: Mapping[str, type[Any]]) -> Any:
+    """The object of a description with a "name" among those of ``known_classes``."""
     if not isinstance(description, dict) or "name" not in description:
         raise ConfigError(f'a transform is an object with a "name"; found {description!r}')
     arguments = dict(description)
     name = arguments.pop("name")
-    if not isinstance(name, str) or name not in _classes():
-        raise ConfigError(f"no transform is named {name!r}", hint=_suggest(str(name), _classes()))
-    transform = _classes()[name]
-    known = [field.name for field in fields(transform)]
+    if not isinstance(name, str) or name not in known_classes:
+        raise ConfigError(f"no transform is named {name!r}", hint=_suggest(str(name), known_classes))
+    made = known_classes[name]
+    known = [field.name for field in fields(made)]
     for argument in arguments:
         if argument not in known:
             raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, known))
     try:
-        return transform(**{argument: _value(value) for argument, value in arguments.items()})
+        return made(**{argument: _value(argument, value) for argument, value in arguments.items()})
     except TypeError as error:  # an argument without a default is missing
         raise ConfigError(f"{name}: {error}") from error
 
 
-def _value(value: Any) -> Any:
-    """An argument as a transform takes it: lists are tuples, and descriptions are transforms."""
+def _value(argument: str, value: Any) -> Any:
+    """An argument as a description takes it: lists are tuples, and objects are transforms or masks."""
     if isinstance(value, dict):
-        return _from_dict(value)
-    return tuple(map(_value, value)) if isinstance(value, list) else value
+        return _made(value, _MASKS if argument == "mask" else _classes())
+    return tuple(_value("", item) for item in value) if isinstance(value, list) else value
+
+
+_VIEWS: dict[str, type[Any]] = {"Views": Views}
+_MASKS: dict[str, type[Any]] = {mask.__name__: mask for mask in (BlockMask, RandomMask)}
 
 
 def _classes() -> dict[str, type[AnyTransform]]:

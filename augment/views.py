@@ -31,23 +31,24 @@ class Views(Description):
     A loader hands them out as one column, (count, N, 3, H, W): ``column[0]`` is the batch of the first views.
 
     Args:
-        count: Views of each sample, from 1.
+        count: Views of each sample, from 1. None for one image without an axis of views, (N, 3, H, W), as a
+            list of transforms makes it.
         transforms: Transforms of images; all images must leave them in one size. Transforms of batches and
             functions of your own cannot be among them.
         mask: Patches to hide in each view, such as :class:`BlockMask`; None for none. The masks are a column
-            of their own, ``<name>_mask``, (count, N, rows, columns) bool.
+            of their own, ``<name>_mask``, (count, N, rows, columns) bool, True for a hidden patch.
     """
 
-    count: int
+    count: int | None
     transforms: Sequence[Description]
     mask: PatchMask | None = None
 
     def __post_init__(self) -> None:
-        self.check("count", is_count(self.count), "a positive integer")
+        self.check("count", self.count is None or is_count(self.count), "a positive integer or None")
         self.check("transforms", _is_list(self.transforms), "a list of transforms")
         is_mask = self.mask is None or isinstance(self.mask, PatchMask)
         self.check("mask", is_mask, "a BlockMask, a RandomMask or None")
-        self.set("count", int(self.count))
+        self.set("count", self.count and int(self.count))
         self.set("transforms", tuple(self.transforms))
 
 

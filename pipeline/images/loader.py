@@ -55,7 +55,8 @@ class ImageLoader(CheckpointedImages):
             All images must leave them in one size. Transforms of batches (MixUp, CutMix, Mosaic, or a
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
             images of a batch as the loader would hand them out, and returns as many images, of any shape and
-            dtype.
+            dtype. A mapping of names to lists of transforms of images, or to :class:`stoker.augment.Views`,
+            makes a column of images for each name, all of one decoding; see the guide to views.
         shuffle: False keeps the order of the index. True draws any order of all samples. A
             :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
@@ -83,7 +84,8 @@ class ImageLoader(CheckpointedImages):
         output: Framework of the arrays: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet". "keras"
             hands out arrays of Keras' backend, and ``fit``, ``evaluate`` and ``predict`` take the loader
             itself.
-        columns: Names of the columns of a batch of N samples:
+        columns: Names of the columns of a batch of N samples. None takes "image" and "label". With a mapping
+            of transforms it takes its names, ``<name>_mask`` where patches are hidden, and "label".
 
             - "image": (N, 3, H, W), or as ``layout`` says, of the dtype ``dtype``.
             - "label": (N,) int64; (N, classes) float32 if samples have several labels or a transform mixes
@@ -97,6 +99,9 @@ class ImageLoader(CheckpointedImages):
             - Of annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
               float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64.
+            - With a mapping of transforms: "<name>" in place of "image", (V, N, 3, H, W) with V views of each
+              sample; and these columns of annotated datasets with the prefix "<name>_", which follow the
+              images of that name.
         objects: Form of the columns of objects. "ragged" hands out a list of N arrays. "padded" hands out one
             array, (N, largest M, ...), padded with zeros, and adds a column ``count``, (N,) int64.
         arrays: Form of array columns whose shapes differ between samples. "ragged" hands out a list of N

@@ -115,10 +115,19 @@ for name, number in (("pairs", 20), ("rows", 1), ("made", 9), ("texts", 10), ("m
 assert stoker.open("shards/objects").annotations([0]).boxes.tolist() == [[4, 8, 24, 38], [0, 0, 10, 10]]
 assert stoker.open("shards/texts").column("score").tolist() == [number / 10 for number in range(10)]
 """
+VIEWS = """
+command("convert examples/photos/val shards/train")
+"""
+VIEWS_AFTER = """
+assert first.shape == second.shape == (48, 3, 224, 224) and crops.shape == (8, 48, 3, 96, 96)
+assert weak.shape == strong.shape == (48, 3, 224, 224) and labels.shape == (48,)
+assert images.shape[:2] == masks.shape[:2] == (2, 48) and hidden.count is None
+"""
 PAGES = {
     "tutorial": (TUTORIAL, "", TUTORIAL_AFTER),
     "writing": ("", "", WRITING_AFTER),
     "porting": (PORTING, "", PORTING_AFTER),
+    "views": (VIEWS, "", VIEWS_AFTER),
     "augmentation": (AUGMENTATION, "print(batch(transforms).shape)", AUGMENTATION_AFTER),
     "text": (TEXT, "", TEXT_AFTER),
     "detection": (DETECTION, "", DETECTION_AFTER),

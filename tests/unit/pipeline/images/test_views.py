@@ -81,8 +81,11 @@ def test_adding_views_changes_no_other(load: Callable[..., ImageLoader]) -> None
 def test_a_list_and_a_single_view_draw_the_same(load: Callable[..., ImageLoader]) -> None:
     one = next(iter(load(transforms={"a": LARGE})))
     views = next(iter(load(transforms={"a": Views(1, LARGE)})))
+    masked = next(iter(load(transforms={"a": Views(None, LARGE, mask=RandomMask(4))})))
     other = next(iter(load(transforms={"b": LARGE})))
     assert np.array_equal(one.a, views.a[0])
+    assert np.array_equal(one.a, masked.a)
+    assert masked.a_mask.shape == (6, 4, 4)
     assert not np.array_equal(one.a, other.b)
 
 
@@ -191,7 +194,7 @@ def test_mistakes_in_views_are_named(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (partial(Views, 0, LARGE), "count must be a positive integer; found 0"),
+        (partial(Views, 0, LARGE), "count must be a positive integer or None; found 0"),
         (partial(Views, 2, RandomHorizontalFlip()), "transforms must be a list of transforms"),
         (partial(Views, 2, LARGE, mask=0.75), "mask must be a BlockMask, a RandomMask or None"),
         (partial(BlockMask, 16, ratio=(0.5, 0.1)), "ratio must be two shares"),
