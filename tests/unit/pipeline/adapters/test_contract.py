@@ -27,7 +27,7 @@ def test_every_framework_has_its_module(row: adapters.Framework) -> None:
     adapter = found["Adapter"]
     assert isinstance(adapter, ast.ClassDef)
     methods = definitions(adapter.body)
-    assert methods.keys() >= METHODS == {"images", "column", "ragged", "take", "mix"}
+    assert methods.keys() >= METHODS == {"images", "column", "ragged", "take", "views", "mix"}
     constructor = methods["__init__"]
     assert isinstance(constructor, ast.FunctionDef)
     assert ("pin_memory" in [argument.arg for argument in constructor.args.kwonlyargs]) == row.pins_memory
