@@ -32,11 +32,13 @@ class Part(NamedTuple):
         name: Its name, such as the suffix of a file in an archive.
         kind: Why it cannot be read, such as "link"; empty for a part that can.
         span: Where it lies in the value of the record.
+        encoding: How its value is encoded, where the container says it.
     """
 
     name: str
     kind: str
     span: Span
+    encoding: str = ""
 
 
 class Record(NamedTuple):
@@ -182,6 +184,7 @@ class Container:
             shards.
         feature_names: The names by which ``parse_image`` finds the parts of a record unless the user gives
             others; None for a container that needs no names.
+        beside: Name of a file in the folder of a shard that ``scan`` compares it with; empty for none.
         join: Returns the bytes of a record in one piece for a value that lies in several, with the number of
             bytes before the value. The indexer writes such records to a shard of its own.
     """
@@ -195,4 +198,5 @@ class Container:
     writing: Writing | None = None
     sidecars: tuple[Sidecar, ...] = ()
     feature_names: FeatureNames | None = None
+    beside: str = ""
     join: Callable[[memoryview], tuple[bytes, int]] | None = None

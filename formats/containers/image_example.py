@@ -9,10 +9,10 @@ from stoker.errors import SourceError
 from ..codecs.codec import Codec
 from ..codecs.header import Header, read_header
 from .example import encode_example, encode_image_example, parse_example
-from .example_objects import parse_objects
 from .image_record import ExternalSample
-from .labels import to_label
-from .raw_pixels import raw_header
+from .parts.example_objects import parse_objects
+from .parts.labels import to_label
+from .parts.raw_pixels import raw_header
 from .wire import Span
 
 if TYPE_CHECKING:

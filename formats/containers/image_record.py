@@ -44,6 +44,7 @@ LABEL_TYPES = {
     "several": "any number of classes",
     "one-hot": "a number for each class, 1 for the class of the sample and 0 for the others",
     "multi-hot": "likewise, with 1 for each of several classes",
+    "shard": "nothing that is read: each shard is a class, by its position",
 }
 """The forms of labels in records, and what they say."""
 

@@ -17,8 +17,8 @@ from ..codecs.header import read_header
 from ..files.reading import open_regular, read_at
 from .base import Container, Record
 from .image_record import ExternalSample
-from .labels import to_label
-from .raw_pixels import raw_header
+from .parts.labels import to_label
+from .parts.raw_pixels import raw_header
 from .wire import Span
 
 if TYPE_CHECKING:

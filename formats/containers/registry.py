@@ -56,6 +56,12 @@ def _recordio() -> Container:
     return RECORDIO
 
 
+def _mds() -> Container:
+    from .mds.container import MDS
+
+    return MDS
+
+
 class ContainerRow(NamedTuple):
     """What the command line knows of a container without importing its module.
 
@@ -75,6 +81,7 @@ class ContainerRow(NamedTuple):
 CONTAINERS = {
     "tfrecord": ContainerRow(_tfrecord, "TFRecord files"),
     "lmdb": ContainerRow(_lmdb, "LMDB folders or data files"),
+    "mds": ContainerRow(_mds, "Mosaic MDS shards", can_write=False, suffix=".mds"),
     "webdataset": ContainerRow(_webdataset, "WebDataset tar archives", can_write=False, suffix=".tar"),
     "recordio": ContainerRow(_recordio, "MXNet RecordIO files", can_write=False, suffix=".rec"),
 }

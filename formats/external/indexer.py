@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,14 @@ from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceEr
 
 from ..containers.image_record import LeftOutError
 from ..dataset.columns.annotation_columns import tasks_of
-from ..dataset.index import KNOWN_COLUMNS, Index
+from ..dataset.index import Index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..files.reading import file_digest
 from ..sources.listing import Skip
 from ..sources.no_images import no_images_error
 from .class_names import ClassNames, Contradiction, LabelName, check_class, names_in, unlike_those_before
 from .joined_records import JoinedRecords
-from .sample_rows import SampleRows
+from .sample_rows import TAKEN_NAMES, SampleRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,6 @@ __all__ = ["Indexer"]
 _ROWS_IN_MEMORY = 1 << 18
 _RECORDS_PER_REPORT = 1000
 _MOST_CLASSES = 1_000_000
-_TAKEN = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
 
 
 class Indexer:
@@ -50,7 +50,7 @@ class Indexer:
         classes: Sequence[str] | None,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        if taken := [name for name in names.columns if name in _TAKEN or not name]:
+        if taken := [name for name in names.columns if name in TAKEN_NAMES or not name]:
             raise ConfigError(f"a column cannot have the name {taken[0]!r}", hint="give it another name")
         self._container = container
         self._names = names
@@ -80,6 +80,8 @@ class Indexer:
             report(source.size)
         _refuse(self._named.names_of_several_labels(), sources, names)
         classes = self._classes if self._classes is not None else sorted(rows.class_names)
+        if self._classes is None and self._names.label_type == "shard":
+            classes = names
         if not rows.finish(temporary / INDEX_NAME, classes):
             left_out = (Skip("", reason) for reason in self._skipped.elements())
             raise no_images_error("there is no image in these shards", sources[0].source, left_out)
@@ -122,6 +124,8 @@ class Indexer:
 
     def _add(self, number: int, shard: str, record: Record, rows: SampleRows) -> None:
         sample = self._container.parse_image(record, self._names)
+        if self._names.label_type == "shard":
+            sample = replace(sample, label=number, text="")
         self._check_label(sample, record.position)
         payload = sample.payload
         crc = crc32c(record.view[payload.offset : payload.offset + payload.length])

@@ -14,7 +14,7 @@ import pyarrow as pa
 from stoker.errors import SourceError
 
 from ..dataset.columns.strings import each
-from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index
+from ..dataset.index import IMAGE_COLUMNS, KNOWN_COLUMNS, REQUIRED_COLUMNS, Index
 from ..dataset.index_writing import concat_indexes, write_index
 from .object_rows import ObjectRows
 
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from ..containers.image_record import ExternalSample, Value
     from .joined_records import JoinedRecords
 
-__all__ = ["SampleRows"]
+__all__ = ["TAKEN_NAMES", "SampleRows"]
+
+TAKEN_NAMES = {*KNOWN_COLUMNS, "label", "row", "image", "mask"}
+"""Names that a further column cannot have."""
 
 _COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -37,7 +40,8 @@ class SampleRows:
     Args:
         folder: Folder of the parts, a temporary one.
         most: Rows that are kept in memory.
-        columns: Names of the further columns. Those of the first sample are added to them.
+        columns: Names of the further columns. Those of the first sample are added to them; one
+            with a taken name gets an underscore.
         joined: The shard for records that lie in several pieces.
 
     Attributes:
@@ -69,7 +73,8 @@ class SampleRows:
         Raises:
             SourceError: It has a column that the first sample lacks.
         """
-        header, label, columns = sample.header, sample.label, sample.columns
+        header, label = sample.header, sample.label
+        columns = {f"{name}_" if name in TAKEN_NAMES else name: part for name, part in sample.columns.items()}
         self._check_columns(columns)
         self._rows.append((*values, header.codec, header.height, header.width, header.orientation))
         if label is not None:

@@ -47,11 +47,13 @@ class ExternalShard:
         source: Its resolved path or its URL, of a file or of a folder with a data file.
         file: Path or URL of its data file.
         size: Bytes of the data file.
+        beside: Name of the file in its folder that it is compared with; empty for none.
     """
 
     source: str
     file: str
     size: int
+    beside: str = ""
 
     @contextmanager
     def local_file(self, temporary: Path) -> Iterator[Path]:
@@ -65,9 +67,13 @@ class ExternalShard:
         if not is_url(self.file):
             yield Path(self.file)
             return
-        copy = temporary / self.file.rpartition("/")[2]  # its own name, which hints show
+        folder, _, name = self.file.rpartition("/")
+        copy = temporary / name  # its own name, which hints show
+        beside = temporary / self.beside
         try:
             self._copy(copy)
+            if self.beside and (described := Store(folder).read_if_there(self.beside)) is not None:
+                beside.write_bytes(described)
             yield copy
         except StokerError as error:
             if error.path != str(copy):
@@ -82,6 +88,8 @@ class ExternalShard:
             ) from error
         finally:
             remove(copy)
+            if self.beside:
+                remove(beside)
 
     def _copy(self, target: Path) -> None:
         folder, _, name = self.file.rpartition("/")
@@ -164,7 +172,8 @@ def _detect(source: str) -> Container:
     if (found := detect_container(partial(_read_start, source))) is not None:
         return found
     for name, row in CONTAINERS.items():
-        if row.suffix and source.endswith(row.suffix) and (is_url(source) or Path(source).is_file()):
+        # Also for a compressed shard, such as x.mds.br.
+        if row.suffix in Path(source).suffixes and (is_url(source) or Path(source).is_file()):
             return find_container(name)
     if is_url(source) or Path(source).is_file() or not Path(source).exists():
         return find_container(DEFAULT_CONTAINER)
@@ -187,7 +196,7 @@ def _local(source: str, container: Container) -> ExternalShard:
         raise SourceError("there is no such shard", path=source)
     if not file.is_file():
         raise _no_shard(source, container.name)
-    return ExternalShard(source, str(file), file.stat().st_size)
+    return ExternalShard(source, str(file), file.stat().st_size, container.beside)
 
 
 def _no_shard(source: str, *containers: str) -> SourceError:
@@ -211,4 +220,4 @@ def _remote(source: str, container: Container) -> ExternalShard:
     size = Store(folder).size(name)
     if size is None:
         raise SourceError(f"there is no such shard of {container.name}", path=file)
-    return ExternalShard(source, file, size)
+    return ExternalShard(source, file, size, container.beside)

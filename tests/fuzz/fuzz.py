@@ -43,6 +43,7 @@ TARGETS = (
     "index",
     "manifest",
     "records",
+    "shards_in_place",
     "restarts",
     "tars",
 )

@@ -125,10 +125,15 @@ def _on_disk(name: str) -> list[str]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Return the files in a folder that have the suffix of a container, in the order of their names."""
+    """Return the files in a folder that have the suffix of a container, in the order of their names.
+
+    Without any, those with another suffix behind it: they are compressed, as the error about one says.
+    """
     if not folder.is_dir():
         return []
-    return sorted(file for file in folder.iterdir() if _has_suffix(file.name) and file.is_file())
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    compressed = [file for file in files if _has_suffix(file.stem)]
+    return [file for file in files if _has_suffix(file.name)] or compressed
 
 
 def _has_suffix(name: str) -> bool:

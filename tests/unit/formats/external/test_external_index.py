@@ -1,5 +1,6 @@
 """Tests of datasets of external shards; tests/framework has those that TensorFlow writes."""
 
+import hashlib
 import io
 import os
 import shutil
@@ -119,6 +120,24 @@ def test_lmdb_of_encoded_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert dataset.keys([0, 1]) == ["a", "b"]
     assert dataset.samples([0, 1]).codec.tolist() == [Codec.JPEG, Codec.PNG]
     assert dataset.read(1) == stream.getvalue()
+
+
+def test_lmdb_folders_of_lsun_each_of_which_is_a_class(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    Image.new("RGB", (9, 5)).save(stream, "WEBP")
+    keys = [hashlib.sha1(name, usedforsecurity=False).hexdigest() for name in (b"a", b"b", b"c")]
+    folders = [
+        write_lmdb(tmp_path / "church_train_lmdb", {keys[0].encode(): stream.getvalue()}),
+        write_lmdb(tmp_path / "bedroom_train_lmdb", {key.encode(): stream.getvalue() for key in keys[1:]}),
+    ]
+    for classes in (None, ["church", "bedroom"]):
+        into = tmp_path / f"into-{classes}"
+        external_index.index(folders, into, names={"label_type": "shard"}, classes=classes)
+        assert stoker.verify(into, decode=True).ok
+        dataset = stoker.open(into)
+        assert dataset.classes == tuple(classes or ("church_train_lmdb", "bedroom_train_lmdb"))
+        assert dataset.labels.tolist() == [0, 1, 1]
+        assert set(dataset.keys(range(3))) == set(keys)
 
 
 def test_lmdb_that_is_a_single_file(tmp_path: Path, make_jpeg: Jpeg) -> None:

@@ -9,7 +9,7 @@ from stoker.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .image_record import Label
+    from ..image_record import Label
 
 __all__ = ["to_label"]
 
@@ -19,12 +19,14 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
 
     Args:
         values: The numbers, integers or floats.
-        label_type: Their form, one of :data:`.image_record.LABEL_TYPES`.
+        label_type: Their form, one of :data:`..image_record.LABEL_TYPES`.
         what: The place of the numbers, such as "the feature 'label'", for errors.
 
     Raises:
         SourceError: The numbers do not have this form.
     """
+    if label_type == "shard":
+        return 0  # the indexer sets it
     if label_type in ("one-hot", "multi-hot"):
         return _positions_of_ones(values, label_type, what)
     if label_type == "several":

@@ -6,9 +6,9 @@ from math import prod
 
 from stoker.errors import SourceError
 
-from ..codecs.codec import Codec
-from ..codecs.header import MAX_PIXELS, Header
-from .image_record import is_pixel_shape
+from ...codecs.codec import Codec
+from ...codecs.header import MAX_PIXELS, Header
+from ..image_record import is_pixel_shape
 
 __all__ = ["raw_header"]
 

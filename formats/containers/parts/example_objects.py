@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
-from .image_record import ExternalObjects
+from ..image_record import ExternalObjects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..codecs.header import Header
+    from ...codecs.header import Header
 
 __all__ = ["parse_objects"]
 

@@ -1,0 +1,1 @@
+"""The container MDS: shards of Mosaic Streaming, read in place."""

@@ -1,0 +1,107 @@
+"""Values of MDS columns: images, numbers and texts (streaming/base/format/mds/encodings.py, version 0.13)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import SourceError
+
+from ...codecs.header import read_header
+from ..parts.raw_pixels import raw_header
+from ..wire import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...codecs.header import Header
+    from ..base import Part
+    from ..image_record import FeatureNames, Value
+
+__all__ = ["IMAGES", "decode_value", "find_image", "is_value"]
+
+IMAGES = ("jpeg", "png", "jpeg_array", "jpegarray", "pil")
+"""Encodings that hold one image."""
+
+_TEXTS = ("str", "json", "str_decimal")
+_NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+_NUMBERS |= {"float16", "float32", "float64"}
+_SPELLED: dict[str, Callable[[str], int | float]] = {"str_int": int, "str_float": float}
+_PIL = struct.Struct("<III")  # width, height, bytes of the mode
+_CHANNELS = {b"RGB": 3, b"L": 1}
+
+
+def is_value(part: Part) -> bool:
+    """Return whether a column holds one number or one text."""
+    encoding = part.encoding
+    return encoding == "int" or encoding in (*_TEXTS, *_SPELLED) or encoding in _NUMBERS
+
+
+def decode_value(part: Part, view: memoryview) -> Value:
+    """Return the number or the text of a column.
+
+    Raises:
+        SourceError: The column holds something else, or a damaged value.
+    """
+    data = bytes(view[part.span.offset : part.span.offset + part.span.length])
+    if part.encoding in _TEXTS:
+        return data.decode(errors="backslashreplace")
+    try:
+        if part.encoding in _SPELLED:
+            return _SPELLED[part.encoding](data.decode())
+        dtype = np.dtype("int64" if part.encoding == "int" else part.encoding) if is_value(part) else None
+        if dtype is not None and len(data) == dtype.itemsize:
+            number: int | float = np.frombuffer(data, dtype.newbyteorder("<"))[0].item()
+            return number
+    except ValueError:
+        pass
+    raise SourceError(f"the column {part.name!r} of encoding {part.encoding} holds no number or text")
+
+
+def find_image(
+    part: Part, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
+) -> tuple[Span, Header]:
+    """Return where the image of a column lies, and its header.
+
+    Args:
+        part: The column.
+        view: The value of the record.
+        names: Whether the image is raw pixels, and their shape.
+        sides: Height and width of raw pixels from other columns; empty if no columns state them.
+
+    Raises:
+        SourceError: The column holds no image, or raw pixels of another size.
+        DecodeError: The image's header cannot be read.
+    """
+    offset, length = part.span
+    if part.encoding == "pil":
+        return _pil_image(part, view)
+    if part.encoding != "bytes" and part.encoding not in IMAGES:
+        raise SourceError(
+            f"the column {part.name!r} has the encoding {part.encoding}, which cannot be read in place",
+            hint=f"images are read from {', '.join((*IMAGES, 'bytes'))}; or convert a StreamingDataset with "
+            "stoker.convert",
+        )
+    if not names.raw:
+        return part.span, read_header(view[offset : offset + length])
+    if names.shape is None and not sides:
+        raise SourceError("the record does not state the size of raw pixels", hint="name it: --shape 32x32x3")
+    return part.span, raw_header(length, names.shape or sides, any_channels=names.shape is None)
+
+
+def _pil_image(part: Part, view: memoryview) -> tuple[Span, Header]:
+    """Return the pixels of an image that Pillow's ``tobytes`` wrote."""
+    offset, length = part.span
+    if length >= _PIL.size:
+        width, height, mode_bytes = _PIL.unpack_from(view, offset)
+        start = offset + _PIL.size + mode_bytes
+        mode = bytes(view[offset + _PIL.size : start]) if mode_bytes < 8 else b""
+        if mode in _CHANNELS:
+            pixels = Span(start, offset + length - start)
+            return pixels, raw_header(pixels.length, (height, width, _CHANNELS[mode]))
+    raise SourceError(
+        f"the column {part.name!r} holds no pixels of Pillow's mode RGB or L",
+        hint="convert a StreamingDataset with stoker.convert",
+    )

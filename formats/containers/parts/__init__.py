@@ -1,0 +1,1 @@
+"""Parts of the records of other programs: labels, raw pixels, objects."""
