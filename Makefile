@@ -25,6 +25,7 @@ test: lint types ## Run lint, types and all tests
 
 stress: setup   ## Run tests with random timing and many repetitions, for minutes
 	@$(PY) -m pytest -q tests/stress
+	@STOKER_EXAMPLES=500 $(PY) -m pytest -q tests/property
 
 fuzz: setup     ## Damage files of every kind that is read, for FUZZ_SECONDS, 600 by default
 	@$(PY) tests/fuzz/fuzz.py --seconds $(or $(FUZZ_SECONDS),600)

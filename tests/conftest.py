@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset.manifest import Shard
 
-# Examples are the same in every run, and a busy machine fails no test.
+# Examples are the same in every run, and a busy machine fails no test. `make stress` draws others, and more.
+EXAMPLES = int(os.environ.get("STOKER_EXAMPLES", "0"))
 settings.register_profile(
-    "stoker", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "stoker",
+    deadline=None,
+    derandomize=not EXAMPLES,
+    max_examples=EXAMPLES or 50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("stoker")
 

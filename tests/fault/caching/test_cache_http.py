@@ -280,36 +280,33 @@ def test_ranks_share_a_cache(source: Path, tmp_path: Path, serve: Callable[[Path
     code = """
 import json, sys, stoker
 from stoker.augment import CenterCrop, Resize
-rank, url, cache, size = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] or None
-with stoker.ImageLoader(url, cache=cache, cache_size=size, batch_size=4, shuffle=True, seed=3,
-                        engine="native", rank=rank, world_size=2, columns=("image", "row"), num_threads=1,
-                        transforms=[Resize(32), CenterCrop(32)]) as loader:
-    found = [[batch.row.tolist(), float(batch.image.astype("float64").sum())] for batch in loader]
+rank, found = int(sys.argv[1]), []
+for url, cache, size in json.loads(sys.argv[2]):
+    with stoker.ImageLoader(url, cache=cache, cache_size=size, batch_size=4, shuffle=True, seed=3,
+                            engine="native", rank=rank, world_size=2, columns=("image", "row"), num_threads=1,
+                            transforms=[Resize(32), CenterCrop(32)]) as loader:
+        found.append([[batch.row.tolist(), float(batch.image.astype("float64").sum())] for batch in loader])
 print(json.dumps(found))
 """
     with loader(source, batch_size=1) as local:
         sums = {batch.row[0]: float(batch.image.astype("float64").sum()) for batch in local}
-    servers = {size: serve(source) for size in ("", "500KB")}
+    servers = {size: serve(source) for size in (None, "500KB")}
+    caches = json.dumps([(server.url, str(tmp_path / str(size)), size) for size, server in servers.items()])
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(rank), server.url, tmp_path / f"cache{size}", size],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for size, server in servers.items()
+        subprocess.Popen([sys.executable, "-c", code, str(rank), caches], stdout=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
-    answers = [rank.communicate(timeout=300)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0, 0, 0]
-    for some in (answers[:2], answers[2:]):
-        batches = [batch for answer in some for batch in json.loads(answer)]
+    answers = [json.loads(rank.communicate(timeout=300)[0]) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    for of_ranks in zip(*answers, strict=True):
+        batches = [batch for batches in of_ranks for batch in batches]
         assert sorted(row for rows, _ in batches for row in rows) == list(range(156))
         for rows, total in batches:
             assert total == pytest.approx(sum(sums[row] for row in rows))
     # Without a size each block is fetched once, by the rank that needs it first.
-    asked = [stop - start for name, start, stop in servers[""].requests if name.endswith(".tfrecord")]
+    asked = [stop - start for name, start, stop in servers[None].requests if name.endswith(".tfrecord")]
     assert sum(asked) == sum(file.stat().st_size for file in source.glob("*.tfrecord"))
-    assert servers[""].count("index.arrow") == 1
+    assert servers[None].count("index.arrow") == 1
 
 
 def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:

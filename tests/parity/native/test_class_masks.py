@@ -170,7 +170,7 @@ def test_every_flipped_byte_is_found() -> None:
     assert left == list(range(len(files)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_damaged_streams_end_as_in_zlib(data: st.DataObject) -> None:
     mask = blobs(data.draw(st.integers(0, 3)))

@@ -127,7 +127,7 @@ def test_other_steps_differ_by_at_most_a_level(name: str, size: tuple[int, int],
     assert found.mean() < 0.05
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(names=st.lists(st.sampled_from(sorted(EXACT)), min_size=2, max_size=6), size=st.sampled_from(SIZES))
 def test_chains_of_exact_steps_equal_the_reference(
     names: list[str], size: tuple[int, int], tmp_path_factory: pytest.TempPathFactory

@@ -117,7 +117,7 @@ def most_levels(interpolation: Interpolation | None) -> int:
     return 0 if interpolation == Interpolation.NEAREST else 2
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(case=cases)
 def test_every_kind_of_image_and_resize_is_near_pillow(
     case: Case, tmp_path_factory: pytest.TempPathFactory

@@ -196,7 +196,7 @@ def check_keypoints(params: ImageParams, keypoints: Any, images: Any) -> None:
             np.testing.assert_allclose(place[:2], centroid(images[i, ..., 1 + k]), atol=1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(chain=chains(), seed=st.integers(0, 1000))
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_marks_are_found_where_their_labels_are(

@@ -20,7 +20,7 @@ from stoker.bucketing import (
 
 lengths_of = st.lists(st.integers(1, 60), min_size=1, max_size=80).map(np.array)
 pairs_of = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=30).map(np.array)
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=40)
 
 
 @quick

@@ -51,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(OBJECT, max_size=12), st.integers(0, 3), st.booleans())
 def test_annotations_come_back_from_shards(
     folder: Path, objects: list[dict[str, Any]], seed: int, backwards: bool

@@ -26,7 +26,7 @@ def crops(draw: st.DrawFn) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(crops(), st.sampled_from(list(MODES)), st.sampled_from([20, 75, 100]), st.integers(0, 99))
 def test_a_crop_of_a_splice_is_that_of_the_image(
     sizes: tuple[tuple[int, int], tuple[int, int, int, int]], sampling: str, quality: int, seed: int

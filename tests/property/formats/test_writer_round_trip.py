@@ -44,7 +44,7 @@ def columns(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [{name: values[i] for name, values in made.items()} for i in range(samples)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(samples=columns(), container=st.sampled_from(["tfrecord", "lmdb"]), records=st.integers(1, 4))
 def test_columns_come_back_as_they_went_in(
     samples: list[dict[str, Any]], container: str, records: int

@@ -116,7 +116,7 @@ def on_all_ranks(start: int, world_size: int, **options: object) -> list[Schedul
     return [Schedule(rank=rank, world_size=world_size, start=start, **options) for rank in range(world_size)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(options=schedules, data=st.data())
 def test_all_ranks_together_cover_the_rest_exactly_once(
     options: dict[str, object], data: st.DataObject
