@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from site_pages import ROOT, added_pages, with_links_of_the_site
 
 _COMMANDS = "<!-- commands -->"
+_LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']?(https?:[^"' >]+)""")
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -32,6 +34,13 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     except ValueError as error:
         raise PluginError(str(error)) from error
     return markdown.replace(_COMMANDS, _commands()) if _COMMANDS in markdown else markdown
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Return a finished page; one that loads something from another host is an error."""
+    if loaded := _LOADED.findall(output):
+        raise PluginError(f"{page.file.src_uri} loads {loaded[0]}, and pages of the site ask no other host")
+    return output
 
 
 def _commands() -> str:
