@@ -1,18 +1,29 @@
-"""Hints at a missing package name packages that pip finds, and not extras of Stoker, which no index has."""
+"""Optional packages: hints name those that pip finds, extras hold what the code imports, the guide lists them.
+
+Hints name no extra of Stoker, as no index has Stoker.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
-from helpers.tree.import_graph import modules
+from helpers.tree.import_graph import imported, modules
+
+import stoker
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (ROOT / "pyproject.toml").read_text()
 EXTRAS = PROJECT[PROJECT.index("[project.optional-dependencies]") : PROJECT.index("[dependency-groups]")]
 PACKAGES = {re.split(r"[>=<]", item)[0] for item in re.findall(r'"([^"]+)"', EXTRAS)} | {"numpy", "mxnet"}
+DEPENDENCIES = PROJECT[PROJECT.index("\ndependencies = [") : PROJECT.index("[project.optional-dependencies]")]
+OTHER_NAMES = {"PIL": "pillow", "yaml": "pyyaml", "nvidia": "nvidia-dali-cuda120", "cupy": "cupy-cuda12x"}
+"""Packages whose import has another name."""
+WITHOUT_EXTRA = {"mxnet", "ml_dtypes", "_typeshed"}
+"""A retired project; a dependency of JAX and TensorFlow; types alone."""
 
 
 def named_packages(path: Path) -> list[str]:
@@ -39,3 +50,53 @@ def test_the_packages_of_frameworks_are_those_of_the_extras() -> None:
     from stoker.pipeline.adapters import FRAMEWORKS
 
     assert {row.package or row.name for row in FRAMEWORKS.values()} <= PACKAGES
+
+
+def extras() -> dict[str, set[str]]:
+    """The packages of each extra, those of extras that it names included."""
+    rows = re.findall(r"^([\w-]+) = \[(.*)\]", EXTRAS, re.MULTILINE)
+    found: dict[str, set[str]] = {}
+    for name, items in rows:
+        found[name] = set()
+        for item in re.findall(r'"([^"]+)"', items):
+            named = re.fullmatch(r"stoker\[(.+)\]", item)
+            packages = (
+                [found[one] for one in named[1].split(",")] if named else [{re.split(r"[>=<]", item)[0]}]
+            )
+            found[name].update(*packages)
+    return found
+
+
+def test_every_import_is_of_a_dependency_or_of_an_extra() -> None:
+    named = {name.partition(".")[0] for path in modules().values() for name in imported(path)}
+    packages = {OTHER_NAMES.get(name, name) for name in named - set(sys.stdlib_module_names) - {"stoker"}}
+    needed = {re.split(r"[>=<]", item)[0] for item in re.findall(r'"([^"]+)"', DEPENDENCIES)}
+    assert packages - needed - WITHOUT_EXTRA <= set().union(*extras().values())
+
+
+def test_the_extra_all_has_every_package_that_needs_no_gpu() -> None:
+    found = extras()
+    on_a_gpu = set().union(*(found[name] for name in ("dali-cuda12", "dali-cuda13", "cupy")))
+    assert found["all"] == set().union(*found.values()) - on_a_gpu
+    assert found["all-cuda12"] == found["all"] | found["dali-cuda12"] | found["cupy"]
+
+
+@pytest.mark.parametrize("name", extras())
+def test_the_guide_lists_the_packages_of_an_extra(name: str) -> None:
+    guide = (ROOT / "docs/guide/installing.md").read_text()
+    (row,) = [line for line in guide.splitlines() if line.startswith(f"| `{name}` |")]
+    assert set(re.findall(r"`([\w-]+)`", row)) - {name} - set(extras()) <= extras()[name]
+    if not name.startswith("all"):
+        assert set(re.findall(r"`([\w-]+)`", row)) >= extras()[name]
+
+
+@pytest.mark.parametrize("name", ["dali-cuda12", "dali-cuda13", "cupy", "tensorflow"])
+def test_an_extra_is_empty_where_its_packages_have_no_build(name: str) -> None:
+    marker = {"tensorflow": "python_version < '3.14'"}.get(name, "sys_platform == 'linux'")
+    assert re.search(rf"^{name} = .*; {re.escape(marker)}", EXTRAS, re.MULTILINE)
+
+
+def test_one_version_is_in_the_project_the_package_and_the_changes() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert f'\nversion = "{stoker.__version__}"\n' in PROJECT
+    assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == stoker.__version__
