@@ -72,6 +72,9 @@ for target in $targets; do
   export STOKER_TARGET=$target STOKER_ZIG=$work/$target/zig STOKER_PREFIX=$work/$target/prefix
   compilers "$target"
   tools/wheels/libraries.sh "$work" "$STOKER_PREFIX" -G Ninja "-DCMAKE_TOOLCHAIN_FILE=$root/tools/wheels/zig.cmake"
-  for python in $pythons; do wheel "$target" "$(interpreter "$python")"; done
+  for python in $pythons; do
+    path=$(interpreter "$python")  # a failure ends the script here
+    wheel "$target" "$path"
+  done
 done
 if [ $# = 0 ]; then tools/wheels/try.sh; fi

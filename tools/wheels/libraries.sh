@@ -32,7 +32,9 @@ unpack() {
   local file=$work/sources/$4.tar.gz
   mkdir -p "$work/sources/$4"
   if [ ! -e "$file" ]; then fetch "$1" "$2" "$file.part"; mv "$file.part" "$file"; fi
-  echo "$3  $file" | sha256sum --check --quiet || die "$file is not the release that this recipe names. Delete it and run this again."
+  local check=(sha256sum)
+  command -v sha256sum >/dev/null || check=(shasum -a 256)  # macOS
+  echo "$3  $file" | "${check[@]}" --check >/dev/null || die "$file is not the release that this recipe names. Delete it and run this again."
   tar xf "$file" -C "$work/sources/$4" --strip-components 1
 }
 
