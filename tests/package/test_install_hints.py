@@ -1,4 +1,4 @@
-"""Optional packages: hints name those that pip finds; extras hold what the code imports; the guide lists them.
+"""Optional packages: hints name those that pip finds; extras hold what the code imports, as the guide says.
 
 Hints name no extra of Stoker, as no index has Stoker.
 """
