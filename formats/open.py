@@ -1,4 +1,4 @@
-"""``stoker.open``: opening a dataset in a folder, at a URL with a local cache, or of shards as they lie."""
+"""``stoker.open``: opening a dataset in a folder, at a URL with a local cache, or data as they lie."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from stoker.errors import ConfigError
 from .caching.cached_dataset import open_cached
 from .dataset.consistency import check_data_files, local_folder, open_index
 from .dataset.dataset import Dataset
-from .dataset.manifest import MANIFEST_NAME, Manifest
+from .dataset.manifest import Manifest, is_dataset
 from .external.cached_shards import index_shards_in_cache, names_shards
 from .files.reading import check_named
+from .in_place.cached_images import index_in_cache
+from .in_place.images import is_image_source
 from .remote.store import is_url
 
 __all__ = ["open"]
@@ -24,7 +26,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     cache: str | os.PathLike[str] | None = None,
     cache_size: str | int | None = None,
 ) -> Dataset:
-    """Open the dataset in a folder, or at a URL.
+    """Open the dataset in a folder, or at a URL; or images that are no dataset yet, as they lie.
 
     The call reads the manifest and the header of the index (the whole index up to 64 MiB, for its digest),
     and looks up the size of every data file; a dataset of a hundred million samples opens at once. Checksums
@@ -34,12 +36,14 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     dataset, of a selection from it, or of a mixture with it, fetches the next parts ahead.
 
     Shards of another program may stand in place of a dataset, as ``stoker index`` takes them:
-    ``"train-{000000..000099}.tar"``. The first call reads them and keeps their index in the user's cache
-    folder; later calls find it there. ``stoker index`` can name their parts, such as the label.
+    ``"train-{000000..000099}.tar"``. So may images as they lie: a folder with one folder for each class, a
+    folder of images, or a list of path and label, see :func:`stoker.formats.in_place.images.index_images`. The
+    first call reads the shards, or the headers of the images, and keeps their index in the user's cache
+    folder; later calls find it there. ``stoker index`` can name the parts of shards, such as the label.
 
     Args:
-        path: The dataset's folder, or shards. With ``cache``, it may be at a URL (s3, gs, http, ... as fsspec
-            knows them) or on a network file system.
+        path: The dataset's folder, shards or images. With ``cache``, a dataset or shards may be at a URL (s3,
+            gs, http, ... as fsspec knows them) or on a network file system.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
         cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; parts that were read
             longest ago are evicted. None for any number. The largest of all jobs that share a cache holds.
@@ -47,10 +51,11 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     Raises:
         ConfigError: ``cache_size`` without ``cache``, a cache that is empty or at a URL, or one whose file
             system cannot free parts of a file.
-        DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
+        DatasetError: The folder is no dataset and has no images, or a data file is missing or not as it was
+            written.
         StaleIndexError: The index does not belong to the manifest.
         StorageError: The URL cannot be read, or its index arrives damaged.
-        SourceError: Shards cannot be indexed.
+        SourceError: Shards cannot be indexed; or images have objects or masks, lack a class, or are none.
         CorruptRecordError: A shard that is indexed is damaged.
     """
     if cache is not None:
@@ -68,5 +73,8 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return the folder of the index of shards; the path itself where it names no shards."""
     check_named(dataset=path)
-    is_dataset = not is_url(path) and os.path.lexists(Path(path) / MANIFEST_NAME)
-    return index_shards_in_cache(path) if not is_dataset and names_shards(path) else path
+    if not is_url(path) and is_dataset(Path(path)):
+        return path
+    if names_shards(path):
+        return index_shards_in_cache(path)
+    return index_in_cache(Path(path)) if is_image_source(path) else path

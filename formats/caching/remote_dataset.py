@@ -130,7 +130,7 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
         stop: Ends all reading when it is set.
 
     Raises:
-        DatasetError: There is no dataset, or its shards lie outside of its folder.
+        DatasetError: There is no dataset, or its payloads lie outside of its folder.
         StorageError: The manifest cannot be read.
     """
     store = Store(url, stop)
@@ -145,6 +145,12 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
         manifest = Manifest.from_bytes(content)
     except DatasetError as error:
         raise DatasetError(error.message, path=store.at(MANIFEST_NAME), hint=error.hint) from error
+    if find_container(manifest.container).payload_files is not None:
+        raise DatasetError(
+            "the dataset is an index of image files, which stay where they are",
+            path=store.url,
+            hint="convert the images, which copies them into shards: stoker convert SOURCE TARGET",
+        )
     files = tuple(_file(shard, manifest, store) for shard in manifest.shards)
     shards = (replace(shard, path=shard.name) if is_url(shard.path) else shard for shard in manifest.shards)
     index = manifest.index

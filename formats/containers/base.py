@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
     from .wire import Span
 
-__all__ = ["Container", "Part", "ReadStart", "Record", "Sidecar", "Writer", "Writing", "WrittenShard"]
+__all__ = [
+    "Container",
+    "Part",
+    "PayloadFiles",
+    "ReadStart",
+    "Record",
+    "Sidecar",
+    "Writer",
+    "Writing",
+    "WrittenShard",
+]
 
 ReadStart = Callable[[str, int], bytes | None]
 """Reads the start of a file of a shard: called with the file's name in the shard (empty for the shard
@@ -157,6 +167,22 @@ class Writing:
     wrap_arrays: Callable[[Sequence[StoredArray]], tuple[bytes, list[int]]] | None = None
 
 
+@dataclass(frozen=True)
+class PayloadFiles:
+    """How payloads are read that lie in files of their own, which the data file names.
+
+    The index has no checksums of such payloads.
+
+    Attributes:
+        read: Returns a payload, called with the data file, offset and length. Raises OSError for a file that
+            cannot be read, or is not as it was.
+        path: Returns the path of the file of a record, called with the data file and ``Record.position``.
+    """
+
+    read: Callable[[Path, int, int], bytes]
+    path: Callable[[Path, int], str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
@@ -187,6 +213,7 @@ class Container:
         beside: Name of a file in the folder of a shard that ``scan`` compares it with; empty for none.
         join: Returns the bytes of a record in one piece for a value that lies in several, with the number of
             bytes before the value. The indexer writes such records to a shard of its own.
+        payload_files: How payloads are read; None where they lie in the data file.
     """
 
     name: str
@@ -200,3 +227,4 @@ class Container:
     feature_names: FeatureNames | None = None
     beside: str = ""
     join: Callable[[memoryview], tuple[bytes, int]] | None = None
+    payload_files: PayloadFiles | None = None

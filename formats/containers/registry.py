@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULT_CONTAINER",
     "ContainerRow",
     "detect_container",
+    "external",
     "find_container",
     "find_writing",
     "is_local_shard",
@@ -62,6 +63,12 @@ def _mds() -> Container:
     return MDS
 
 
+def _listing() -> Container:
+    from .listing import LISTING
+
+    return LISTING
+
+
 class ContainerRow(NamedTuple):
     """What the command line knows of a container without importing its module.
 
@@ -70,12 +77,14 @@ class ContainerRow(NamedTuple):
         plural: What the shards are, in the plural and for messages and help, such as "TFRecord files".
         can_write: Whether the container has a :class:`~.base.Writing`, so that conversions offer it.
         suffix: Suffix of its files, by which they are found in a folder at a URL; empty if none is usual.
+        is_external: Whether other programs write it, so that ``stoker index`` takes its shards.
     """
 
     load: Callable[[], Container]
     plural: str
     can_write: bool = True
     suffix: str = ""
+    is_external: bool = True
 
 
 CONTAINERS = {
@@ -84,6 +93,7 @@ CONTAINERS = {
     "mds": ContainerRow(_mds, "Mosaic MDS shards", can_write=False, suffix=".mds"),
     "webdataset": ContainerRow(_webdataset, "WebDataset tar archives", can_write=False, suffix=".tar"),
     "recordio": ContainerRow(_recordio, "MXNet RecordIO files", can_write=False, suffix=".rec"),
+    "listing": ContainerRow(_listing, "listings of image files", can_write=False, is_external=False),
 }
 DEFAULT_CONTAINER = "tfrecord"
 
@@ -117,9 +127,14 @@ def writable() -> list[str]:
     return [name for name, row in CONTAINERS.items() if row.can_write]
 
 
+def external() -> list[str]:
+    """Return the names of the containers whose shards other programs write."""
+    return [name for name, row in CONTAINERS.items() if row.is_external]
+
+
 def detect_container(read_start: ReadStart) -> Container | None:
     """Return the container that recognizes a shard, or None."""
-    containers = map(find_container, CONTAINERS)
+    containers = map(find_container, external())
     return next((container for container in containers if container.recognizes(read_start)), None)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["convert"]
 
 _NAMED = 5  # classes that an error names
-_FILE_OPTIONS = ("val", "test", "shards", "class_depth", "source_format", "images", "masks")
+_FILE_OPTIONS = ("val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks")
 _WRITER_OPTIONS = (
     "classes",
     "format",
@@ -77,6 +77,7 @@ def convert(
     strict: bool = False,
     num_threads: int | None = None,
     class_depth: int | None = None,
+    unlabelled: bool = False,
     classes: Sequence[str] | None = None,
     allow_missing_classes: bool = False,
     follow_links: bool = True,
@@ -137,6 +138,7 @@ def convert(
             source is at a URL. With ``engine="ray"``, the number of CPUs of a Ray cluster that is started
             on this machine.
         class_depth: Number of leading folders that name the class; None for all of them.
+        unlabelled: Whether the images of a folder have no labels; folders in it name no classes.
         classes: Names of the classes, that of label 0 first, such as those of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
         allow_missing_classes: Convert a source although a class of it has no image: a folder of it is empty
@@ -188,6 +190,7 @@ def convert(
         strict=strict,
         num_threads=num_threads,
         class_depth=class_depth,
+        unlabelled=unlabelled,
         classes=classes,
         allow_missing_classes=allow_missing_classes,
         follow_links=follow_links,
@@ -250,6 +253,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
         request.class_depth,
         request.follow_links,
         request.fields,
+        unlabelled=request.unlabelled or None,
     )
     found_format = find_format(source, request.source_format)
     options = request.options(resize, found_format.name)

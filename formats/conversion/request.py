@@ -41,6 +41,7 @@ class ConvertRequest:
     strict: bool
     num_threads: int | None
     class_depth: int | None
+    unlabelled: bool
     classes: Sequence[str] | None
     allow_missing_classes: bool
     follow_links: bool

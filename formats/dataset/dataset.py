@@ -11,6 +11,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
 
+from ..containers.registry import find_container
 from ..files.reading import open_regular, read_at
 from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .columns.array_columns import place_of, shape_column
@@ -195,7 +196,7 @@ class Dataset(SelectedRows):
 
         Raises:
             CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read.
+            OSError: The data file cannot be read, or an image file is not as it was when it was listed.
         """
         row = int(self._to_rows([position])[0])
         return self._read(position, row, ("offset", "length", "crc"), "payload")
@@ -268,6 +269,8 @@ class Dataset(SelectedRows):
         shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *place))
         if not 0 <= shard < len(self.data_files):
             raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
+        if (files := find_container(self.manifest.container).payload_files) is not None:
+            return files.read(self.data_files[shard], offset, length)
         if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
             raise self.error(position, "the index points outside the shard")
         with open_regular(self.data_files[shard]) as (descriptor, _):
@@ -286,12 +289,11 @@ class Dataset(SelectedRows):
         """Return an error about one sample that names its shard, record and key."""
         row = int(self._to_rows([position])[0])
         shard = int(self.index.column("shard")[row])
-        known = 0 <= shard < len(self.data_files)
-        return error_type(
-            message,
-            path=self.data_files[shard] if known else self.path,
-            shard=self.manifest.shards[shard].name if known else f"number {shard}",
-            record=int(self.index.column("record")[row]),
-            key=self.index.keys([row])[0],
-            hint=hint,
-        )
+        record, key = int(self.index.column("record")[row]), self.index.keys([row])[0]
+        if not 0 <= shard < len(self.data_files):
+            path, name = self.path, f"number {shard}"
+        elif (files := find_container(self.manifest.container).payload_files) is not None:
+            return error_type(message, path=files.path(self.data_files[shard], record), key=key, hint=hint)
+        else:
+            path, name = self.data_files[shard], self.manifest.shards[shard].name
+        return error_type(message, path=path, shard=name, record=record, key=key, hint=hint)

@@ -37,6 +37,7 @@ __all__ = [
     "Manifest",
     "Shard",
     "index_name",
+    "is_dataset",
 ]
 
 MANIFEST_NAME = "dataset.json"
@@ -223,14 +224,25 @@ class Manifest:
             raise DatasetError(error.message, path=path, hint=error.hint) from error
 
 
-def _hint(folder: Path) -> str:
-    """Return the advice for a folder without a manifest.
+def is_dataset(folder: Path) -> bool:
+    """Return whether a folder is a dataset, an unfinished one, or contains datasets."""
+    return (folder / MANIFEST_NAME).exists() or _is_unfinished(folder) or bool(_datasets_in(folder))
 
-    The unfinished conversion of a dataset with splits is in the folder above.
-    """
-    if any((parent / STATE_NAME).is_dir() for parent in (folder, folder.parent)):
+
+def _is_unfinished(folder: Path) -> bool:
+    """Return whether a conversion has not ended; that of a dataset with splits is in the folder above."""
+    return any((parent / STATE_NAME).is_dir() for parent in (folder, folder.parent))
+
+
+def _datasets_in(folder: Path) -> list[str]:
+    return sorted(found.parent.name for found in folder.glob(f"*/{MANIFEST_NAME}"))
+
+
+def _hint(folder: Path) -> str:
+    """Return the advice for a folder without a manifest."""
+    if _is_unfinished(folder):
         return "its conversion has not ended: run the same command again, and it resumes"
-    if splits := sorted(found.parent.name for found in folder.glob(f"*/{MANIFEST_NAME}")):
+    if splits := _datasets_in(folder):
         return f"it contains datasets: {', '.join(splits)}"
     return (
         "make one with: stoker convert SOURCE DATASET, or for shards that exist: "

@@ -19,6 +19,7 @@ from ..containers.registry import (
     CONTAINERS,
     DEFAULT_CONTAINER,
     detect_container,
+    external,
     find_container,
     is_local_shard,
     read_local_start,
@@ -177,7 +178,7 @@ def _detect(source: str) -> Container:
             return find_container(name)
     if is_url(source) or Path(source).is_file() or not Path(source).exists():
         return find_container(DEFAULT_CONTAINER)
-    raise _no_shard(source, *CONTAINERS)
+    raise _no_shard(source, *external())
 
 
 def _read_start(source: str, name: str, most: int) -> bytes | None:
@@ -206,7 +207,7 @@ def _no_shard(source: str, *containers: str) -> SourceError:
             path=source,
             hint=f"name the shards themselves: {source}/*{held[0].suffix}",
         )
-    known = " or ".join(row.plural for row in CONTAINERS.values())
+    known = " or ".join(CONTAINERS[name].plural for name in external())
     return SourceError(
         f"this is no shard of {' or '.join(containers)}",
         path=source,

@@ -46,9 +46,19 @@ def list_class_folder(source: Source) -> Listing:
     Raises: As :func:`list_folder`, and StorageError where a URL cannot be listed.
     """
     path = os.fspath(source.path)
+    if source.unlabelled:
+        return _list_unlabelled(source)
     if is_url(path):
         return _list_remote_folder(path, class_depth=source.class_depth)
     return list_folder(path, class_depth=source.class_depth, follow_links=source.follow_links)
+
+
+def _list_unlabelled(source: Source) -> Listing:
+    """List all images of a folder, as samples without labels."""
+    files, skipped = source.folder.images()
+    if not len(files):
+        raise no_images_error("there is no image in the folder", source.path, skipped)
+    return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
 
 
 def list_folder(
@@ -113,7 +123,7 @@ class _Classes:
         self._follow_links = follow_links
         self._skipped: dict[str, Skip] = {}
         self._numbers: dict[str, int] = {}
-        self._number_of_file = array("q")
+        self._number_of_file = array("i")
         self._with_image: set[str] = set()
 
     def add(self, key: str) -> None:
@@ -145,7 +155,7 @@ class _Classes:
         names = self.names()
         label_of = np.full(len(self._numbers), -1, np.int64)
         label_of[[self._numbers[name] for name in names]] = np.arange(len(names))
-        return label_of[np.frombuffer(self._number_of_file, np.int64)]
+        return label_of[np.frombuffer(self._number_of_file, np.int32)]
 
 
 def _list_remote_folder(url: str, class_depth: int | None = None) -> Listing:

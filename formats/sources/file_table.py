@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from ..dataset.columns.strings import Strings
+from ..dataset.columns.strings import Strings, take_strings
 from .listing import ListedFiles
 
 if TYPE_CHECKING:
@@ -54,10 +54,11 @@ class FileTable:
         """The files sorted by key, and the number of each, (N,) int64, in the order in which they were added.
 
         Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; equal keys keep their
-        order.
+        order. The table is empty afterwards, so that files take memory once.
         """
-        keys = self._names.to_arrow()
-        sizes, modified = (np.frombuffer(values, np.int64) for values in (self._sizes, self._modified))
-        order = pc.sort_indices(keys).to_numpy().view(np.int64)
-        files = ListedFiles(root, keys, sizes, modified, follow_links=follow_links)
-        return files.take(order), order
+        names, self._names = self._names.to_arrow(), Strings()
+        order = pc.sort_indices(names).to_numpy().view(np.int64)
+        sizes, self._sizes = np.frombuffer(self._sizes, np.int64)[order], array("q")
+        modified, self._modified = np.frombuffer(self._modified, np.int64)[order], array("q")
+        keys = take_strings(names, order)
+        return ListedFiles(root, keys, sizes, modified, follow_links=follow_links), order

@@ -72,6 +72,6 @@ SOURCE_FORMATS = (
     SourceFormat("list", is_list, list_listed_images),
     SourceFormat("yolo", is_yolo, list_yolo),
     SourceFormat("pairs", has_masks, list_pairs),
-    SourceFormat("folder", is_class_folder, list_class_folder, options=("class_depth",)),
+    SourceFormat("folder", is_class_folder, list_class_folder, options=("class_depth", "unlabelled")),
 )
 """In the order in which detection tries them: a source has the first format that detects it."""

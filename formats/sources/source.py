@@ -32,6 +32,7 @@ class Source:
             ``{"json:label": "label"}``; None for a member that is left out.
         class_depth: Number of leading folders that name the class; None for all of them.
         follow_links: Whether to follow links on a disk, wherever they lead.
+        unlabelled: Whether the images of a folder have no classes; None as False.
     """
 
     path: str | os.PathLike[str]
@@ -41,6 +42,7 @@ class Source:
     class_depth: int | None = None
     follow_links: bool = True
     fields: Mapping[str, str | None] | None = None
+    unlabelled: bool | None = None
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

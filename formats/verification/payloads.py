@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..dataset.index import Index
     from ..dataset.samples import Samples
 
-__all__ = ["payload_problems"]
+__all__ = ["image_problem", "payload_problems"]
 
 
 def payload_problems(
@@ -121,7 +121,7 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
             yield int(which[0]), f"the file cannot be read: {error}"
 
 
-def _decode(data: bytes, images: Samples, i: int) -> str | None:
+def image_problem(data: bytes, images: Samples, i: int) -> str | None:
     """Return the problem of an intact payload as an image, or None."""
     height, width = int(images.height[i]), int(images.width[i])
     if (codec := CODECS[Codec(images.codec[i])]).is_raw:
@@ -149,4 +149,4 @@ def _decode_mask(data: bytes, images: Samples, i: int) -> str | None:
     return mask_problem(data, (int(images.height[i]), int(images.width[i])))
 
 
-_DECODE = {"payload": _decode, "mask": _decode_mask}
+_DECODE = {"payload": image_problem, "mask": _decode_mask}

@@ -24,6 +24,7 @@ from ..dataset.manifest import Manifest
 from ..files.reading import file_digest, open_regular, read_at
 from .annotations import object_problems
 from .class_labels import RecordClasses, label_problems
+from .listed_files import listed_file_problems
 from .payloads import payload_problems
 
 if TYPE_CHECKING:
@@ -251,11 +252,11 @@ def _is_content(path: Path, expected: bytes) -> bool:
 def _verify_rows(dataset: _Dataset, index: Index, rows: range, decode: bool) -> list[Problem]:
     """Check payloads, masks, labels and objects of some rows."""
     manifest, files = dataset.manifest, dataset.files
-    problems = list(
-        payload_problems(
-            index, files, rows, manifest.arrays, decode=decode and manifest.sample_type == "image"
-        )
-    )
+    decode = decode and manifest.sample_type == "image"
+    if (payloads := find_container(manifest.container).payload_files) is not None:
+        problems = list(listed_file_problems(index, files, rows, payloads, decode=decode))
+    else:
+        problems = list(payload_problems(index, files, rows, manifest.arrays, decode=decode))
     problems += label_problems(index, rows, manifest)
     problems += object_problems(index, rows, manifest)
     shards = dict(enumerate(shard.name for shard in manifest.shards))

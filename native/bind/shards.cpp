@@ -49,6 +49,9 @@ void bind_shards(nb::module_& m) {
     nb::class_<Shards>(m, "Shards")
         .def("__init__", make, "paths"_a, "sizes"_a, "mapped"_a = true)
         .def("view", view, "shard"_a, "offset"_a, "length"_a)
+        .def("has_checksums", [](const Shards& shards, std::int64_t shard) {
+            return shards.file(shard, 0, 0)->has_checksums();
+        }, "shard"_a)
         .def("will_need", will_need, "shard"_a, "offset"_a, "length"_a)
         .def("close", &Shards::close);
 }

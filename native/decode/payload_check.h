@@ -15,7 +15,7 @@ namespace stoker {
 CheckResult read_payload(const DataFiles& files, const SampleColumns& samples, std::size_t i,
                          std::vector<std::uint8_t>& storage, Payload& payload);
 
-// Checks the checksum of the payload of sample `i`.
+// Checks the checksum of the payload of sample `i`, if the index has one.
 CheckResult check_crc(const Payload& payload, const SampleColumns& samples, std::size_t i);
 
 struct CheckOptions {

@@ -14,7 +14,8 @@ constexpr std::size_t kMostRecent = 256;  // so that several loaders stay below 
 }  // namespace
 
 Descriptor::Descriptor(const std::string& path) {
-    do number_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // A pipe without a writer would block a plain open for ever.
+    do number_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     while (number_ < 0 && errno == EINTR);  // a signal may interrupt a slow network file system
     if (number_ < 0) throw std::system_error(errno, std::generic_category(), path);
 }

@@ -17,6 +17,18 @@ namespace {
     throw std::system_error(errno, std::generic_category(), path);
 }
 
+// Reads bytes of a file.
+void read_bytes(const Descriptor& descriptor, const std::string& path, std::int64_t offset, std::uint8_t* data,
+                std::size_t size) {
+    for (std::size_t done = 0; done < size;) {
+        const ssize_t got = ::pread(descriptor.number(), data + done, size - done, offset + static_cast<off_t>(done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) fail(path);
+        if (got == 0) throw std::out_of_range(path + " became shorter while it was read");
+        done += static_cast<std::size_t>(got);
+    }
+}
+
 // Checks that a file is a regular one of this size.
 void check_size(const Descriptor& descriptor, const std::string& path, std::int64_t size) {
     struct stat info{};
@@ -57,10 +69,34 @@ DataFile::DataFile(const std::string& path, std::int64_t size, std::size_t file,
     // Neither a mapping nor a check needs the descriptor later, and a dataset may have thousands of shards.
     const Descriptor descriptor(path);
     check_size(descriptor, path, size);
-    if (open_files_ != nullptr || size == 0) return;
-    void* map = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, descriptor.number(), 0);
-    if (map == MAP_FAILED) fail(path);
-    map_ = static_cast<std::uint8_t*>(map);
+    if (open_files_ == nullptr && size != 0) {
+        void* map = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, descriptor.number(), 0);
+        if (map == MAP_FAILED) fail(path);
+        map_ = static_cast<std::uint8_t*>(map);
+    }
+    try {
+        find_listing(descriptor);
+    } catch (...) {  // a constructor that fails has no destructor
+        if (map_ != nullptr) ::munmap(map_, static_cast<std::size_t>(size_));
+        throw;
+    }
+}
+
+void DataFile::find_listing(const Descriptor& descriptor) {
+    const auto size = static_cast<std::size_t>(size_);
+    const std::uint8_t* data = map_;
+    if (map_ == nullptr) {
+        copy_.resize(std::min(size, FileListing::kHeaderBytes));
+        read_bytes(descriptor, path_, 0, copy_.data(), copy_.size());
+        if (!FileListing::recognizes(copy_.data(), copy_.size())) {
+            copy_ = {};
+            return;
+        }
+        copy_.resize(size);
+        read_bytes(descriptor, path_, 0, copy_.data(), size);
+        data = copy_.data();
+    }
+    if (FileListing::recognizes(data, size)) listing_ = std::make_unique<const FileListing>(path_, data, size);
 }
 
 DataFile::~DataFile() {
@@ -68,19 +104,13 @@ DataFile::~DataFile() {
 }
 
 Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std::uint8_t>& storage) const {
+    if (listing_ != nullptr) return listing_->read(offset, length, storage);
     const auto size = static_cast<std::size_t>(length);
     if (map_ != nullptr) return {map_ + offset, size};
     if (storage.size() < size) storage.resize(size);
     if (size == 0) return {storage.data(), 0};
     const auto descriptor = open_files_->open(file_, path_);
-    for (std::size_t done = 0; done < size;) {
-        const ssize_t got = ::pread(descriptor->number(), storage.data() + done, size - done,
-                                    offset + static_cast<off_t>(done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) fail(path_);
-        if (got == 0) throw std::out_of_range(path_ + " became shorter while it was read");
-        done += static_cast<std::size_t>(got);
-    }
+    read_bytes(*descriptor, path_, offset, storage.data(), size);
     return {storage.data(), size};
 }
 
@@ -91,6 +121,7 @@ void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcep
     static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t end = offset + length;
     if (length == 0) return;
+    if (listing_ != nullptr) return listing_->will_need(offset, length);
     std::shared_ptr<const Descriptor> descriptor;
     try {
         if (map_ == nullptr) descriptor = open_files_->open(file_, path_);

@@ -8,17 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "records/file_listing.h"
 #include "records/open_files.h"
 
 namespace stoker {
 
-// The bytes of one payload, in a mapping or in a buffer. They belong to the file or to the buffer.
-struct Payload {
-    const std::uint8_t* data = nullptr;
-    std::size_t size = 0;
-};
-
-// One file of a known size, which is mapped, or opened for each read. The destructor unmaps it.
+// One file of a known size, which is mapped, or opened for each read. The destructor unmaps it. A listing stands for
+// the files that it names.
 class DataFile {
   public:
     // Maps the file if `open_files` is null. Otherwise read() opens the file, as number `file` of `open_files`.
@@ -28,9 +24,12 @@ class DataFile {
     DataFile(const DataFile&) = delete;
     DataFile& operator=(const DataFile&) = delete;
 
-    std::int64_t size() const { return size_; }
+    // The bytes of the file, or of all files of a listing.
+    std::int64_t size() const { return listing_ == nullptr ? size_ : listing_->size(); }
+    // Whether the index has checksums of the payloads.
+    bool has_checksums() const { return listing_ == nullptr; }
     bool contains(std::int64_t offset, std::int64_t length) const {
-        return offset >= 0 && length >= 0 && offset <= size_ && length <= size_ - offset;
+        return offset >= 0 && length >= 0 && offset <= size() && length <= size() - offset;
     }
     // Returns bytes of the mapping, or reads them into `storage`. Throws std::system_error, and
     // std::out_of_range if the file has become shorter.
@@ -39,11 +38,15 @@ class DataFile {
     void will_need(std::int64_t offset, std::int64_t length) const noexcept;
 
   private:
+    void find_listing(const Descriptor& descriptor);
+
     std::string path_;
     std::int64_t size_;
     std::size_t file_;
     std::shared_ptr<OpenFiles> open_files_;
     std::uint8_t* map_ = nullptr;
+    std::vector<std::uint8_t> copy_;  // of a listing that is not mapped
+    std::unique_ptr<const FileListing> listing_;
 };
 
 using DataFiles = std::vector<std::shared_ptr<const DataFile>>;

@@ -17,6 +17,7 @@ from stoker.errors import StokerError
 
 from .bench import bench
 from .buckets import buckets
+from .cache import cache
 from .convert import convert
 from .convert_text import convert_text
 from .doctor import doctor
@@ -42,6 +43,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "preview": preview,
     "buckets": buckets,
     "bench": bench,
+    "cache": cache,
     "doctor": doctor,
 }
 

@@ -24,6 +24,7 @@ from .shared.options import (
     Target,
     Test,
     Threads,
+    Unlabelled,
     Val,
     parse_columns,
 )
@@ -83,6 +84,7 @@ def convert(
         int | None,
         typer.Option(help="Number of directory levels that name a class; by default all, as animals/cat."),
     ] = None,
+    unlabelled: Unlabelled = False,
     classes: Classes = None,
     allow_missing_classes: Annotated[
         bool,
@@ -180,6 +182,7 @@ def convert(
             val=val,
             test=test,
             class_depth=class_depth,
+            unlabelled=unlabelled,
             classes=None if classes is None else parse_class_names(classes),
             allow_missing_classes=allow_missing_classes,
             follow_links=follow_links,

@@ -1,4 +1,4 @@
-"""The command ``stoker index``, which makes a dataset of shards that other programs wrote."""
+"""The command ``stoker index``, which makes a dataset of shards of other programs, or of loose images."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from stoker.errors import ConfigError
 from stoker.formats.containers.image_record import LABEL_TYPES, parse_shape
-from stoker.formats.containers.registry import CONTAINERS, find_container
+from stoker.formats.containers.registry import CONTAINERS, external, find_container
 
 from .shared.console import count, out, print_skipped
-from .shared.options import Classes, Columns, parse_columns
+from .shared.options import Classes, Columns, Unlabelled, parse_columns
 from .shared.progress import progress
 
 __all__ = ["index"]
@@ -19,13 +20,16 @@ __all__ = ["index"]
 def index(
     shards: Annotated[
         list[str],
-        typer.Argument(help=f"{', '.join(row.plural for row in CONTAINERS.values())}; or their URLs."),
+        typer.Argument(
+            help=f"{', '.join(CONTAINERS[name].plural for name in external())}; or their URLs. Or one folder "
+            "or list of images."
+        ),
     ],
     into: Annotated[str, typer.Option(help="Folder or URL for the index.")],
     container: Annotated[
         str,
         typer.Option(
-            "--format", help=f"Format of the shards: {', '.join(CONTAINERS)}, or auto to detect it."
+            "--format", help=f"Format of the shards: {', '.join(external())}, or auto to detect it."
         ),
     ] = "auto",
     image: Annotated[
@@ -66,21 +70,28 @@ def index(
     ] = None,
     column: Columns = None,
     classes: Classes = None,
+    unlabelled: Unlabelled = False,
 ) -> None:
-    """Make a dataset of shards that other programs wrote.
+    """Make a dataset of shards that other programs wrote, or of images as they lie.
 
-    The shards stay as they are and where they are: the command writes an index of them. Names of shards may
-    have lists in braces and patterns; a folder stands for the tar archives in it.
+    The shards or images stay as they are and where they are: the command writes an index of them. Names of
+    shards may have lists in braces and patterns; a folder stands for the tar archives in it. In a folder of
+    images, the first level of folders names the classes.
 
     Examples:
+      stoker index photos/train --into shards/train
       stoker index imagenet/train-*.tfrecord --into shards/imagenet
       stoker index cifar.tfrecord --into shards/cifar --image img_raw --raw --shape 32x32x3
       stoker index caffe/train_lmdb --into shards/train --classes cat,dog
       stoker index 'laion/{00000..00099}.tar' --into shards/laion --column width=json:width
     """
     from stoker.formats.external.external_index import index as run
+    from stoker.formats.in_place.images import is_image_source
     from stoker.formats.sources.classes import parse_class_names
 
+    if unlabelled or (container == "auto" and len(shards) == 1 and is_image_source(shards[0])):
+        _index_images(shards, into, classes, unlabelled)
+        return
     columns = parse_columns(column)
     given: dict[str, Any] = {"encoded": image, "label": label, "text": text, "key": key, "columns": columns}
     given |= {"raw": raw or None, "shape": None if shape is None else parse_shape(shape)}
@@ -104,3 +115,22 @@ def index(
         if name not in manifest.columns:
             out.print(f"no column {name}: no record has a value for it", style="yellow")
     out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")
+
+
+def _index_images(sources: list[str], into: str, classes: str | None, unlabelled: bool) -> None:
+    """Index a folder or a list of images, and print what was found."""
+    from stoker.formats.in_place.images import index_images
+    from stoker.formats.sources.classes import parse_class_names
+
+    if len(sources) > 1:
+        raise ConfigError("images are indexed of one folder or list at a time, and several are named")
+    with progress("reading headers", "images") as show:
+        manifest = index_images(
+            sources[0],
+            into,
+            classes=None if classes is None else parse_class_names(classes),
+            unlabelled=unlabelled,
+            progress=show,
+        )
+    print_skipped(manifest.skipped)
+    out.print(f"{count(manifest.index.rows, 'image')} as they lie: {into}")

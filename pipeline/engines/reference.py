@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker._native import crc32c
 from stoker.augment.reference import reference
 from stoker.errors import StokerError
 
 from .base import ImageFormat, Result, Status, Work
 from .payload_decode import PayloadError, decode
-from .shard_files import open_shards
+from .shard_files import matches_checksum, open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +110,7 @@ class ReferenceEngine:
             data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
         except (ValueError, OSError) as error:
             return Status.READ_ERROR, str(error), None
-        if self._verify and crc32c(data) != int(samples.crc[i]):
+        if self._verify and not matches_checksum(self._shards, data, samples, i):
             return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None
         try:
             pixels = decode(data, samples, i, max_pixels=self._max_pixels, reference=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stoker._native import Shards
+from stoker._native import Shards, crc32c
 from stoker.errors import DatasetError, StaleIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-__all__ = ["open_shards"]
+    from stoker.formats.dataset.samples import Samples
+
+__all__ = ["matches_checksum", "open_shards"]
 
 
 def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
@@ -32,3 +35,8 @@ def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = Tr
             hint = "Rebuild the index with `stoker index`, or bring back the file that it was made for."
             raise StaleIndexError(str(error), hint=hint) from error
         raise DatasetError(f"a data file cannot be opened: {error}") from error
+
+
+def matches_checksum(shards: Shards, payload: Any, samples: Samples, i: int) -> bool:
+    """Return whether the payload of sample ``i`` has its checksum; True where the index has none of it."""
+    return not shards.has_checksums(int(samples.shard[i])) or crc32c(payload) == int(samples.crc[i])

@@ -84,8 +84,9 @@ class ImageLoader(CheckpointedImages):
         output: Framework of the arrays: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet". "keras"
             hands out arrays of Keras' backend, and ``fit``, ``evaluate`` and ``predict`` take the loader
             itself.
-        columns: Names of the columns of a batch of N samples. None takes "image" and "label". With a mapping
-            of transforms it takes its names, ``<name>_mask`` where patches are hidden, and "label".
+        columns: Names of the columns of a batch of N samples. None takes "image" and, where samples have
+            one, "label". With a mapping of transforms it takes its names in place of "image", and
+            ``<name>_mask`` where patches are hidden.
 
             - "image": (N, 3, H, W), or as ``layout`` says, of the dtype ``dtype``.
             - "label": (N,) int64; (N, classes) float32 if samples have several labels or a transform mixes

@@ -57,6 +57,9 @@ class Shards:
             ValueError: The range does not lie within the shard.
         """
 
+    def has_checksums(self, shard: int) -> bool:
+        """Return whether the index has checksums of the payloads of a shard; a listing's have none."""
+
     def will_need(
         self, shard: npt.NDArray[np.int32], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
     ) -> None:
@@ -96,6 +99,37 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
 
     Raises:
         ValueError: The header is damaged; the message is the reason.
+    """
+
+def probe_jpeg_files(
+    root: str, starts: npt.NDArray[np.int64], text: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int32]:
+    """Read the headers of JPEG files; releases the GIL.
+
+    Args:
+        root: Folder of the names.
+        starts: (N + 1,) where the name of each file starts in ``text``.
+        text: The names in UTF-8, relative to ``root`` or absolute.
+        sizes: (N,) bytes of each file.
+
+    Returns:
+        (N, 4): codec, stored height, stored width and EXIF orientation. The codec is 255 for a file that must
+        be looked at otherwise: it is no JPEG, its header is long, its end is not where it should be, it has
+        another size, or it cannot be read.
+    """
+
+def first_changed(
+    root: str,
+    starts: npt.NDArray[np.int64],
+    text: npt.NDArray[np.uint8],
+    sizes: npt.NDArray[np.int64],
+    modified: npt.NDArray[np.int64],
+    step: int,
+) -> int:
+    """Return the first file of every ``step``-th that has another size or time than given; -1 if none has.
+
+    The arguments are those of ``probe_jpeg_files``; ``modified`` has nanoseconds since 1970. A size of -1 is
+    not compared. It releases the GIL.
     """
 
 class PayloadMemory:

@@ -25,6 +25,7 @@ __all__ = [
     "Target",
     "Test",
     "Threads",
+    "Unlabelled",
     "Val",
     "parse_columns",
     "split_names",
@@ -62,6 +63,13 @@ Columns = Annotated[
         "--column",
         help="A further column of the index: its name, and the part of a record that it holds, such as "
         "caption=txt or width=json:width of a tar. May be given several times.",
+    ),
+]
+Unlabelled = Annotated[
+    bool,
+    typer.Option(
+        "--unlabelled",
+        help="Take all images of a folder as samples without labels.",
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first sample that would be skipped.")]

@@ -18,7 +18,7 @@ from stoker.formats.codecs.decode import engine_decodes
 from ..base import ImageFormat, Result, Status, Work
 from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
-from ..shard_files import open_shards
+from ..shard_files import matches_checksum, open_shards
 from .custom_steps import PIXELS, run_steps, split_work, work_after
 from .steps import EXECUTES, pack_images
 
@@ -188,7 +188,7 @@ class NativeEngine:
         samples = batch.work.samples
         try:
             view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-            if self._verify and _native.crc32c(view) != int(samples.crc[i]):
+            if self._verify and not matches_checksum(self._shards, view, samples, i):
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
                 batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels)

@@ -35,7 +35,8 @@ def column_names(
     """Names of the columns of a batch, in their order, with those that arguments add.
 
     Args:
-        columns: Names that the user gives. None takes the images, the masks of their patches, and the label.
+        columns: Names that the user gives. None takes the images, the masks of their patches, and the label
+            where samples have one.
         images: Columns of images, without annotations.
         dataset: The dataset or mixture.
         last_batch: The loader's argument; "pad" adds a column "mask".
@@ -47,7 +48,7 @@ def column_names(
     """
     if columns is None:
         masks = [f"{one.prefix}mask" for one in images if one.mask]
-        columns = (*(one.name for one in images), *masks, "label")
+        columns = (*(one.name for one in images), *masks, *(["label"] if "label" in dataset.types else []))
     names, annotated = list_of_names("columns", columns), task_columns(dataset)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")

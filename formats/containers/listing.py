@@ -1,0 +1,171 @@
+"""Listings of image files: a container whose payloads stay in the files of a folder.
+
+The data file of such a shard, :data:`LISTING_NAME`, names the files. Their bytes count as if the files lay
+one after the other, so a payload has an offset and a length as in any shard. There are no checksums: a reader
+compares the size and the time of the last change of a file each time it opens one.
+
+A listing has, all numbers little-endian: the 8 bytes ``STKLIST1``; int64 the number of files N, the bytes of
+the folder's path, and the bytes of all names; N + 1 int64, where each file starts; N int64, the times of the
+last changes, nanoseconds since 1970; N + 1 int64, where each name starts; the path of the folder, relative to
+that of the listing or absolute; the names, relative to the folder or absolute, in UTF-8.
+``native/records/file_listing.h`` reads it, for loaders as well.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from stoker._native import Shards
+from stoker.errors import CorruptRecordError, SourceError
+
+from ..files.reading import open_regular
+from .base import Container, PayloadFiles, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from .base import ReadStart
+    from .image_record import FeatureNames
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["LISTING", "LISTING_NAME", "FileListing", "read_listing", "write_listing"]
+
+LISTING_NAME = "files.listing"
+_MAGIC = b"STKLIST1"
+_HEADER = struct.Struct("<8sqqq")
+
+
+@dataclass(frozen=True)
+class FileListing:
+    """The content of a listing of N files, mapped.
+
+    Attributes:
+        root: Absolute path of the folder.
+        starts: (N + 1,) int64, where each file starts, counted in the bytes of all files.
+        modified: (N,) int64, times of the last changes, nanoseconds since 1970.
+        name_starts: (N + 1,) int64, where each name starts in ``text``.
+        text: (T,) uint8, the names.
+    """
+
+    root: str
+    starts: Int64
+    modified: Int64
+    name_starts: Int64
+    text: npt.NDArray[np.uint8]
+
+    @property
+    def sizes(self) -> Int64:
+        """(N,) int64, bytes of each file."""
+        return np.diff(self.starts)
+
+    def path(self, number: int) -> str:
+        """Return the absolute path of a file."""
+        name = self.text[self.name_starts[number] : self.name_starts[number + 1]].tobytes()
+        return os.path.join(self.root, name.decode(errors="replace"))  # noqa: PTH118 - names may be absolute
+
+
+def write_listing(path: Path, root: str, names: pa.Array, sizes: Int64, modified: Int64) -> Int64:
+    """Write a listing and return where each of its files starts, (N,) int64.
+
+    Args:
+        path: The file to write.
+        root: Folder of the names: absolute, or relative to that of ``path``.
+        names: (N,) large_string without nulls and with offset 0.
+        sizes: (N,) int64, bytes of each file, each at least 1.
+        modified: (N,) int64, times of the last changes, nanoseconds since 1970.
+    """
+    _, name_starts, text = names.buffers()
+    bounds = np.frombuffer(name_starts, np.int64)[: len(names) + 1]
+    starts = np.zeros(len(names) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    folder = os.fsencode(root)
+    with path.open("xb") as file:
+        file.write(_HEADER.pack(_MAGIC, len(names), len(folder), int(bounds[-1])))
+        for numbers in (starts, modified, bounds):
+            file.write(np.ascontiguousarray(numbers, "<i8").data)
+        file.write(folder)
+        file.write(memoryview(text)[: int(bounds[-1])])
+    return starts[:-1]
+
+
+def read_listing(path: Path) -> FileListing:
+    """Map a listing.
+
+    Raises:
+        CorruptRecordError: It is damaged.
+        OSError: It cannot be read.
+    """
+    with open_regular(path) as (_, size):
+        pass
+    data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
+    magic, count, root_bytes, text_bytes = _HEADER.unpack(
+        data[: _HEADER.size].tobytes().ljust(_HEADER.size, b"\0")
+    )
+    expected = _HEADER.size + 8 * (3 * count + 2) + root_bytes + text_bytes
+    if magic != _MAGIC or min(count, root_bytes, text_bytes) < 0 or size != expected:
+        raise CorruptRecordError("the listing of files is damaged", path=path, hint="make the index again")
+    numbers = data[_HEADER.size : _HEADER.size + 8 * (3 * count + 2)].view("<i8")
+    starts, modified, name_starts = np.split(numbers, [count + 1, 2 * count + 1])
+    text = data[_HEADER.size + 8 * (3 * count + 2) :]
+    root = os.path.join(path.absolute().parent, os.fsdecode(text[:root_bytes].tobytes()))  # noqa: PTH118
+    return FileListing(root, starts, modified, name_starts, text[root_bytes:])
+
+
+def _scan(path: Path) -> Iterator[Record]:
+    """Yield a record for each file, without its bytes."""
+    listing = read_listing(path)
+    starts, sizes = listing.starts.tolist(), listing.sizes.tolist()
+    for number, (start, size) in enumerate(zip(starts, sizes, strict=False)):
+        yield Record(number, b"", start, size, memoryview(b""))
+
+
+def _parse_image(record: Record, names: FeatureNames) -> NoReturn:
+    raise SourceError("a listing of image files is no shard", hint="index the folder of the images itself")
+
+
+def _read(path: Path, offset: int, length: int) -> bytes:
+    try:
+        return bytes(_opened(path, path.stat().st_size).view(0, offset, length))
+    except ValueError as error:
+        raise OSError(str(error)) from error
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, size: int) -> Shards:
+    return Shards([str(path)], [size])
+
+
+def _path_of(path: Path, record: int) -> str:
+    listing = read_listing(path)
+    return listing.path(record) if 0 <= record < len(listing.modified) else str(path)
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """A listing is part of a dataset, and no shard that another program wrote."""
+    return False
+
+
+def _same(path: Any) -> Any:
+    return path
+
+
+LISTING = Container(
+    name="listing",
+    recognizes=_recognizes,
+    data_file=_same,
+    data_url=_same,
+    scan=_scan,
+    parse_image=_parse_image,
+    payload_files=PayloadFiles(_read, _path_of),
+)

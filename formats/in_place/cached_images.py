@@ -1,0 +1,122 @@
+"""Folders and lists of images as ``stoker.open`` takes them: their indexes are kept in the user's cache.
+
+An index is used again while the folders of the source and the files of it are as they were. All folders are
+looked at, and of more than :data:`_FILES_CHECKED` files every n-th: a change of another one is an error when
+the file is read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from stoker._native import first_changed
+from stoker.progress_line import progress_line
+
+from ..caching.index_cache import cached_index
+from ..concurrency.cores import available_cores
+from ..containers.listing import LISTING_NAME, read_listing
+from ..dataset.columns.strings import Strings, each
+from ..dataset.manifest import MANIFEST_NAME
+from ..files.publishing import write_durably
+from .images import list_images, write_image_index
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..sources.listing import Listing
+
+__all__ = ["index_in_cache"]
+
+_FILES_CHECKED = 10_000
+_FOLDERS = "folders.arrow"
+_TICK = 20_000_000  # nanoseconds: file systems state times later than this may repeat, by Linux's clock
+_SECOND = 1_000_000_000
+
+
+def index_in_cache(path: Path) -> Path:
+    """Return the folder of the index of a folder or list of images; it is made if the cache does not have it.
+
+    Raises:
+        SourceError: The source is not read in place, has no image, or a class without an image.
+    """
+    source = os.path.realpath(path)
+
+    def make(folder: Path) -> None:
+        began = time.time_ns()
+        with progress_line(f"listing {path}", "images") as show:
+            listing = list_images(source)
+            manifest = write_image_index(listing, folder, max(8, 2 * available_cores()), show)
+        _write_folders(folder / _FOLDERS, _folders_of(listing, source), began)
+        write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
+
+    return cached_index(source, ["images"], make, _is_current)
+
+
+def _folders_of(listing: Listing, source: str) -> list[str]:
+    """Return the paths whose changes show new or lost files: the folders with files, and a list itself."""
+    root, folders, last = str(listing.root), {source}, ""
+    for key in each(listing.keys):
+        folder = key.rpartition("/")[0]
+        if folder != last:
+            last = folder
+            _add_with_parents(folders, root, folder)
+    for skip in listing.skipped:
+        _add_with_parents(folders, root, skip.key)
+    return sorted(folders) if os.path.isdir(source) else [source]  # noqa: PTH112 - a path as text
+
+
+def _add_with_parents(folders: set[str], root: str, name: str) -> None:
+    while name and (folder := os.path.join(root, name)) not in folders:  # noqa: PTH118 - paths as text
+        if os.path.isdir(folder):  # noqa: PTH112
+            folders.add(folder)
+        name = name.rpartition("/")[0]
+
+
+def _write_folders(file: Path, folders: list[str], began: int) -> None:
+    """Write folders and the times of their last changes.
+
+    The time of a folder that may have changed while it was listed is -1, which no folder has.
+    """
+    names = Strings()
+    times = np.empty(len(folders), np.int64)
+    for i, folder in enumerate(folders):
+        names.add(os.fsencode(folder))
+        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a path as text
+        resolution = _TICK if changed % _SECOND else _SECOND
+        times[i] = changed if changed + resolution <= began else -1
+    table = pa.table({"folder": names.to_arrow(), "modified": times})
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _is_current(folder: Path) -> bool:
+    """Return whether the folders and files of an index are as they were when it was made."""
+    try:
+        with pa.memory_map(str(folder / _FOLDERS)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        listing = read_listing(folder / LISTING_NAME)
+    except (OSError, ValueError, pa.ArrowException):  # damaged
+        return False
+    names, times = (table.column(name).combine_chunks() for name in ("folder", "modified"))
+    _, starts, text = names.buffers()
+    folders = first_changed(
+        "/",
+        np.frombuffer(starts, np.int64)[: len(names) + 1],
+        np.frombuffer(text, np.uint8),
+        np.full(len(names), -1, np.int64),
+        times.to_numpy(),
+        1,
+    )
+    step = -(-len(listing.modified) // _FILES_CHECKED)
+    return (
+        folders == -1
+        and first_changed(
+            listing.root, listing.name_starts, listing.text, listing.sizes, listing.modified, max(1, step)
+        )
+        == -1
+    )

@@ -1,0 +1,220 @@
+"""``stoker index`` of a folder or a list of images: a dataset whose payloads stay in the files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.arguments import check_progress
+from stoker.errors import DatasetError, SourceError
+
+from ..concurrency.cores import available_cores, check_threads
+from ..containers.listing import LISTING, LISTING_NAME, write_listing
+from ..containers.registry import is_local_shard
+from ..dataset.index import Index
+from ..dataset.index_writing import write_index
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from ..files.publishing import folder_for_writing, folder_lock, move_durably, sync, sync_folder, write_durably
+from ..files.reading import check_named, file_digest
+from ..remote.store import is_url
+from ..sources.classes import check_classes, number_classes
+from ..sources.detect import find_format, list_source
+from ..sources.folders.local_images import FoundFile, walk_images
+from ..sources.folders.suffixes import has_image_suffix
+from ..sources.lists.list_entries import has_list_suffix
+from ..sources.no_images import no_images_error
+from ..sources.source import Source
+from .headers import read_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from ..sources.listing import Listing, Skip
+
+__all__ = ["index_images", "is_image_source", "list_images", "write_image_index"]
+
+_FORMATS = ("folder", "list")
+_CONVERT = "convert the source, which reads all formats and makes faster shards: stoker convert SOURCE TARGET"
+_NAMED = 5
+
+
+def index_images(
+    src: str | os.PathLike[str],
+    into: str | os.PathLike[str],
+    *,
+    classes: Sequence[str] | None = None,
+    unlabelled: bool = False,
+    num_threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Manifest:
+    """Make a dataset of the images in a folder, or of those that a list names; no image is copied.
+
+    The header of every image is read. Files that are no images, and images that are broken, are left out and
+    counted in ``Manifest.skipped``. A loader compares the size of a file and the time of its last change with
+    those of now each time it reads the file.
+
+    Args:
+        src: A folder with one folder for each class, whose first level names the class, as torchvision's
+            ImageFolder takes it; a folder of images alone; or a list in CSV or JSON.
+        into: Folder for the dataset, on a local disk; made if missing.
+        classes: Names of the classes, that of label 0 first; by default those of the source, sorted.
+        unlabelled: Whether to take all images of a folder as samples without labels.
+        num_threads: Threads that read headers; by default twice the cores, and at least 8.
+        progress: Called with the number of images that are done, and of all.
+
+    Raises:
+        ConfigError: An option is wrong.
+        SourceError: The source is at a URL, has objects or masks, has no image, or a class without an image.
+        DatasetError: There is a dataset in ``into`` already.
+        LockedError: Another process is writing into ``into``.
+    """
+    check_progress(progress)
+    check_named(source=src, into=into)
+    if is_url(into):
+        raise SourceError(
+            "an index of image files lies on a local disk, and this is a URL", path=into, hint=_CONVERT
+        )
+    threads = check_threads(num_threads, max(8, 2 * available_cores()))
+    listing = list_images(src, unlabelled=unlabelled)
+    if names := check_classes(classes):
+        listing = number_classes(listing, names, src)
+    folder = Path(into)
+    with folder_for_writing(folder), folder_lock(folder):
+        if (folder / MANIFEST_NAME).exists():
+            raise DatasetError(
+                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
+            )
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".index-") as temporary:
+            made = Path(temporary)
+            manifest = write_image_index(listing, made, threads, progress, home=folder.resolve())
+            sync(made)
+            for file in (LISTING_NAME, INDEX_NAME):
+                move_durably(made / file, folder / file)
+            sync_folder(folder)
+            write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
+            return manifest
+
+
+def is_image_source(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a list by its name, or a folder that holds a file with the name of an image.
+
+    A folder that is the shard of a container, as those of LMDB, is none.
+    """
+    if is_url(path) or is_local_shard(Path(path)):
+        return False
+    if not os.path.isdir(path):  # noqa: PTH112 - a path or a string
+        return has_list_suffix(path) and Path(path).is_file()
+    found = walk_images(os.path.realpath(path), follow_links=True)
+    return any(isinstance(one, FoundFile) and has_image_suffix(one.key) for one in found)
+
+
+def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Listing:
+    """List the images of a source that can be read in place.
+
+    Raises:
+        SourceError: The source is at a URL, has objects or masks, has no image, or a class without an image.
+    """
+    if is_url(src):
+        raise SourceError(
+            "a folder of images at a URL cannot be read in place: each image would take a request",
+            path=src,
+            hint="convert it, which reads every image once: stoker convert URL TARGET",
+        )
+    found = find_format(Source(src))
+    if found.name not in _FORMATS:
+        raise SourceError(
+            f"the source has the format {found.name}, and is not read in place", path=src, hint=_CONVERT
+        )
+    if found.name == "folder":
+        flat = unlabelled or _is_flat(src)
+        listing = list_source(Source(src, class_depth=None if flat else 1, unlabelled=flat or None), found)
+    else:
+        listing = list_source(Source(src, unlabelled=unlabelled or None), found)
+    if missing := listing.missing_classes:
+        named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_NAMED])
+        raise SourceError(
+            f"classes without an image: {named}{', ...' if len(missing) > _NAMED else ''}",
+            path=src,
+            hint="repair or remove them, or convert the others: stoker convert --allow-missing-classes",
+        )
+    return listing
+
+
+def _is_flat(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a folder has no folders in it, so that its images have no classes."""
+    with os.scandir(folder) as entries:
+        return not any(entry.is_dir() for entry in entries if not entry.name.startswith("."))
+
+
+def write_image_index(
+    listing: Listing,
+    folder: Path,
+    threads: int,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    home: Path | None = None,
+) -> Manifest:
+    """Read the headers of listed images, and write their listing and their index into a folder.
+
+    Args:
+        listing: The images.
+        folder: An empty folder.
+        threads: Threads that read.
+        progress: Called with the number of images that are done, and of all.
+        home: Folder that the files will be moved to; None where the listing names the images' folder by its
+            absolute path. If the images lie in it or beside it, all may be moved together.
+
+    Returns:
+        The manifest, which is not written.
+
+    Raises:
+        SourceError: No file is an image.
+    """
+    headers = read_headers(listing, threads, progress or (lambda done, total: None))
+    bad = [headers.skipped[i] for i in sorted(headers.skipped)]
+    good = np.delete(np.arange(len(listing)), sorted(headers.skipped))
+    skipped: list[Skip] = [*listing.skipped, *bad]
+    if not len(good):
+        raise no_images_error("no file is an image", listing.root, skipped)
+    kept = listing.take(good) if bad else listing
+    rows = good if bad else slice(None)
+    starts = write_listing(folder / LISTING_NAME, _root(listing, home), kept.keys, kept.sizes, kept.modified)
+    columns: dict[str, Any] = {
+        "shard": np.zeros(len(good), np.int32),
+        "record": np.arange(len(good)),
+        "offset": starts,
+        "length": kept.sizes,
+        "crc": np.zeros(len(good), np.uint32),
+        "key": kept.keys,
+        **{name: getattr(headers, name)[rows] for name in ("codec", "height", "width", "orientation")},
+        **({} if kept.labels is None else {"label": kept.labels}),
+        **kept.columns,
+    }
+    write_index(folder / INDEX_NAME, columns)
+    return _manifest(folder, kept, skipped)
+
+
+def _root(listing: Listing, home: Path | None) -> str:
+    root = str(listing.root)
+    return os.path.relpath(root, home) if home and Path(root).is_relative_to(home.parent) else root
+
+
+def _manifest(folder: Path, listing: Listing, skipped: list[Skip]) -> Manifest:
+    files, path = folder / LISTING_NAME, folder / INDEX_NAME
+    index = Index.open(path)
+    return Manifest(
+        container=LISTING.name,
+        sample_type="image",
+        columns=index.types,
+        shards=(Shard(LISTING_NAME, files.stat().st_size, len(index), file_digest(files)),),
+        index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
+        classes=listing.classes,
+        options={"made_by": "index", "source": str(listing.root)},
+        skipped=dict(Counter(skip.reason for skip in skipped)),
+    )

@@ -1,0 +1,46 @@
+"""The command ``stoker cache``, which lists and clears the indexes of sources that are read in place."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from .shared.console import human_bytes, out, plain, table
+
+__all__ = ["cache"]
+
+
+def cache(
+    source: Annotated[
+        str | None, typer.Argument(help="Folder or list of images, archive or URL; all of them by default.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the indexes.")] = False,
+) -> None:
+    """List the indexes of images that are read in place, or clear them.
+
+    Reading images or archives in place keeps an index of each in the folder $STOKER_CACHE, by default
+    ~/.cache/stoker. The cache keeps at most a hundred indexes of 4 GiB in all. Without its index, a source is
+    listed again when it is opened.
+
+    Examples:
+      stoker cache
+      stoker cache photos/train --clear
+    """
+    from stoker.formats.caching.index_cache import cached_indexes, clear_indexes
+    from stoker.formats.remote.store import is_url
+
+    origin = source if source is None or is_url(source) else os.path.realpath(source)
+    if clear:
+        removed = clear_indexes(origin)
+        out.print(f"removed {len(removed):,} of the indexes")
+        return
+    found = [one for one in cached_indexes() if origin in (None, one.origin)]
+    if not found:
+        out.print("the cache has no index" + ("" if source is None else f" of {plain(source)}"))
+        return
+    made = table("source", "size", "folder")
+    for one in found:
+        made.add_row(plain(one.origin), human_bytes(one.bytes), plain(str(one.folder)))
+    out.print(made)

@@ -1,0 +1,264 @@
+"""Tests of images that are read in place, by ``stoker.open``, by loaders and through ``stoker index``."""
+
+from __future__ import annotations
+
+import csv
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+import stoker
+from stoker.augment import Resize
+from stoker.errors import DatasetError, SampleError, SourceError
+from stoker.formats.in_place import cached_images, headers
+from stoker.formats.in_place.images import index_images
+from stoker.formats.sources.source_reader import read_source_file
+from stoker.formats.verification.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Picture = Callable[..., bytes]
+
+LONG_AGO = (1e9, 1e9)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def listings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The sources that were listed, once for each time."""
+    listed: list[Any] = []
+    list_images = cached_images.list_images
+
+    def count(source: Any) -> Any:
+        listed.append(source)
+        return list_images(source)
+
+    monkeypatch.setattr(cached_images, "list_images", count)
+    return iter([listed])
+
+
+def settled(root: Path) -> None:
+    """Give the folders a time of change before the test, as those of a user have."""
+    for folder in [root, *(one for one in root.rglob("*") if one.is_dir())]:
+        os.utime(folder, LONG_AGO)
+
+
+def batches(source: Any, **options: Any) -> list[Any]:
+    with stoker.ImageLoader(source, batch_size=8, transforms=[Resize((24, 32))], **options) as loader:
+        return list(loader)
+
+
+@pytest.mark.parametrize("options", [{}, {"mapped": False}, {"engine": "reference"}])
+def test_a_folder_gives_the_batches_of_its_shards(
+    photos: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    stoker.convert(photos, tmp_path / "shards")
+    for lie, converted in zip(
+        batches(photos, shuffle=True, **options), batches(tmp_path / "shards", shuffle=True), strict=True
+    ):
+        np.testing.assert_array_equal(lie.label, converted.label)
+        tolerance = 0 if options.get("engine") is None else 2 / 255
+        np.testing.assert_allclose(lie.image, converted.image, atol=tolerance)
+
+
+def test_a_class_is_the_first_folder(photos: Path, encode_picture: Picture) -> None:
+    (photos / "cat" / "white").mkdir()
+    (photos / "cat" / "white" / "tom.jpg").write_bytes(encode_picture(1))
+    opened = stoker.open(photos)
+    assert opened.classes == ("cat", "dog", "eel")
+    assert opened.labels[opened.keys(range(31)).index("cat/white/tom.jpg")] == 0
+
+
+def test_all_codecs_and_orientations_have_the_headers_of_a_conversion(
+    tmp_path: Path, encode_picture: Picture
+) -> None:
+    root = tmp_path / "a"
+    (root / "x").mkdir(parents=True)
+    for kind in ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF"):
+        for orientation in (1, 6):
+            if (kind, orientation) not in (("BMP", 6), ("GIF", 6)):
+                data = encode_picture(orientation, kind, orientation)
+                (root / "x" / f"{orientation}.{kind.lower()}").write_bytes(data)
+    stoker.convert(root, tmp_path / "shards")
+    lie, converted = stoker.open(root), stoker.open(tmp_path / "shards")
+    assert len(lie) == 10
+    for name in ("key", "codec", "height", "width", "orientation", "length", "label"):
+        assert lie.index.arrow(name).equals(converted.index.arrow(name)), name
+    assert [lie.read(i) for i in range(10)] == [converted.read(i) for i in range(10)]
+
+
+def test_a_header_behind_a_long_colour_profile_is_found(photos: Path, encode_picture: Picture) -> None:
+    data = encode_picture(0)
+    segment = b"\xff\xe2" + (65535).to_bytes(2, "big") + bytes(65533)
+    (photos / "cat" / "0.jpg").write_bytes(data[:2] + segment + data[2:])
+    opened = stoker.open(photos)
+    assert len(opened) == 30
+    assert opened.column("height")[0] == 24
+
+
+def test_broken_files_are_counted_and_left_out(photos: Path) -> None:
+    whole = (photos / "cat" / "0.jpg").read_bytes()
+    (photos / "cat" / "0.jpg").write_bytes(whole[:-40])
+    (photos / "cat" / "1.jpg").write_bytes(b"no image")
+    (photos / "cat" / "notes.txt").write_text("x")
+    opened = stoker.open(photos)
+    assert len(opened) == 28
+    assert opened.manifest.skipped == {"broken image": 1, "not an image": 2}
+
+
+def test_a_known_folder_is_not_listed_again(photos: Path, listings: Iterator[list[Any]]) -> None:
+    listed = next(listings)
+    settled(photos)
+    first = stoker.open(photos)
+    assert stoker.open(f"{photos}/").fingerprint == first.fingerprint
+    assert len(listed) == 1
+    (photos / "cat" / "new.jpg").write_bytes((photos / "cat" / "0.jpg").read_bytes())
+    assert len(stoker.open(photos)) == 31
+    assert len(listed) == 2
+
+
+def test_a_folder_that_changes_while_it_is_listed_is_listed_again(
+    photos: Path, listings: Iterator[list[Any]]
+) -> None:
+    listed = next(listings)
+    os.utime(photos / "cat", (1e11, 1e11))  # later than the listing
+    stoker.open(photos)
+    stoker.open(photos)
+    assert len(listed) == 2
+
+
+def test_a_changed_file_is_listed_again(photos: Path, encode_picture: Picture) -> None:
+    settled(photos)
+    stoker.open(photos)
+    (photos / "dog" / "0.jpg").write_bytes(encode_picture(77, height=40, width=50))
+    settled(photos)
+    assert stoker.open(photos).column("height")[10] == 40
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("change", ["bytes", "time", "gone", "folder"])
+def test_a_file_that_changes_after_it_was_listed_is_an_error_that_names_it(
+    photos: Path, change: str, engine: str
+) -> None:
+    opened = stoker.open(photos)
+    file = photos / "dog" / "3.jpg"
+    if change == "bytes":
+        file.write_bytes(file.read_bytes() + b"\0")
+    elif change == "time":
+        os.utime(file, LONG_AGO)
+    else:
+        file.unlink()
+    if change == "folder":
+        file.mkdir()
+    with pytest.raises(SampleError) as caught:
+        batches(opened, engine=engine)
+    assert caught.value.path == str(file)
+    assert caught.value.key == "dog/3.jpg"
+    expected = {"gone": "No such file", "folder": "regular file"}.get(change, "changed since it was listed")
+    assert expected in str(caught.value)
+    with pytest.raises(OSError, match=expected):
+        opened.read(13)
+    with pytest.warns(UserWarning, match="skipped, 'dog/3.jpg'"):
+        left = batches(opened, on_error="skip", max_bad=1, engine=engine)
+    assert sum(len(batch.label) for batch in left) == 29
+
+
+def test_a_folder_without_folders_has_images_alone(photos: Path) -> None:
+    (batch, *_) = batches(photos / "cat")
+    assert batch._fields == ("image",)
+    assert stoker.open(photos / "cat").classes == ()
+
+
+def test_a_list_is_read_in_place(photos: Path) -> None:
+    with (photos / "list.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "label", "score"])
+        rows.writerows([f"{name}/{i}.jpg", name, i / 2] for name in ("dog", "cat") for i in (2, 1))
+    opened = stoker.open(photos / "list.csv")
+    assert opened.classes == ("cat", "dog")
+    assert opened.keys(range(4)) == ["cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg"]
+    assert opened.column("score").tolist() == [0.5, 1.0, 0.5, 1.0]
+    (batch,) = batches(photos / "list.csv", columns=("label", "score"))
+    assert batch.score.tolist() == [0.5, 1.0, 0.5, 1.0]
+
+
+def test_selections_and_mixtures_take_folders(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "shards")
+    cats = stoker.open(photos).select(pc.field("label") == 0)
+    mixed = stoker.mix([(cats, 1), (tmp_path / "shards", 3)])
+    keys = [key for batch in batches(mixed, columns=("image", "key")) for key in batch.key]
+    assert len(keys) == 40
+    assert {key for key in keys if keys.count(key) == 2} == {f"cat/{i}.jpg" for i in range(10)}
+
+
+def test_an_index_of_a_folder_may_move_with_it(photos: Path, tmp_path: Path) -> None:
+    manifest = index_images(photos, photos.parent / "index")
+    assert manifest.index.rows == 30
+    (tmp_path / "moved").mkdir()
+    for folder in (photos, photos.parent / "index"):
+        folder.rename(tmp_path / "moved" / folder.name)
+    moved = stoker.open(tmp_path / "moved" / "index")
+    assert moved.read(12) == (tmp_path / "moved" / "photos" / "dog" / "2.jpg").read_bytes()
+    with pytest.raises(DatasetError, match="dataset already"):
+        index_images(tmp_path / "moved" / "photos", tmp_path / "moved" / "index")
+
+
+def test_verify_finds_changed_and_damaged_files(photos: Path, tmp_path: Path) -> None:
+    index_images(photos, tmp_path / "index")
+    assert verify(tmp_path / "index", decode=True).ok
+    damaged = photos / "cat" / "5.jpg"
+    times = damaged.stat()
+    damaged.write_bytes(damaged.read_bytes()[:-60] + bytes(60))
+    os.utime(damaged, ns=(times.st_atime_ns, times.st_mtime_ns))
+    (photos / "eel" / "9.jpg").unlink()
+    assert [problem.key for problem in verify(tmp_path / "index").problems] == ["eel/9.jpg"]
+    found = verify(tmp_path / "index", decode=True).problems
+    assert [problem.key for problem in found] == ["cat/5.jpg", "eel/9.jpg"]
+
+
+def test_a_damaged_listing_is_refused(photos: Path, tmp_path: Path) -> None:
+    index_images(photos, tmp_path / "index")
+    file = tmp_path / "index" / "files.listing"
+    data = bytearray(file.read_bytes())
+    data[8] += 1
+    file.write_bytes(data)
+    with pytest.raises((DatasetError, SampleError), match="damaged"):
+        batches(tmp_path / "index")
+
+
+def test_a_class_without_images_is_named(photos: Path) -> None:
+    (photos / "empty").mkdir()
+    with pytest.raises(SourceError, match="classes without an image: empty"):
+        stoker.open(photos)
+
+
+def test_what_is_not_read_in_place_names_the_command(tmp_path: Path, photos: Path) -> None:
+    (tmp_path / "coco.json").write_text('{"images": [], "annotations": [], "categories": []}')
+    with pytest.raises(SourceError, match=r"format coco.*\n.*stoker convert"):
+        stoker.open(tmp_path / "coco.json")
+    with pytest.raises(SourceError, match=r"URL cannot be read in place.*\n.*stoker convert"):
+        index_images("memory://bucket/photos", tmp_path / "index")
+    with pytest.raises(DatasetError, match="not a dataset"):
+        stoker.open(tmp_path / "nothing")
+
+
+def test_jpegs_are_not_read_whole(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def count(root: str, key: str, size: int, **options: Any) -> bytes:
+        read.append(key)
+        return read_source_file(root, key, size, **options)
+
+    monkeypatch.setattr(headers, "read_source_file", count)
+    stoker.open(photos)
+    assert read == []
