@@ -83,6 +83,7 @@ def _tar_index(photographs: Path, work: Path) -> Path:
 
 FORMS: Mapping[str, Callable[[Path, Path], Path]] = {
     _OWN: _own_shards,
+    "folder": lambda photographs, work: photographs,
     "WebDataset tar": _tar_index,
 }
 """By name: makes the form of a folder of photographs in a work folder, and returns what loaders open."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .shared.console import human_bytes, out, plain, table
+from .shared.console import human_bytes, out, plain
 
 __all__ = ["cache"]
 
@@ -40,7 +40,5 @@ def cache(
     if not found:
         out.print("the cache has no index" + ("" if source is None else f" of {plain(source)}"))
         return
-    made = table("source", "size", "folder")
     for one in found:
-        made.add_row(plain(one.origin), human_bytes(one.bytes), plain(str(one.folder)))
-    out.print(made)
+        out.print(f"{plain(one.origin)}: {human_bytes(one.bytes)} in {plain(str(one.folder))}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from stoker.formats.containers.registry import find_container
 
 from .shared.console import out, print_json, print_rows
 from .shared.options import Dataset, JsonOutput, Threads
@@ -14,6 +17,8 @@ from .shared.progress import progress
 if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset as StokerDataset
     from stoker.formats.dataset.pixel_statistics import PixelStatistics
+
+    from .description.conversion_gain import Gain
 
 __all__ = ["info"]
 
@@ -34,31 +39,46 @@ def info(
     """Describe a dataset: samples, classes, sizes, options.
 
     The command reads the index alone. With --pixels it reads all images, too, and prints the transform
-    Normalize with their means and deviations.
+    Normalize with their means and deviations. Of images that are read as they lie, it also measures what a
+    conversion would gain: it converts some of them into a temporary folder, and loads both.
 
     Examples:
       stoker info shards/train
+      stoker info photos/train
       stoker info shards/train --pixels --mean-image mean.png
     """
     from stoker.formats.open import open as open_dataset
 
     from .description.as_json import dataset_json
-    from .description.facts import class_table, facts
+    from .description.facts import class_table, facts, gain_table
 
     opened = open_dataset(dataset)
     if not as_json:
         print_rows(facts(opened))
         if opened.num_classes:
             out.print(class_table(opened))
+    gains = _gains(opened)
+    if gains and not as_json:
+        out.print(gain_table(gains))
     found = _pixels(opened, mean_image, threads) if pixels or mean_image is not None else None
     if as_json:
-        more = {} if found is None else {"mean": found.mean, "std": found.std}
+        more: dict[str, Any] = {} if found is None else {"mean": found.mean, "std": found.std}
+        more |= {"conversion": [asdict(gain) for gain in gains]} if gains else {}
         print_json({**dataset_json(opened), **more})
     elif found is not None:
         mean, std = (tuple(round(value, 4) for value in values) for values in (found.mean, found.std))
         out.print(f"Normalize(mean={mean}, std={std})")
         if mean_image is not None:
             out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
+
+
+def _gains(opened: StokerDataset) -> list[Gain]:
+    """Return what a conversion would gain for images that are read as they lie; nothing for others."""
+    if find_container(opened.manifest.container).payload_files is None or not len(opened):
+        return []
+    from .description.conversion_gain import measure_gain
+
+    return measure_gain(opened)
 
 
 def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> PixelStatistics:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.containers.registry import find_container
 from stoker.formats.dataset.columns.list_column import ListColumn
 
 from ..shared.console import human_bytes, plain, table
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset.dataset import Dataset
 
-__all__ = ["class_table", "facts"]
+    from .conversion_gain import Gain
+
+__all__ = ["class_table", "facts", "gain_table"]
 
 _CLASSES_SHOWN = 20
 
@@ -26,12 +29,15 @@ _CLASSES_SHOWN = 20
 def facts(dataset: Dataset) -> list[tuple[str, str]]:
     """Return name and value of each fact of the manifest and the index."""
     manifest = dataset.manifest
-    total = sum(dataset.data_sizes)
+    in_files = find_container(manifest.container).payload_files is not None
+    total = int(dataset.column("length").sum()) if in_files else sum(dataset.data_sizes)
     rows = [
         ("path", str(dataset.path)),
         ("kind", f"{manifest.sample_type} in {manifest.container}, format {manifest.version}"),
         ("samples", f"{len(dataset):,}"),
-        ("shards", f"{len(manifest.shards):,}, {human_bytes(total)}"),
+        ("files", f"{len(dataset):,}, {human_bytes(total)}")
+        if in_files
+        else ("shards", f"{len(manifest.shards):,}, {human_bytes(total)}"),
         ("classes", f"{dataset.num_classes:,}"),
         ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest.columns.items())),
         ("fingerprint", dataset.fingerprint),
@@ -89,4 +95,13 @@ def class_table(dataset: Dataset) -> Table:
         made.add_row(
             f"and {dataset.num_classes - _CLASSES_SHOWN:,} more", "", f"{counts[_CLASSES_SHOWN:].sum():,}"
         )
+    return made
+
+
+def gain_table(gains: list[Gain]) -> Table:
+    """Return a table of what conversions would gain; the first row is of the images as they are."""
+    made = table("random crops of 224 pixels", "images/s", "times", "all images")
+    for gain in gains:
+        times = gain.images_per_second / gains[0].images_per_second
+        made.add_row(gain.form, f"{gain.images_per_second:,.0f}", f"{times:.2f}", human_bytes(gain.bytes))
     return made

@@ -16,6 +16,7 @@ from PIL import Image
 
 import stoker
 from stoker.__main__ import main as script
+from stoker.augment import Resize
 from stoker.pipeline.commands.app import app, main
 from stoker.pipeline.commands.shared import progress
 from stoker.pipeline.commands.verify import verify
@@ -49,6 +50,29 @@ def photos(tmp_path: Path, make_jpeg: Callable[..., bytes], without_waiting_for_
         file.write_bytes(make_jpeg(number))
     (tmp_path / "photos" / "a" / "notes.txt").write_text("no image")
     return tmp_path / "photos"
+
+
+def test_a_folder_without_a_conversion(
+    run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    said = run("info", photos)
+    assert re.search(r"files +6, ", said)
+    assert re.search(r"stoker convert --restarts +[\d,]+ +\d", said)
+    assert str(photos) in run("cache")
+    assert "removed 1 " in run("cache", photos, "--clear")
+    assert "no index" in run("cache")
+    said = run("index", photos, "--into", tmp_path / "index")
+    assert "skipped 1: not an image" in said
+    assert "6 images as they lie" in said
+    assert "good: 6 samples" in run("verify", tmp_path / "index", "--decode")
+    run("index", photos, "--into", tmp_path / "unlabelled", "--unlabelled", "--format", "auto")
+    assert "label" not in stoker.open(tmp_path / "unlabelled").columns
+    assert "one folder" in run("index", photos, photos, "--into", tmp_path / "x", "--unlabelled", status=1)
+    run("convert", photos, tmp_path / "converted", "--unlabelled")
+    assert stoker.ImageLoader(tmp_path / "converted", batch_size=1, transforms=[Resize((8, 8))]).columns == (
+        "image",
+    )
 
 
 def test_convert_verify_info(run: Run, photos: Path, tmp_path: Path) -> None:
