@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
@@ -17,6 +17,9 @@ from .in_place.cached_images import index_in_cache
 from .in_place.images import is_image_source
 from .remote.store import is_url
 
+if TYPE_CHECKING:
+    import os
+
 __all__ = ["open"]
 
 
@@ -26,7 +29,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     cache: str | os.PathLike[str] | None = None,
     cache_size: str | int | None = None,
 ) -> Dataset:
-    """Open the dataset in a folder, or at a URL; or images that are no dataset yet, as they lie.
+    """Open the dataset in a folder, or at a URL; or shards and images of others, as they lie.
 
     The call reads the manifest and the header of the index (the whole index up to 64 MiB, for its digest),
     and looks up the size of every data file; a dataset of a hundred million samples opens at once. Checksums
@@ -37,7 +40,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 
     Shards of another program may stand in place of a dataset, as ``stoker index`` takes them:
     ``"train-{000000..000099}.tar"``. So may images as they lie: a folder with one folder for each class, a
-    folder of images, or a list of path and label, see :func:`stoker.formats.in_place.images.index_images`. The
+    folder of images, or a list of path and label (:func:`stoker.formats.in_place.images.index_images`). The
     first call reads the shards, or the headers of the images, and keeps their index in the user's cache
     folder; later calls find it there. ``stoker index`` can name the parts of shards, such as the label.
 
@@ -71,7 +74,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 
 
 def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """Return the folder of the index of shards; the path itself where it names no shards."""
+    """Return the folder of the index of shards or images; the path itself where it names none."""
     check_named(dataset=path)
     if not is_url(path) and is_dataset(Path(path)):
         return path
