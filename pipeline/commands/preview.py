@@ -24,6 +24,10 @@ def preview(
         str | None,
         typer.Option(help="Name or file of a recipe. Without it, the samples are drawn as they are."),
     ] = None,
+    views: Annotated[
+        str | None,
+        typer.Option(help="Name or file of a recipe of views, in place of --transforms; shows epoch 0."),
+    ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Number of samples, spread over the dataset.")] = 6,
     draws: Annotated[int, typer.Option(min=1, help="Number of epochs to draw for each sample.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the transforms, as a loader's seed or draw_seed.")] = 0,
@@ -40,12 +44,13 @@ def preview(
     MixUp, CutMix and Mosaic mix the samples of the sheet. A .png can show ASCII letters only; for names with
     other letters, write a .html.
 
-    Stoker comes with recipes such as imagenet-train and coco-ssd. The error for an unknown name lists them
-    all.
+    Stoker comes with recipes such as imagenet-train and coco-ssd, and recipes of views such as dino-v1. The
+    error for an unknown name lists them all.
 
     Examples:
       stoker preview shards/train --transforms imagenet-train --out sheet.png
       stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out sheet.html
+      stoker preview shards/train --views dino-v1 --out sheet.png
     """
     from ..preview.make import preview as run
 
@@ -53,6 +58,7 @@ def preview(
         dataset,
         target,
         transforms,
+        views=views,
         samples=samples,
         draws=draws,
         seed=seed,

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.recipe import load_recipe
+from stoker.augment.recipe import load_recipe, load_views
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
 
+from ..images.columns.image_column import plan_columns
 from .marks import Legend
 from .page import render_page
-from .pictures import draw_pictures, original_pictures, read_scene
+from .pictures import draw_pictures, draw_views, original_pictures
+from .scene import read_scene
 from .sheet import Sheet, render_image
 
 if TYPE_CHECKING:
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
     from stoker.augment.recipe import AnyTransform
     from stoker.formats.dataset.dataset import Dataset
 
-    from .pictures import Picture, Scene
+    from ..images.columns.image_column import ImageColumn
+    from .pictures import Picture
+    from .scene import Scene
 
-__all__ = ["make_sheet", "preview"]
+__all__ = ["make_sheet", "make_views_sheet", "preview"]
 
 _GRID = 5
 """Pictures in a row of a sheet without transforms."""
@@ -38,6 +42,7 @@ def preview(
     out: str | Path,
     recipe: str | Path | None = None,
     *,
+    views: str | Path | None = None,
     samples: int = 6,
     draws: int = 4,
     seed: int = 0,
@@ -50,6 +55,7 @@ def preview(
         dataset: Folder of a dataset of images.
         out: File to write; its name ends in .png or .html.
         recipe: Name or file of a recipe; None shows the samples alone.
+        views: Name or file of a recipe of views, in place of ``recipe``. They are shown in one epoch.
         samples: Number of samples, which are spread evenly over the dataset.
         draws: Number of epochs, from 0, in which each sample is shown; one if nothing is random.
         seed: Seed of the transforms.
@@ -68,15 +74,22 @@ def preview(
         raise ConfigError(
             "the folder of out does not exist", path=target.parent, hint="Make the folder first."
         )
+    if recipe is not None and views is not None:
+        raise ConfigError("a sheet shows transforms or views", hint="Leave one of the recipes out.")
     transforms = None if recipe is None else load_recipe(recipe)
     opened = open_dataset(dataset)
     chosen = _positions(opened, samples, positions)
-    sheet = make_sheet(opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe))
+    if views is None:
+        sheet = make_sheet(opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe))
+        listed = [one.to_dict() for one in transforms or ()]
+    else:
+        columns, _ = plan_columns(load_views(views), "float32")
+        sheet = make_views_sheet(opened, columns, chosen, seed=seed, cell=cell, recipe=str(views))
+        listed = [{one.name: one.to_json()} for one in columns]
     if target.suffix == ".png":
         render_image(sheet).save(target, optimize=True)
     else:
-        listed = "" if transforms is None else "\n".join(json.dumps(one.to_dict()) for one in transforms)
-        target.write_text(render_page(sheet, listed), "utf-8")
+        target.write_text(render_page(sheet, "\n".join(map(json.dumps, listed))), "utf-8")
     return sheet
 
 
@@ -106,6 +119,35 @@ def make_sheet(
         headings = ("original", *(f"epoch {epoch}" if random else "every epoch" for epoch in epochs))
         rows = list(zip(originals, *drawn, strict=True))
         facts.append(_steps(transforms, recipe, seed, drawn[0][0]))
+    return _sheet(scene, facts, headings, rows, cell)
+
+
+def make_views_sheet(
+    dataset: Dataset,
+    columns: Sequence[ImageColumn],
+    positions: npt.NDArray[np.int64],
+    *,
+    seed: int,
+    cell: int,
+    recipe: str,
+) -> Sheet:
+    """Compose a contact sheet of all views of samples in epoch 0; ``recipe`` names the views in its head."""
+    scene = read_scene(dataset, positions)
+    drawn = draw_views(scene, columns, seed, 0)
+    sizes = ", ".join(f"{one.name} {one.plan.size[1]} x {one.plan.size[0]} pixels" for one in columns)
+    facts = [_contents(dataset), f"{Path(recipe).stem}: {sizes}, seed {seed}, epoch 0"]
+    rows = list(zip(original_pictures(scene), *drawn.values(), strict=True))
+    return _sheet(scene, facts, ("original", *drawn), rows, cell)
+
+
+def _sheet(
+    scene: Scene,
+    facts: Sequence[str],
+    headings: tuple[str, ...],
+    rows: Sequence[tuple[Picture, ...]],
+    cell: int,
+) -> Sheet:
+    dataset = scene.dataset
     return Sheet(
         dataset.path.resolve().name,
         tuple(facts),

@@ -12,11 +12,8 @@ from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
 from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
-from stoker.errors import ConfigError, DecodeError
-from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.errors import ConfigError
 
-from ..engines.payload_decode import PayloadError, decode
-from ..images.annotations.annotation_processor import decode_mask
 from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_objects
 from ..images.batch_transforms import split_transforms
 
@@ -30,11 +27,13 @@ if TYPE_CHECKING:
     from stoker.augment.plan import ImagePlan
     from stoker.augment.recipe import AnyTransform
     from stoker.formats.dataset.columns.annotations import Annotations
-    from stoker.formats.dataset.dataset import Dataset
+
+    from ..images.columns.image_column import ImageColumn
+    from .scene import Scene
 
     Array = npt.NDArray[Any]
 
-__all__ = ["Marks", "Picture", "Scene", "draw_pictures", "original_pictures", "read_scene"]
+__all__ = ["Marks", "Picture", "draw_pictures", "draw_views", "original_pictures"]
 
 _LEAST_SHARE = 0.05
 """Least share of a class in a mixed label that a caption names."""
@@ -71,38 +70,6 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """N samples of a dataset, decoded, with their annotations.
-
-    Attributes:
-        dataset: Dataset of the samples.
-        positions: (N,) int64, positions of the samples in the dataset.
-        pixels: N images, (H, W, 3) uint8.
-        annotations: Objects of the samples.
-        labels: (N, C) float32, share of each class; None if samples have no labels.
-        segmentation: N masks, (H, W) integers; None if there are none.
-    """
-
-    dataset: Dataset
-    positions: npt.NDArray[np.int64]
-    pixels: list[npt.NDArray[np.uint8]]
-    annotations: Annotations
-    labels: npt.NDArray[np.float32] | None
-    segmentation: list[Array] | None
-
-    @property
-    def sizes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Heights and widths, (N,) each."""
-        heights, widths = ([image.shape[axis] for image in self.pixels] for axis in (0, 1))
-        return np.array(heights, np.int64), np.array(widths, np.int64)
-
-    def class_name(self, label: int) -> str:
-        """Name of a class, or "class" and its number."""
-        classes = self.dataset.classes
-        return classes[label] if 0 <= label < len(classes) else f"class {label}"
-
-
-@dataclass(frozen=True)
 class _Batch:
     """N images of one size, after the transforms of images and some of those of batches.
 
@@ -134,21 +101,6 @@ class _Batch:
             None if self.labels is None else params.labels(self.labels, self.labels.shape[1]),
             None if self.segmentation is None else params.segmentation(self.segmentation),
         )
-
-
-def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
-    """Read and decode samples with all their annotations.
-
-    Raises:
-        SampleError: A sample cannot be read or decoded; names it.
-    """
-    annotations = dataset.annotations(positions)
-    pixels = [_decode(dataset, position) for position in positions.tolist()]
-    masks = None
-    if "segmentation" in dataset.tasks:
-        sizes = [image.shape[:2] for image in pixels]
-        masks = [_decode_mask(dataset, *one) for one in zip(positions.tolist(), sizes, strict=True)]
-    return Scene(dataset, positions, pixels, annotations, _labels(dataset, positions), masks)
 
 
 def original_pictures(scene: Scene) -> list[Picture]:
@@ -197,35 +149,35 @@ def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, e
     return [_picture(scene, batch, i, mixed=bool(together.transforms)) for i in range(len(rows))]
 
 
-def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
-    samples = dataset.samples([position])
-    data = dataset.read(position)
-    try:
-        return decode(data, samples, 0, max_pixels=MAX_PIXELS, reference=True)
-    except PayloadError as error:
-        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+def draw_views(
+    scene: Scene, columns: Sequence[ImageColumn], seed: int, epoch: int
+) -> dict[str, list[Picture]]:
+    """Pictures of all views of the samples in an epoch, by the name and the number of the view.
 
+    Hidden patches are grey.
 
-def _decode_mask(dataset: Dataset, position: int, size: tuple[int, int]) -> Array:
-    data = dataset.mask(position)
-    try:
-        return decode_mask(data, size, "int64")
-    except Exception as error:  # Pillow's parsers raise almost anything on damaged data
-        raise dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError) from error
-
-
-def _labels(dataset: Dataset, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
-    if "labels" in dataset.tasks:
-        lists = dataset.lists("label", positions)
-        rows, labels = np.repeat(np.arange(len(positions)), lists.counts), lists.values
-    elif "label" in dataset.tasks:
-        rows, labels = np.arange(len(positions)), dataset.labels[positions]
-    else:
-        return None
-    shares = np.zeros((len(positions), max(dataset.num_classes, labels.max(initial=-1) + 1)), np.float32)
-    known = labels >= 0  # a negative label says that there is none
-    shares[rows[known], labels[known]] = 1
-    return shares
+    Args:
+        scene: N samples.
+        columns: Columns of images of float32.
+        seed: Seed of the views.
+        epoch: Epoch.
+    """
+    rows = scene.dataset.rows[scene.positions]
+    objects = Objects(scene.annotations.boxes.astype(np.float64), scene.annotations.owner)
+    config = _object_config(scene)
+    found = {}
+    for column in columns:
+        for view, keys in enumerate(np.split(column.keys(rows), column.views or 1)):
+            params = column.plan.draw(*scene.sizes, keys, seed, epoch, objects=objects)
+            batch = _execute(scene, column.plan, params, config)
+            if column.mask:
+                hidden = column.mask.draw(keys, column.plan.size, seed, epoch)
+                batch.images[
+                    np.kron(hidden, np.ones((1, column.mask.patch, column.mask.patch), np.bool_))
+                ] = 128
+            name = column.name if column.views is None else f"{column.name} {view}"
+            found[name] = [_picture(scene, batch, i, mixed=False) for i in range(len(rows))]
+    return found
 
 
 def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:

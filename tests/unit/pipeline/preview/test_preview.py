@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import stoker
 from stoker.augment import (
+    BlockMask,
     CutMix,
     MixUp,
     Mosaic,
@@ -21,6 +22,7 @@ from stoker.augment import (
     RandomIoUCrop,
     RandomResizedCrop,
     Resize,
+    Views,
     load_recipe,
     save_recipe,
 )
@@ -29,7 +31,8 @@ from stoker.pipeline.commands.app import app
 from stoker.pipeline.preview.make import preview
 from stoker.pipeline.preview.marks import Legend, color_of, draw_marks, named_marks
 from stoker.pipeline.preview.names import shorten
-from stoker.pipeline.preview.pictures import Marks, Scene, draw_pictures, original_pictures, read_scene
+from stoker.pipeline.preview.pictures import Marks, draw_pictures, original_pictures
+from stoker.pipeline.preview.scene import Scene, read_scene
 
 HEIGHT, WIDTH = 90, 120
 LEGEND = Legend(lambda label: f"thing {label}", ((0, 1),))
@@ -319,3 +322,31 @@ def test_the_command(coco, tmp_path):
     result = run(app, ["preview", str(coco), "--rows", "0;2", "--out", str(out)])
     assert isinstance(result.exception, ConfigError)
     assert "rows must be positions with commas between" in str(result.exception)
+
+
+def test_views_are_those_of_the_loader(coco, tmp_path):
+    views = {
+        "large": Views(2, [RandomResizedCrop(48), RandomHorizontalFlip()], mask=BlockMask(8, p=1.0)),
+        "whole": [Resize((30, 40)), Normalize()],
+    }
+    save_recipe(views, tmp_path / "views.json")
+    sheet = preview(coco, tmp_path / "views.html", views=tmp_path / "views.json", positions=[1, 3], seed=5)
+    assert sheet.headings == ("original", "large 0", "large 1", "whole")
+    assert "BlockMask" in (tmp_path / "views.html").read_text()
+    options = {
+        "batch_size": 6,
+        "seed": 5,
+        "columns": ("large", "large_mask", "large_boxes"),
+        "dtype": "float32",
+    }
+    with stoker.ImageLoader(coco, transforms=views, layout="NHWC", **options) as loader:
+        batch = next(iter(loader))
+    for row, position in zip(sheet.rows, (1, 3), strict=True):
+        for view in range(2):
+            marks, pixels = row[1 + view].marks, row[1 + view].pixels.astype(int)
+            hidden = batch.large_mask[view, position].repeat(8, axis=0).repeat(8, axis=1)
+            assert np.abs(pixels - 255 * batch.large[view, position])[~hidden].max() <= 2
+            assert (pixels[hidden] == 128).all()
+            assert np.allclose(marks.boxes, batch.large_boxes[view][position], atol=0.01)
+    with pytest.raises(ConfigError, match="a sheet shows transforms or views"):
+        preview(coco, tmp_path / "views.html", "imagenet-val", views="dino-v1")

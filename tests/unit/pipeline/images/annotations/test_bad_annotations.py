@@ -26,7 +26,7 @@ from PIL import Image
 from stoker.errors import CorruptRecordError, DecodeError
 from stoker.formats.dataset.columns.annotation_columns import to_columns
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.preview.pictures import read_scene
+from stoker.pipeline.preview.scene import read_scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable

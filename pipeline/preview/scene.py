@@ -1,0 +1,102 @@
+"""The samples of a preview, decoded, with their annotations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import DecodeError
+from stoker.formats.codecs.header import MAX_PIXELS
+
+from ..engines.payload_decode import PayloadError, decode
+from ..images.annotations.annotation_processor import decode_mask
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.columns.annotations import Annotations
+    from stoker.formats.dataset.dataset import Dataset
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Scene", "read_scene"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """N samples of a dataset, decoded, with their annotations.
+
+    Attributes:
+        dataset: Dataset of the samples.
+        positions: (N,) int64, positions of the samples in the dataset.
+        pixels: N images, (H, W, 3) uint8.
+        annotations: Objects of the samples.
+        labels: (N, C) float32, share of each class; None if samples have no labels.
+        segmentation: N masks, (H, W) integers; None if there are none.
+    """
+
+    dataset: Dataset
+    positions: npt.NDArray[np.int64]
+    pixels: list[npt.NDArray[np.uint8]]
+    annotations: Annotations
+    labels: npt.NDArray[np.float32] | None
+    segmentation: list[Array] | None
+
+    @property
+    def sizes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Heights and widths, (N,) each."""
+        heights, widths = ([image.shape[axis] for image in self.pixels] for axis in (0, 1))
+        return np.array(heights, np.int64), np.array(widths, np.int64)
+
+    def class_name(self, label: int) -> str:
+        """Name of a class, or "class" and its number."""
+        classes = self.dataset.classes
+        return classes[label] if 0 <= label < len(classes) else f"class {label}"
+
+
+def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
+    """Read and decode samples with all their annotations.
+
+    Raises:
+        SampleError: A sample cannot be read or decoded; names it.
+    """
+    annotations = dataset.annotations(positions)
+    pixels = [_decode(dataset, position) for position in positions.tolist()]
+    masks = None
+    if "segmentation" in dataset.tasks:
+        sizes = [image.shape[:2] for image in pixels]
+        masks = [_decode_mask(dataset, *one) for one in zip(positions.tolist(), sizes, strict=True)]
+    return Scene(dataset, positions, pixels, annotations, _labels(dataset, positions), masks)
+
+
+def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
+    samples = dataset.samples([position])
+    data = dataset.read(position)
+    try:
+        return decode(data, samples, 0, max_pixels=MAX_PIXELS, reference=True)
+    except PayloadError as error:
+        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+
+
+def _decode_mask(dataset: Dataset, position: int, size: tuple[int, int]) -> Array:
+    data = dataset.mask(position)
+    try:
+        return decode_mask(data, size, "int64")
+    except Exception as error:  # Pillow's parsers raise almost anything on damaged data
+        raise dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError) from error
+
+
+def _labels(dataset: Dataset, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
+    if "labels" in dataset.tasks:
+        lists = dataset.lists("label", positions)
+        rows, labels = np.repeat(np.arange(len(positions)), lists.counts), lists.values
+    elif "label" in dataset.tasks:
+        rows, labels = np.arange(len(positions)), dataset.labels[positions]
+    else:
+        return None
+    shares = np.zeros((len(positions), max(dataset.num_classes, labels.max(initial=-1) + 1)), np.float32)
+    known = labels >= 0  # a negative label says that there is none
+    shares[rows[known], labels[known]] = 1
+    return shares
