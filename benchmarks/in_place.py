@@ -24,6 +24,7 @@ import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in, replicate
+from stoker.benchmarks.foreign_shards import lmdb_index, mds_index, recordio_index
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.formats.external.external_index import index
 
@@ -85,6 +86,9 @@ FORMS: Mapping[str, Callable[[Path, Path], Path]] = {
     _OWN: _own_shards,
     "folder": lambda photographs, work: photographs,
     "WebDataset tar": _tar_index,
+    "MXNet RecordIO": recordio_index,
+    "Mosaic MDS": mds_index,
+    "LMDB of images": lmdb_index,
 }
 """By name: makes the form of a folder of photographs in a work folder, and returns what loaders open."""
 

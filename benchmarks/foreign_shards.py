@@ -1,0 +1,93 @@
+"""Photographs in the shards of other programs, for the benchmark of data read in place.
+
+Each function writes shards of a folder of photographs as the program does, indexes them, and returns the
+folder of the index.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import struct
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from stoker.benchmarks.comparison.photographs import photographs_in
+from stoker.formats.external.external_index import index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["lmdb_index", "mds_index", "recordio_index"]
+
+_SHARDS = 4
+_RECORDIO_MAGIC = 0xCED7230A
+
+
+def _blocks(photographs: Path) -> list[list[tuple[int, Path]]]:
+    """Return the photographs of each shard, with their labels."""
+    paths = photographs_in(photographs)
+    labels = {name: number for number, name in enumerate(sorted({path.parent.name for path in paths}))}
+    labelled = [(labels[path.parent.name], path) for path in paths]
+    bounds = [shard * len(paths) // _SHARDS for shard in range(_SHARDS + 1)]
+    return [labelled[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def _indexed(shards: Sequence[Path], into: Path) -> Path:
+    shutil.rmtree(into, ignore_errors=True)
+    index(shards, into)
+    return into
+
+
+def recordio_index(photographs: Path, work: Path) -> Path:
+    """Write RecordIO files as MXNet's ``im2rec`` does; records that hold its magic number stay whole."""
+    folder = work / "recordio"
+    folder.mkdir(exist_ok=True)
+    for shard, block in enumerate(_blocks(photographs)):
+        with (folder / f"train-{shard}.rec").open("wb") as file:
+            for number, (label, path) in enumerate(block):
+                value = struct.pack("<IfQQ", 0, label, number, 0) + path.read_bytes()
+                file.write(struct.pack("<II", _RECORDIO_MAGIC, len(value)) + value + bytes(-len(value) % 4))
+    return _indexed([folder], work / "recordio-index")
+
+
+def mds_index(photographs: Path, work: Path) -> Path:
+    """Write MDS shards as Mosaic Streaming's MDSWriter does, with a column of images and one of labels."""
+    folder = work / "mds"
+    folder.mkdir(exist_ok=True)
+    description = {
+        "column_encodings": ["jpeg", "int"],
+        "column_names": ["image", "label"],
+        "column_sizes": [None, 8],
+        "format": "mds",
+        "version": 2,
+    }
+    config = json.dumps(description).encode()
+    for shard, block in enumerate(_blocks(photographs)):
+        images = [(label, path.read_bytes()) for label, path in block]
+        samples = [struct.pack("<I", len(data)) + data + struct.pack("<q", label) for label, data in images]
+        offsets = [4 * (len(samples) + 2) + len(config)]
+        for sample in samples:
+            offsets.append(offsets[-1] + len(sample))
+        header = struct.pack(f"<{len(samples) + 2}I", len(samples), *offsets)
+        (folder / f"shard.{shard:05}.mds").write_bytes(b"".join((header, config, *samples)))
+    return _indexed([folder], work / "mds-index")
+
+
+def lmdb_index(photographs: Path, work: Path) -> Path:
+    """Write LMDB folders with a photograph under each key, as LSUN's are."""
+    folders = []
+    for shard, block in enumerate(_blocks(photographs)):
+        folders.append(work / f"lmdb-{shard}")
+        shutil.rmtree(folders[-1], ignore_errors=True)
+        with (
+            lmdb.open(os.fspath(folders[-1]), map_size=1 << 36) as environment,
+            environment.begin(write=True) as transaction,
+        ):
+            for _, path in block:
+                transaction.put(f"{path.parent.name}/{path.name}".encode(), path.read_bytes())
+    return _indexed(folders, work / "lmdb-index")
