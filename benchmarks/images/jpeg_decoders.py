@@ -1,9 +1,11 @@
 """The rate of Stoker's JPEG decoder over that of libjpeg-turbo, for random resized crops or whole images.
 
-    python -m stoker.benchmarks.images.jpeg_decoders PHOTOS [--rounds 5] [--whole]
+    python -m stoker.benchmarks.images.jpeg_decoders PHOTOS [--rounds 5] [--whole | --size 224 --scale 0.08 1]
 
 One thread decodes the regions that RandomResizedCrop(224) draws, in two processes that take turns: one with
-``STOKER_JPEG=turbo``. ``stoker.benchmarks.comparison.photographs`` makes photographs of ImageNet's kind.
+``STOKER_JPEG=turbo``. ``--size 96 --scale 0.05 0.4`` are the small views of DINO; with ``--size 64``
+most regions are decoded at half their size. ``stoker.benchmarks.comparison.photographs`` makes photographs
+of ImageNet's kind.
 The result, medians of microseconds of processor time an image, is printed as JSON.
 """
 
@@ -19,12 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker import _native
+from stoker.augment import RandomResizedCrop, Resize
 from stoker.benchmarks.arguments import make_parser
 
 from .native_ceiling import Encoded, PreparedBatches, as_is, shorter_256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from stoker.augment import Transform
 
 _LEAST = 256
 
@@ -45,11 +50,11 @@ WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
 }
 
 
-def work(files: list[Path], workload: str, whole: bool) -> None:
+def work(files: list[Path], workload: str, crop: Transform) -> None:
     """Print the processor time of a pass for each line of standard input."""
     with tempfile.TemporaryDirectory() as folder:
         batches = PreparedBatches(
-            [WORKLOADS[workload](file.read_bytes()) for file in files], _LEAST, Path(folder), whole=whole
+            [WORKLOADS[workload](file.read_bytes()) for file in files], _LEAST, Path(folder), crop
         )
         pool, buffers = _native.Pool(1), _native.BufferPool(4)
         batches.run(pool, buffers, decode_only=True)
@@ -59,10 +64,9 @@ def work(files: list[Path], workload: str, whole: bool) -> None:
             print(1e6 * seconds / batches.images, flush=True)
 
 
-def measure(photos: Path, workload: str, rounds: int, whole: bool) -> dict[str, float]:
+def measure(photos: Path, workload: str, rounds: int, options: list[str]) -> dict[str, float]:
     """Return the medians of both decoders, and of the ratios of their rounds."""
-    command = [sys.executable, "-m", __spec__.name, str(photos), "--workloads", workload, "--work"]
-    command += ["--whole"] * whole
+    command = [sys.executable, "-m", __spec__.name, str(photos), "--workloads", workload, "--work", *options]
     workers = [
         subprocess.Popen(
             command,
@@ -99,14 +103,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--whole", action="store_true", help="decode whole images")
+    parser.add_argument("--size", type=int, default=224, help="pixels of a side of the output")
+    parser.add_argument(
+        "--scale", type=float, nargs=2, default=(0.08, 1.0), help="share of the area of a region"
+    )
     parser.add_argument("--work", action="store_true", help="be one of the processes that take turns")
     given = parser.parse_args()
     if given.work:
-        work(sorted(given.photos.rglob("*.jpg")), given.workloads[0], given.whole)
+        size = (given.size, given.size)
+        crop = Resize(size) if given.whole else RandomResizedCrop(given.size, scale=tuple(given.scale))
+        work(sorted(given.photos.rglob("*.jpg")), given.workloads[0], crop)
         return
+    options = ["--size", str(given.size), "--scale", *map(str, given.scale), *["--whole"] * given.whole]
     print(
         json.dumps(
-            {name: measure(given.photos, name, given.rounds, given.whole) for name in given.workloads},
+            {name: measure(given.photos, name, given.rounds, options) for name in given.workloads},
             indent=2,
         )
     )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import _native
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize, compile_image
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
+
+    from stoker.augment import Transform
 
 _SIZE = 224
 _BATCH = 64
@@ -88,7 +90,9 @@ WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
 class PreparedBatches:
     """A shard in the page cache, and batches with their drawn parameters."""
 
-    def __init__(self, images: Sequence[Encoded], least: int, folder: Path, *, whole: bool = False) -> None:
+    def __init__(
+        self, images: Sequence[Encoded], least: int, folder: Path, crop: Transform | None = None
+    ) -> None:
         path = folder / "images"
         path.write_bytes(b"".join(image.payload for image in images))
         self.shards = _native.Shards([str(path)], [path.stat().st_size])
@@ -103,8 +107,8 @@ class PreparedBatches:
             "width": np.array([image.width for image in images], np.int32),
             "orientation": np.array([image.orientation for image in images], np.uint8),
         }
-        crop = Resize((_SIZE, _SIZE)) if whole else RandomResizedCrop(_SIZE)
-        plan = compile_image([crop, RandomHorizontalFlip(), Normalize()])
+        plan = compile_image([crop or RandomResizedCrop(_SIZE), RandomHorizontalFlip(), Normalize()])
+        self._size = plan.size
         order = np.arange(-(-least // _BATCH) * _BATCH) % len(images)
         self.batches: list[tuple[dict[str, Any], dict[str, Any]]] = []
         for begin in range(0, len(order), _BATCH):
@@ -138,7 +142,7 @@ class PreparedBatches:
         job = pool.submit(
             self.shards,
             *batch,
-            out=buffers.array((_BATCH, 3, _SIZE, _SIZE), "float32"),
+            out=buffers.array((_BATCH, 3, *self._size), "float32"),
             layout=0,
             status=status,
             max_pixels=_NO_LIMIT,

@@ -1,4 +1,4 @@
-// The samples of one component: those of an MCU row, and the two rows above it.
+// The samples of one component: those of the MCU rows that are decoded at once, and the two rows above them.
 #pragma once
 
 #include <algorithm>
@@ -35,26 +35,27 @@ class Plane {
         end_y = end(bottom, scale_y, height);
     }
 
-    // Makes room for the samples of MCUs [first, last).
-    void reset(int first, int last) {
+    // Makes room for the samples of MCUs [first, last) of so many MCU rows.
+    void reset(int first, int last, int mcu_rows) {
         origin_ = first * h * size;
         stride_ = ((last - first) * h * size + kMargin + kSampleSlack + 63) / 64 * 64;
-        bytes_.grow(static_cast<std::size_t>(stride_) * static_cast<std::size_t>(kRowsAbove + v * size));
+        bytes_.grow(static_cast<std::size_t>(stride_) * static_cast<std::size_t>(kRowsAbove + mcu_rows * v * size));
+        rows_ = 0;
     }
-    // Goes on to an MCU row. The last rows before it are kept.
-    void move_to(int mcu_row, bool keep) {
-        const int rows = v * size;
+    // Goes on to the next MCU rows. The last rows before them are kept.
+    void move_to(int mcu_row, int mcu_rows, bool keep) {
         if (keep)
             for (int i = 0; i < kRowsAbove; ++i)
-                std::memcpy(line(i), line(rows + i), static_cast<std::size_t>(stride_));
-        first_row_ = mcu_row * rows - kRowsAbove;
+                std::memcpy(line(i), line(rows_ + i), static_cast<std::size_t>(stride_));
+        first_row_ = mcu_row * v * size - kRowsAbove;
+        rows_ = mcu_rows * v * size;
     }
     std::ptrdiff_t stride() const { return stride_; }
     // The sample (y, x) of the component. x may be one before the first sample, or behind the last.
     std::uint8_t* at(int y, int x) { return line(y - first_row_) + kMargin + x - origin_; }
-    // Repeats the samples at both ends of the rows of the current MCU row, where the image ends there.
+    // Repeats the samples at both ends of the rows, where the image ends there.
     void repeat_ends() {
-        for (int y = first_row_ + kRowsAbove; y < first_row_ + kRowsAbove + v * size; ++y) {
+        for (int y = first_row_ + kRowsAbove; y < first_row_ + kRowsAbove + rows_; ++y) {
             if (begin_x == 0) *at(y, -1) = *at(y, 0);
             if (end_x == width) *at(y, width) = *at(y, width - 1);
         }
@@ -67,6 +68,7 @@ class Plane {
 
     AlignedBytes bytes_;
     int stride_ = 0, origin_ = 0, first_row_ = 0;
+    int rows_ = 0;  // below the two above
 };
 
 }  // namespace stoker::jpeg

@@ -70,7 +70,10 @@ bool RegionDecoder::start(const Window& window, int eighths) {
         last_mcu_ = std::max(last_mcu_, divided_up(plane.end_x, plane.h * plane.size));
         mcu_row_ = std::min(mcu_row_, plane.begin_y / (plane.v * plane.size));
     }
-    for (int i = 0; i < frame_.components; ++i) planes_[i].reset(first_mcu_, last_mcu_);
+    for (int i = 0; i < frame_.components; ++i) planes_[i].reset(first_mcu_, last_mcu_, reader_.max_rows());
+    const int mcu_height = planes_[0].v * planes_[0].size;
+    // As decode_mcu_rows() counts the rows that are ready.
+    end_mcu_row_ = std::min(divided_up(window_.bottom + (context_ ? 2 : 0), mcu_height), frame_.mcu_rows());
     set_rows();
     return seek();
 }
@@ -81,10 +84,9 @@ bool RegionDecoder::seek() {
         reader_.seek(0, frame_.scan);
         return true;
     }
-    const int mcu_height = planes_[0].v * planes_[0].size, rows = bands_.rows_per_band(frame_.mcu_rows());
-    // As decode_mcu_row() counts the rows that are ready.
-    const int end = std::min(divided_up(window_.bottom + (context_ ? 2 : 0), mcu_height), frame_.mcu_rows());
-    const auto first = static_cast<std::size_t>(mcu_row_ / rows), last = static_cast<std::size_t>((end - 1) / rows + 1);
+    const int rows = bands_.rows_per_band(frame_.mcu_rows());
+    const auto first = static_cast<std::size_t>(mcu_row_ / rows);
+    const auto last = static_cast<std::size_t>((end_mcu_row_ - 1) / rows + 1);
     if (!checked_ && !bands_.match(payload_, first, last)) return false;
     const std::int64_t intervals = frame_.mcus_per_row() / frame_.restart_interval;
     reader_.seek(static_cast<std::int64_t>(first) * rows * intervals,
@@ -105,7 +107,7 @@ void RegionDecoder::set_rows() {
 
 int RegionDecoder::read(const std::uint8_t* rows[Decoder::kMaxRows]) {
     while (next_row_ >= ready_)
-        if (!decode_mcu_row()) return 0;
+        if (!decode_mcu_rows()) return 0;
     const int count = std::min(Decoder::kMaxRows, std::min(ready_, window_.bottom) - next_row_);
     for (int i = 0; i < count; ++i) {
         std::uint8_t* row = rows_.data() + static_cast<std::size_t>(i) * row_bytes_;
@@ -116,11 +118,13 @@ int RegionDecoder::read(const std::uint8_t* rows[Decoder::kMaxRows]) {
     return count;
 }
 
-bool RegionDecoder::decode_mcu_row() {
-    for (int i = 0; i < frame_.components; ++i) planes_[i].move_to(mcu_row_, context_);
-    set_places();
+bool RegionDecoder::decode_mcu_rows() {
+    // Rows behind the last may lie in a band that is not checked.
+    const int mcu_rows = std::min(reader_.max_rows(), end_mcu_row_ - mcu_row_);
+    for (int i = 0; i < frame_.components; ++i) planes_[i].move_to(mcu_row_, mcu_rows, context_);
+    set_places(mcu_rows);
     const std::int64_t first = static_cast<std::int64_t>(mcu_row_) * frame_.mcus_per_row();
-    if (!reader_.skip_to(first + first_mcu_)) return false;
+    if (!reader_.skip_to(first + first_mcu_, mcu_rows)) return false;
     for (int mcu = first_mcu_; mcu < last_mcu_; mcu += reader_.max_mcus()) {
         const int mcus = std::min(reader_.max_mcus(), last_mcu_ - mcu);
         if (!reader_.decode(mcus)) return false;
@@ -130,26 +134,26 @@ bool RegionDecoder::decode_mcu_row() {
     if (frame_.restart_interval == 0 && !reader_.skip_to(first + frame_.mcus_per_row())) return false;
     if (triangle_ && frame_.components > 1 && planes_[1].scale_x == 2)
         for (int i = 1; i < frame_.components; ++i) planes_[i].repeat_ends();
-    ++mcu_row_;
+    mcu_row_ += mcu_rows;
     ready_ = std::min(planes_[0].height, mcu_row_ * planes_[0].v * planes_[0].size);
     // The last rows wait for the chroma below them.
     if (context_ && mcu_row_ < frame_.mcu_rows()) ready_ -= 2;
     return true;
 }
 
-// Finds the blocks of an MCU whose rows the window needs.
-void RegionDecoder::set_places() {
+// Finds the blocks of an MCU of each row whose rows the window needs.
+void RegionDecoder::set_places(int mcu_rows) {
     places_used_ = 0;
-    int index = 0;
-    for (int c = 0; c < frame_.components; ++c) {
-        Plane& plane = planes_[c];
-        for (int block = 0; block < plane.h * plane.v; ++block, ++index) {
-            const int y = (mcu_row_ * plane.v + block / plane.h) * plane.size;
-            if (y >= plane.end_y || y + plane.size <= plane.begin_y) continue;
-            const int x = (first_mcu_ * plane.h + block % plane.h) * plane.size;
-            places_[places_used_++] = {index, c, plane.h * plane.size, plane.at(y, x)};
+    for (int row = 0; row < mcu_rows; ++row)
+        for (int c = 0, index = 0; c < frame_.components; ++c) {
+            Plane& plane = planes_[c];
+            for (int block = 0; block < plane.h * plane.v; ++block, ++index) {
+                const int y = ((mcu_row_ + row) * plane.v + block / plane.h) * plane.size;
+                if (y >= plane.end_y || y + plane.size <= plane.begin_y) continue;
+                const int x = (first_mcu_ * plane.h + block % plane.h) * plane.size;
+                places_[places_used_++] = {row, index, c, plane.h * plane.size, plane.at(y, x)};
+            }
         }
-    }
 }
 
 // Transforms the blocks of MCUs that the reader has decoded.
@@ -163,8 +167,8 @@ void RegionDecoder::transform(int mcu, int mcus) {
         int count = 0;
         std::uint8_t* samples = place.samples + (mcu - first_mcu_) * place.step;
         for (int index = place.index; index < mcus * blocks_per_mcu; index += blocks_per_mcu, samples += place.step) {
-            const std::int16_t* coefficients = reader_.block(index);
-            if (plane.size == 8 && reader_.last(index) == kOnlyDc)
+            const std::int16_t* coefficients = reader_.block(place.row, index);
+            if (plane.size == 8 && reader_.last(place.row, index) == kOnlyDc)
                 fill_block(*coefficients, quanta[0], samples, plane.stride());
             else
                 blocks[count++] = {coefficients, samples};

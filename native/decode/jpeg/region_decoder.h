@@ -33,7 +33,7 @@ class RegionDecoder {
   private:
     // A block of an MCU: where its samples go in the first MCU, and how far further in the next.
     struct BlockPlace {
-        int index, component, step;
+        int row, index, component, step;
         std::uint8_t* samples;
     };
 
@@ -41,8 +41,8 @@ class RegionDecoder {
     void set_rows();
     bool fits_bands() const;
     bool seek();
-    bool decode_mcu_row();
-    void set_places();
+    bool decode_mcu_rows();
+    void set_places(int mcu_rows);
     void transform(int mcu, int mcus);
     const std::uint8_t* chroma_row(int component, int y);
     void write_row(int y, std::uint8_t* rgb);
@@ -57,12 +57,12 @@ class RegionDecoder {
     bool triangle_ = true;  // triangle filters, or repeated samples
     bool context_ = false;  // rows of chroma depend on the rows above and below
     int first_mcu_ = 0, last_mcu_ = 0;  // the columns of MCUs [first, last) that are stored
-    int mcu_row_ = 0;                   // the next to decode
+    int mcu_row_ = 0, end_mcu_row_ = 0;  // the next MCU row to decode, and the one behind the last
     int ready_ = 0;                     // rows of the image before this one can be written
     int next_row_ = 0;
     AlignedBytes rows_;  // of RGB, then one upsampled row of Cb and of Cr
     std::size_t row_bytes_ = 0, upsampled_bytes_ = 0;
-    std::array<BlockPlace, kMaxBlocks> places_{};  // of the current MCU row
+    std::array<BlockPlace, kMaxRowsAtOnce * kMaxBlocks> places_{};  // of the current MCU rows
     int places_used_ = 0;
 };
 

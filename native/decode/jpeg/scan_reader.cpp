@@ -7,8 +7,9 @@
 namespace stoker::jpeg {
 
 ScanReader::ScanReader() {
-    for (int i = 0; i < static_cast<int>(stored_.size()); ++i)
-        stored_[static_cast<std::size_t>(i)].block = coefficients_.data() + i / 2 * kCoefficients;
+    for (Stream& stream : streams_)
+        for (int i = 0; i < static_cast<int>(stream.stored.size()); ++i)
+            stream.stored[static_cast<std::size_t>(i)].block = stream.coefficients.data() + i / 2 * kCoefficients;
 }
 
 bool ScanReader::begin(const Frame& frame) {
@@ -18,54 +19,81 @@ bool ScanReader::begin(const Frame& frame) {
     for (int i = 0; i < blocks_per_mcu_; ++i)
         component_of_[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(std::max(0, i - luma + 1));
     set_phases(frame);
-    const std::int64_t mcus = static_cast<std::int64_t>(frame.mcus_per_row()) * frame.mcu_rows();
+    mcus_per_row_ = frame.mcus_per_row();
     has_restarts_ = frame.restart_interval != 0;
-    interval_mcus_ = frame.restart_interval == 0 ? mcus : frame.restart_interval;
+    has_row_intervals_ = has_restarts_ && mcus_per_row_ % frame.restart_interval == 0;
+    interval_mcus_ = has_restarts_ ? frame.restart_interval : mcus_per_row_ * frame.mcu_rows();
     end_ = frame.end;
     return true;
 }
 
 void ScanReader::seek(std::int64_t interval, const std::uint8_t* data) {
-    interval_ = interval;
-    interval_data_ = data;
-    start_interval(interval);
+    rows_ = 1;
+    streams_[0].interval = interval;
+    streams_[0].interval_data = data;
+    start_interval(streams_[0], interval);
 }
 
 void ScanReader::set_phases(const Frame& frame) {
     for (int i = 0; i <= kChunkBlocks; ++i) {
         const Component& component = frame.component[component_of_[static_cast<std::size_t>(i % blocks_per_mcu_)]];
         const auto at = static_cast<std::size_t>(2 * i);
-        stored_[at].table = &tables_.dc(component.dc);
+        for (Stream& stream : streams_) {
+            stream.stored[at].table = &tables_.dc(component.dc);
+            if (i != kChunkBlocks) stream.stored[at + 1].table = &tables_.ac(component.ac);
+        }
         skipped_[at].table = &tables_.skipped_dc(component.dc);
-        if (i == kChunkBlocks) break;
-        stored_[at + 1].table = &tables_.ac(component.ac);
-        skipped_[at + 1].table = &tables_.skipped_ac(component.ac);
+        if (i != kChunkBlocks) skipped_[at + 1].table = &tables_.skipped_ac(component.ac);
     }
 }
 
-// Begins an interval that is not before the current one.
-bool ScanReader::start_interval(std::int64_t interval) {
-    for (; interval_ < interval; ++interval_) {
-        const std::uint8_t* marker = kernels().find_marker(interval_data_, end_);
-        if (end_ - marker < 2 || marker[1] != 0xD0 + (interval_ & 7)) return false;
-        interval_data_ = marker + 2;
+// Begins an interval that is not before the current one of the stream.
+bool ScanReader::start_interval(Stream& stream, std::int64_t interval) const {
+    for (; stream.interval < interval; ++stream.interval) {
+        const std::uint8_t* marker = kernels().find_marker(stream.interval_data, end_);
+        if (end_ - marker < 2 || marker[1] != 0xD0 + (stream.interval & 7)) return false;
+        stream.interval_data = marker + 2;
     }
-    source_.begin(interval_data_, end_, stream_);
-    predictions_.fill(0);
-    mcu_ = interval * interval_mcus_;
+    stream.source.begin(stream.interval_data, end_, stream.symbols);
+    stream.predictions.fill(0);
+    stream.mcu = interval * interval_mcus_;
     return true;
 }
 
-bool ScanReader::skip_to(std::int64_t mcu) {
-    const std::int64_t interval = mcu / interval_mcus_;
-    if (has_restarts_ && interval > interval_ && !start_interval(interval)) return false;
-    while (mcu_ < mcu)
-        if (!skip_piece(static_cast<int>(std::min<std::int64_t>(mcu - mcu_, max_mcus())))) return false;
+// Begins the intervals of an MCU and of the one below it, in rows after those that were read.
+bool ScanReader::start_rows(std::int64_t mcu) {
+    Stream &upper = streams_[0], &lower = streams_[1];
+    if (rows_ == 2) {
+        upper.interval = lower.interval;
+        upper.interval_data = lower.interval_data;
+    }
+    rows_ = 2;
+    if (!start_interval(upper, mcu / interval_mcus_)) return false;
+    lower.interval = upper.interval;
+    lower.interval_data = upper.interval_data;
+    return start_interval(lower, (mcu + mcus_per_row_) / interval_mcus_);
+}
+
+bool ScanReader::skip_to(std::int64_t mcu, int rows) {
+    if (rows == 2) {
+        if (!start_rows(mcu)) return false;
+    } else {
+        if (rows_ == 2) {
+            streams_[0].interval = streams_[1].interval;
+            streams_[0].interval_data = streams_[1].interval_data;
+            rows_ = 1;
+        }
+        const std::int64_t interval = mcu / interval_mcus_;
+        if (has_restarts_ && interval > streams_[0].interval && !start_interval(streams_[0], interval)) return false;
+    }
+    while (streams_[0].mcu < mcu)
+        if (!skip_piece(static_cast<int>(std::min<std::int64_t>(mcu - streams_[0].mcu, max_mcus())))) return false;
     return true;
 }
 
 bool ScanReader::decode(int mcus) {
-    std::fill_n(coefficients_.data(), mcus * blocks_per_mcu_ * kCoefficients, std::int16_t{0});
+    for (int row = 0; row < rows_; ++row)
+        std::fill_n(streams_[row].coefficients.data(), mcus * blocks_per_mcu_ * kCoefficients, std::int16_t{0});
     for (int begin = 0; begin < mcus;) {
         const int count = left_in_interval(mcus - begin);
         if (count == 0 || !decode_piece(begin, begin + count)) return false;
@@ -74,44 +102,70 @@ bool ScanReader::decode(int mcus) {
     return true;
 }
 
-// Begins the next interval if the current one has ended. Returns the number of its MCUs that are left, of at most
-// `mcus`; 0 if the next interval does not begin with its marker.
+// Begins the next intervals if the current ones have ended. Returns the number of their MCUs that are left, of at most
+// `mcus`; 0 if a next interval does not begin with its marker.
 int ScanReader::left_in_interval(int mcus) {
-    if (mcu_ == (interval_ + 1) * interval_mcus_ && !start_interval(interval_ + 1)) return 0;
-    return static_cast<int>(std::min<std::int64_t>(mcus, (interval_ + 1) * interval_mcus_ - mcu_));
+    const Stream& stream = streams_[0];
+    if (stream.mcu == (stream.interval + 1) * interval_mcus_)
+        for (int row = 0; row < rows_; ++row)
+            if (!start_interval(streams_[row], streams_[row].interval + 1)) return 0;
+    return static_cast<int>(std::min<std::int64_t>(mcus, (stream.interval + 1) * interval_mcus_ - stream.mcu));
 }
 
-// Decodes MCUs [begin, end) of a chunk, and adds up the differences of their DC coefficients.
+// Decodes MCUs [begin, end) of a chunk.
 bool ScanReader::decode_piece(int begin, int end) {
-    source_.refill(stream_);
-    Phase* phase = stored_.data() + 2 * begin * blocks_per_mcu_;
-    kernels().decode_symbols(stream_, phase, stored_.data() + 2 * end * blocks_per_mcu_);
+    std::array<SymbolRun, kMaxRowsAtOnce> runs;
+    for (int row = 0; row < rows_; ++row) {
+        Stream& stream = streams_[row];
+        stream.source.refill(stream.symbols);
+        runs[row] = {&stream.symbols, stream.stored.data() + 2 * begin * blocks_per_mcu_,
+                     stream.stored.data() + 2 * end * blocks_per_mcu_};
+    }
+    if (rows_ == 2)
+        kernels().decode_two(runs[0], runs[1]);
+    else
+        kernels().decode_symbols(*runs[0].stream, runs[0].phase, runs[0].end);
+    bool is_sound = true;
+    for (int row = 0; row < rows_; ++row) is_sound &= add_differences(streams_[row], begin, end);
+    return is_sound;
+}
+
+// Adds up the differences of the DC coefficients of MCUs that were decoded. Returns false if the data is damaged.
+bool ScanReader::add_differences(Stream& stream, int begin, int end) const {
+    const Phase* phase = stream.stored.data() + 2 * begin * blocks_per_mcu_;
     std::uint64_t positions = 0;
     for (int mcu = begin; mcu < end; ++mcu)
         for (int i = 0; i < blocks_per_mcu_; ++i, phase += 2) {
-            std::uint32_t& prediction = predictions_[component_of_[static_cast<std::size_t>(i)]];
+            std::uint32_t& prediction = stream.predictions[component_of_[static_cast<std::size_t>(i)]];
             prediction += static_cast<std::uint32_t>(*phase->block);
             *phase->block = static_cast<std::int16_t>(prediction);
             positions |= phase[0].last | phase[1].last;
         }
-    mcu_ += end - begin;
-    return (positions & kErrorStep) == 0 && !source_.overrun(stream_);
+    stream.mcu += end - begin;
+    return (positions & kErrorStep) == 0 && !stream.source.overrun(stream.symbols);
 }
 
-// Reads at most `mcus` MCUs, and keeps only the differences of their DC coefficients.
+// Reads at most `mcus` MCUs of each row without storing them.
 bool ScanReader::skip_piece(int mcus) {
     mcus = left_in_interval(mcus);
     if (mcus == 0) return false;
-    source_.refill(stream_);
+    bool is_sound = true;
+    for (int row = 0; row < rows_; ++row) is_sound &= skip_piece(streams_[row], mcus);
+    return is_sound;
+}
+
+// Reads MCUs, and keeps only the differences of their DC coefficients.
+bool ScanReader::skip_piece(Stream& stream, int mcus) {
+    stream.source.refill(stream.symbols);
     const unsigned positions =
-        kernels().skip_symbols(stream_, skipped_.data(), skipped_.data() + 2 * mcus * blocks_per_mcu_);
+        kernels().skip_symbols(stream.symbols, skipped_.data(), skipped_.data() + 2 * mcus * blocks_per_mcu_);
     for (int i = 0; i < mcus * blocks_per_mcu_; ++i) {
         const auto at = static_cast<std::size_t>(i);
-        std::uint32_t& prediction = predictions_[component_of_[at % static_cast<std::size_t>(blocks_per_mcu_)]];
-        prediction += static_cast<std::uint32_t>(stored_[2 * at].table->value(skipped_[2 * at].window));
+        std::uint32_t& prediction = stream.predictions[component_of_[at % static_cast<std::size_t>(blocks_per_mcu_)]];
+        prediction += static_cast<std::uint32_t>(stream.stored[2 * at].table->value(skipped_[2 * at].window));
     }
-    mcu_ += mcus;
-    return (positions & kErrorStep) == 0 && !source_.overrun(stream_);
+    stream.mcu += mcus;
+    return (positions & kErrorStep) == 0 && !stream.source.overrun(stream.symbols);
 }
 
 }  // namespace stoker::jpeg

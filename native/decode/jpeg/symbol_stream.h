@@ -37,6 +37,13 @@ struct SymbolStream {
     }
 };
 
+// The phases [phase, end) of a stream; `end` has a table, too.
+struct SymbolRun {
+    SymbolStream* stream;
+    Phase* phase;
+    const Phase* end;
+};
+
 // The most bytes that one block can take: 64 symbols, each of 16 bits with 15 bits of value.
 constexpr int kMaxBlockBytes = 64 * 31 / 8;
 

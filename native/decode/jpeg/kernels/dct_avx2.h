@@ -99,6 +99,12 @@ inline void store_rows(const DctBlock& first, const DctBlock& second, std::ptrdi
     store(second.samples + row * stride, _mm256_extracti128_si256(samples, 1));
 }
 
+// Whether a row fits into 14 bits. Where the first one does not, it matters whether the others are zero.
+inline bool fits_14_bits(__m256i row) {
+    const __m256i size = _mm256_max_epu16(_mm256_abs_epi16(row), _mm256_set1_epi16(8191));
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi16(size, _mm256_set1_epi16(8191))) == -1;
+}
+
 inline void dct8_pair(const DctBlock& first, const DctBlock& second, const std::uint16_t* quanta,
                       std::ptrdiff_t stride) {
     __m256i rows[8];
@@ -106,9 +112,7 @@ inline void dct8_pair(const DctBlock& first, const DctBlock& second, const std::
         const __m128i factors = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quanta + 8 * i));
         rows[i] = _mm256_mullo_epi16(load_rows(first, second, i), _mm256_broadcastsi128_si256(factors));
     }
-    // Where the first row does not fit into 14 bits, it matters whether the others are zero.
-    const __m256i size = _mm256_max_epu16(_mm256_abs_epi16(rows[0]), _mm256_set1_epi16(8191));
-    if (_mm256_movemask_epi8(_mm256_cmpeq_epi16(size, _mm256_set1_epi16(8191))) != -1) [[unlikely]] {
+    if (!fits_14_bits(rows[0])) [[unlikely]] {
         plain_dct8(first, quanta, stride);
         plain_dct8(second, quanta, stride);
         return;
@@ -122,10 +126,11 @@ inline void dct8_pair(const DctBlock& first, const DctBlock& second, const std::
         store_rows(first, second, stride, i, _mm256_xor_si256(_mm256_packs_epi16(rows[i], rows[i + 1]), centre));
 }
 
-inline void avx2_dct8(const DctBlock* blocks, int count, const std::uint16_t* quanta, std::ptrdiff_t stride) {
+template <void (*transform)(const DctBlock&, const DctBlock&, const std::uint16_t*, std::ptrdiff_t)>
+void each_pair(const DctBlock* blocks, int count, const std::uint16_t* quanta, std::ptrdiff_t stride) {
     int i = 0;
-    for (; i + 2 <= count; i += 2) dct8_pair(blocks[i], blocks[i + 1], quanta, stride);
-    if (i < count) dct8_pair(blocks[i], blocks[i], quanta, stride);
+    for (; i + 2 <= count; i += 2) transform(blocks[i], blocks[i + 1], quanta, stride);
+    if (i < count) transform(blocks[i], blocks[i], quanta, stride);
 }
 
 }  // namespace

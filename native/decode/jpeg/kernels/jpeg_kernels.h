@@ -37,6 +37,8 @@ struct JpegKernels {
     // Returns the first 0xFF that is followed by another byte than 0, or `end`.
     const std::uint8_t* (*find_marker)(const std::uint8_t* begin, const std::uint8_t* end);
     void (*decode_symbols)(SymbolStream& stream, Phase* phase, const Phase* end);
+    // Two streams at once, which takes less time than one after the other.
+    void (*decode_two)(const SymbolRun& one, const SymbolRun& other);
     unsigned (*skip_symbols)(SymbolStream& stream, SkipPhase* phase, const SkipPhase* end);
     // To blocks of 1, 2, 4 and 8 samples a side.
     std::array<InverseDct, 4> inverse_dct;

@@ -11,6 +11,7 @@ const JpegKernels plain_kernels = {
     .unstuff = plain_unstuff,
     .find_marker = plain_find_marker,
     .decode_symbols = decode_symbols,
+    .decode_two = decode_two,
     .skip_symbols = skip_symbols,
     .inverse_dct = {each_block<plain_dct1>, each_block<plain_dct2>, each_block<plain_dct4>, each_block<plain_dct8>},
     .upsample_h2v1 = plain_h2v1,

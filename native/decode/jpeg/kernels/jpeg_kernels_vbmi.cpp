@@ -1,6 +1,6 @@
 // The kernels for AVX-512 with VBMI; what is no faster than with AVX2 is the same.
 #if defined(__x86_64__)
-#include "decode/jpeg/kernels/dct_avx2.h"
+#include "decode/jpeg/kernels/dct_reduced_avx2.h"
 #include "decode/jpeg/kernels/sample_avx2.h"
 #include "decode/jpeg/kernels/sample_avx512.h"
 #include "decode/jpeg/kernels/sample_loops.h"
@@ -14,8 +14,9 @@ const JpegKernels vbmi_kernels = {
     .unstuff = plain_unstuff,
     .find_marker = plain_find_marker,
     .decode_symbols = decode_symbols,
+    .decode_two = decode_two,
     .skip_symbols = skip_symbols,
-    .inverse_dct = {each_block<plain_dct1>, each_block<plain_dct2>, each_block<plain_dct4>, avx2_dct8},
+    .inverse_dct = {each_block<plain_dct1>, each_pair<dct2_pair>, each_pair<dct4_pair>, each_pair<dct8_pair>},
     .upsample_h2v1 = avx2_h2v1,
     .upsample_h2v2 = avx512_h2v2,
     .upsample_h1v2 = plain_h1v2,

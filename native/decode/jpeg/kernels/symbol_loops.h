@@ -79,42 +79,86 @@ template <class AnyPhase>
     return entry;
 }
 
-// Decodes phases [phase, end); `end` has a table, too. Neither the change from DC to AC nor that from block to block is
-// a branch: the entries of both tables are loaded, and one of them is taken.
-void decode_symbols(SymbolStream& stream, Phase* phase, const Phase* end) {
-    BitWindow in{stream.window, stream.bits, stream.next};
-    in.refill();
-    unsigned position = 0;
-    std::uint64_t entry = in.lookup(*phase);
-    const auto step = [&]() __attribute__((always_inline)) {
-        const unsigned first = position + Entry::first_step(entry);
-        unsigned last = position + Entry::step(entry);
-        std::int16_t* block = phase->block;
-        const std::uint64_t beyond = in.window << kLookupBits >> 1 >> Entry::shift(entry);
-        block[kOrder[last]] = Entry::value(entry);
-        block[kOrder[first]] = static_cast<std::int16_t>(Entry::first_value(entry) + static_cast<std::uint32_t>(beyond));
-        if (first >= kLastCoefficient) [[unlikely]] {
-            BitWindow at = in;
-            entry = decode_undecided(*phase->table->codes, at);
-            in = at;
-            block[kOrder[position + Entry::first_step(entry)]] = static_cast<std::int16_t>(Entry::first_value(entry));
-            last = position + Entry::step(entry);
-        } else {
-            in.drop(Entry::bits(entry));
-        }
-        phase->last = last;
-        position = last;
-        entry = in.lookup(phase[0]);
-        move_on(position, entry, phase, in.lookup(phase[1]), 0);
-    };
+// Decodes up to two symbols of a phase. Neither the change from DC to AC nor that from block to block is a branch: the
+// entries of both tables are loaded, and one of them is taken.
+[[gnu::always_inline]] inline void decode_step(BitWindow& in, unsigned& position, std::uint64_t& entry, Phase*& phase) {
+    const unsigned first = position + Entry::first_step(entry);
+    unsigned last = position + Entry::step(entry);
+    std::int16_t* block = phase->block;
+    const std::uint64_t beyond = in.window << kLookupBits >> 1 >> Entry::shift(entry);
+    block[kOrder[last]] = Entry::value(entry);
+    block[kOrder[first]] = static_cast<std::int16_t>(Entry::first_value(entry) + static_cast<std::uint32_t>(beyond));
+    if (first >= kLastCoefficient) [[unlikely]] {
+        BitWindow at = in;
+        entry = decode_undecided(*phase->table->codes, at);
+        in = at;
+        block[kOrder[position + Entry::first_step(entry)]] = static_cast<std::int16_t>(Entry::first_value(entry));
+        last = position + Entry::step(entry);
+    } else {
+        in.drop(Entry::bits(entry));
+    }
+    phase->last = last;
+    position = last;
+    entry = in.lookup(phase[0]);
+    move_on(position, entry, phase, in.lookup(phase[1]), 0);
+}
+
+// A stream within its phases.
+struct SymbolState {
+    BitWindow in;
+    unsigned position;
+    std::uint64_t entry;
+    Phase* phase;
+
+    explicit SymbolState(const SymbolRun& run)
+        : in{run.stream->window, run.stream->bits, run.stream->next}, position(0), phase(run.phase) {
+        in.refill();
+        entry = in.lookup(*phase);
+    }
+    [[gnu::always_inline]] void step() { decode_step(in, position, entry, phase); }
+};
+
+// Decodes the phases before `end` that are left.
+[[gnu::always_inline]] inline void decode_rest(BitWindow in, unsigned position, std::uint64_t entry, Phase* phase,
+                                               const Phase* end, SymbolStream& stream) {
     while (true) {
-        step();
+        decode_step(in, position, entry, phase);
         if (phase == end) break;
-        step();
+        decode_step(in, position, entry, phase);
         if (phase == end) break;
         in.refill();
     }
     stream = {in.next, in.window, in.bits};
+}
+
+void decode_symbols(SymbolStream& stream, Phase* phase, const Phase* end) {
+    BitWindow in{stream.window, stream.bits, stream.next};
+    in.refill();
+    decode_rest(in, 0, in.lookup(*phase), phase, end, stream);
+}
+
+// Takes a step of each in turn: while one waits for a table, the other goes on.
+void decode_two(const SymbolRun& one, const SymbolRun& other) {
+    SymbolState a(one), b(other);
+    while (true) {
+        a.step();
+        if (a.phase == one.end) break;
+        b.step();
+        if (b.phase == other.end) break;
+        a.step();
+        if (a.phase == one.end) break;
+        b.step();
+        if (b.phase == other.end) break;
+        a.in.refill();
+        b.in.refill();
+    }
+    const bool ended = a.phase == one.end;
+    SymbolState& rest = ended ? b : a;
+    rest.in.refill();
+    const SymbolState& done = ended ? a : b;
+    *(ended ? one : other).stream = {done.in.next, done.in.window, done.in.bits};
+    const SymbolRun& left = ended ? other : one;
+    decode_rest(rest.in, rest.position, rest.entry, rest.phase, left.end, *left.stream);
 }
 
 // The same without storing values. Returns all positions, joined by `or`.
