@@ -14,10 +14,9 @@ INSTALLED = [name for name, library in LIBRARIES.items() if importlib.util.find_
 
 
 @pytest.mark.skipif(not INSTALLED, reason="none of the libraries is installed")
-@pytest.mark.parametrize("encoding", ["keep", "raw"])
-def test_every_installed_loader_does_the_work(tmp_path, encoding):
+def test_every_installed_loader_reads_raw_pixels(tmp_path):
     folder = tmp_path / "val"
-    stoker.convert(PHOTOGRAPHS, folder, shards=2, encoding=encoding)
+    stoker.convert(PHOTOGRAPHS, folder, shards=2, encoding="raw")
     found = run_bench(
         folder, INSTALLED, rounds=1, batch_size=8, num_threads=1, size=32, min_seconds=0.01, own=()
     )
@@ -34,5 +33,5 @@ def test_all_stands_for_the_loaders_that_are_installed(tmp_path):
     names = [peer.name for peer in found.peers]
     assert names[0] == "stoker"
     assert {name for name in LIBRARIES if name != "stoker-dali"} & set(INSTALLED) <= set(names)
-    assert {peer.missing for peer in found.peers} == {""}
+    assert {peer.missing for peer in found.peers} == {""}, "every loader does the work"
     assert found.settings["device"] == "cpu"

@@ -23,12 +23,6 @@ ENVIRONMENTS = {
         "HOROVOD_LOCAL_RANK": "{rank}",
         "HOROVOD_LOCAL_SIZE": "2",
     },
-    "Slurm": {
-        "SLURM_PROCID": "{rank}",
-        "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_LOCALID": "{rank}",
-        "SLURM_STEP_TASKS_PER_NODE": "2",
-    },
 }
 
 
