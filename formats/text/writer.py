@@ -13,6 +13,7 @@ from stoker.processes import Cleanup, OwnerProcess
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.options import parse_share, shard_bytes
+from ..conversion.writer_context import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import check_target, folder_lock, os_errors
 from ..files.reading import check_named
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
     from fractions import Fraction
-    from types import TracebackType
 
     from ..conversion.execution import Summary
 
 __all__ = ["TextWriter"]
 
 
-class TextWriter:
+class TextWriter(WriterContext):
     """Writes texts into a dataset of token ids.
 
     The texts are tokenized in :meth:`close`, or at the end of a ``with`` block, as
@@ -125,17 +125,6 @@ class TextWriter:
                     path=folder,
                     hint="name another folder, or replace it with overwrite=True",
                 )
-
-    def __enter__(self) -> TextWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self.abandon()
-        elif not self._closed:
-            self.close()
 
     def __len__(self) -> int:
         """Number of samples that were written so far."""

@@ -18,6 +18,7 @@ from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_place, read_source_file
 from .encode_image import encode_image
 from .sample_record import (
+    ImageColumns,
     ImageSample,
     RecordRules,
     band_columns,
@@ -56,31 +57,16 @@ class _Source(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ImageEncoder:
+class ImageEncoder(ImageColumns):
     """Encodes the image files of a listing, see :class:`stoker.formats.conversion.encoder.Encoder`."""
 
     listing: Listing
     options: ConvertOptions
 
     @property
-    def sample_type(self) -> str:
-        """See :class:`Encoder`."""
-        return "image"
-
-    @property
     def chunk_samples(self) -> int:
         """See :class:`Encoder`."""
         return _CHUNK_SAMPLES if self.options.keeps_bytes else _CHUNK_SAMPLES_REENCODED
-
-    @property
-    def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        """See :class:`Encoder`, and :class:`stoker.formats.dataset.samples.Samples` for their meaning."""
-        return {"codec": np.uint8, "height": np.int32, "width": np.int32, "orientation": np.uint8}
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """See :class:`Encoder`; there are none."""
-        return {}
 
     @property
     def arrays(self) -> Mapping[str, str]:

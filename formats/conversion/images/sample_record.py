@@ -7,7 +7,7 @@ those of samples that a program hands over.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from .image_objects import encode_mask, fit_objects
 from .resize_geometry import resize_geometry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .resize_geometry import ResizeGeometry
 
 __all__ = [
+    "ImageColumns",
     "ImageSample",
     "Place",
     "RecordDetails",
@@ -74,6 +75,22 @@ class ImageSample(NamedTuple):
     objects: Annotations | None = None
     mask: bytes | None = None
     arrays: tuple[StoredArray, ...] = ()
+
+
+class ImageColumns:
+    """The index columns that every image has, see :class:`stoker.formats.conversion.encoder.IndexColumns`.
+
+    :class:`stoker.formats.dataset.samples.Samples` says what they mean.
+    """
+
+    sample_type = "image"
+    attributes: ClassVar[Mapping[str, type[np.integer[Any]]]] = {
+        "codec": np.uint8,
+        "height": np.int32,
+        "width": np.int32,
+        "orientation": np.uint8,
+    }
+    files: ClassVar[Mapping[str, bytes]] = {}
 
 
 @dataclass(frozen=True)

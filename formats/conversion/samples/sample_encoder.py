@@ -19,6 +19,7 @@ from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
 from ..images.encode_image import encode_image
 from ..images.sample_record import (
+    ImageColumns,
     ImageSample,
     RecordRules,
     band_columns,
@@ -51,7 +52,7 @@ class _Details(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SampleEncoder:
+class SampleEncoder(ImageColumns):
     """Encodes checked samples, see :class:`stoker.formats.conversion.encoder.IndexColumns`.
 
     Attributes:
@@ -65,21 +66,6 @@ class SampleEncoder:
     checker: SampleChecker
     keypoints: tuple[str, ...]
     ignore: int | None
-
-    @property
-    def sample_type(self) -> str:
-        """See :class:`IndexColumns`."""
-        return "image"
-
-    @property
-    def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        """See :class:`IndexColumns`."""
-        return {"codec": np.uint8, "height": np.int32, "width": np.int32, "orientation": np.uint8}
-
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """See :class:`IndexColumns`; there are none."""
-        return {}
 
     @property
     def arrays(self) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from ...sources.classes import check_classes
 from ...sources.listing import Skip
 from ..execution import Summary
 from ..options import parse_resize, shard_bytes
+from ..writer_context import WriterContext
 from .encoding_pool import EncodingPool
 from .existing import appended_classes, form_of
 from .given_sample import SampleChecker
@@ -32,14 +33,13 @@ from .sample_encoder import SampleEncoder
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
-    from types import TracebackType
 
     from ..encoder import EncodedRecord
 
 __all__ = ["Writer"]
 
 
-class Writer:
+class Writer(WriterContext):
     """Writes samples into a dataset of images.
 
     The samples become a dataset in :meth:`close`, or at the end of a ``with`` block. Until then, and if the
@@ -144,17 +144,6 @@ class Writer:
         self._summary: Summary | None = None
         self._started = time.monotonic()
         self._abandon = Cleanup(self, _abandon, self._pool, self._output)
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self.abandon()
-        elif not self._closed:
-            self.close()
 
     def __len__(self) -> int:
         """Number of samples so far."""
