@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.arguments import check_progress
-from stoker.errors import ConfigError, SourceError
+from stoker.errors import ConfigError
 
 from ..codecs.header import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
 from ..files.paths import is_inside
 from ..files.reading import check_named
 from ..remote.store import is_url
-from ..sources.classes import check_classes, number_classes
-from ..sources.detect import find_format, list_source
-from ..sources.folders.local_images import may_be_image
-from ..sources.no_images import name_reasons
+from ..sources.classes import check_classes
+from ..sources.detect import find_format
 from ..sources.source import Source
 from .execution import Engine, Summary, check_num_threads, execute
+from .listed_samples import list_samples
 from .options import parse_resize
 from .plan import plan_conversion
 from .renamed_option import renamed_option
@@ -32,13 +31,26 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from ..sources.format_names import SourceFormatName
-    from ..sources.listing import Listing
     from .options import ConvertOptions
 
 __all__ = ["convert"]
 
-_NAMED = 5  # classes that an error names
-_FILE_OPTIONS = ("val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks")
+_FILE_OPTIONS = (
+    "val",
+    "test",
+    "shards",
+    "class_depth",
+    "unlabelled",
+    "source_format",
+    "images",
+    "masks",
+    "path_column",
+    "label_column",
+    "suffix",
+    "skip_other_classes",
+    "min_per_class",
+    "max_per_class",
+)
 _WRITER_OPTIONS = (
     "classes",
     "format",
@@ -89,6 +101,12 @@ def convert(
     images: str | os.PathLike[str] | None = None,
     masks: str | os.PathLike[str] | None = None,
     ignore_index: int | None = 255,
+    path_column: str | None = None,
+    label_column: str | None = None,
+    suffix: str | None = None,
+    skip_other_classes: bool = False,
+    min_per_class: int | None = None,
+    max_per_class: int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Convert images, with their labels, objects and masks, into a dataset of shards.
@@ -155,10 +173,18 @@ def convert(
             must be able to reach ``src`` and ``dst``. The bytes are the same.
         source_format: Name of the format of the source, such as ``folder`` or ``coco``; by default it is
             detected, see :func:`stoker.formats.sources.detect.find_format`.
-        images: Folder of the images of a COCO JSON, or its URL; by default that of the file.
+        images: Folder of the images of a COCO JSON or of a list, or its URL; by default that of the file.
         masks: Folder with a mask of classes for each image, or its URL, see
             :mod:`stoker.formats.sources.annotated.mask_pairs`.
         ignore_index: Value in masks for pixels without a class; None if there is none.
+        path_column: Name of the column of a list that has the paths, by default ``path``.
+        label_column: Name of the column of a list that has the labels, by default ``label``.
+        suffix: Text behind every path of a list, such as ``.jpg`` where the list has names without it.
+        skip_other_classes: Leave out samples of classes that are not among ``classes``, which are an error
+            otherwise.
+        min_per_class: Least number of images of a class; smaller classes are left out.
+        max_per_class: Largest number of images of a class. The keys of the images and ``seed`` decide which
+            of them stay.
         progress: Called about ten times a second.
 
     Raises:
@@ -202,6 +228,12 @@ def convert(
         images=images,
         masks=masks,
         ignore_index=ignore_index,
+        path_column=path_column,
+        label_column=label_column,
+        suffix=suffix,
+        skip_other_classes=skip_other_classes,
+        min_per_class=min_per_class,
+        max_per_class=max_per_class,
         progress=progress,
     )
     if make is not None or not isinstance(src, (str, os.PathLike)):
@@ -254,6 +286,9 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
         request.follow_links,
         request.fields,
         unlabelled=request.unlabelled or None,
+        path_column=request.path_column,
+        label_column=request.label_column,
+        suffix=request.suffix,
     )
     found_format = find_format(source, request.source_format)
     options = request.options(resize, found_format.name)
@@ -262,14 +297,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     _check_target(src, dst, options)
     report = request.progress or no_progress
     report(0, 0, 0, "listing")
-    listing = list_source(source, found_format)
-    if request.strict:
-        _check_nothing_lost(src, listing)
-    if not request.allow_missing_classes:
-        _check_classes_have_images(src, listing)
-    if names is not None:
-        listing = number_classes(listing, names, src)
-    plan = plan_conversion(listing, options)
+    plan = plan_conversion(list_samples(request, source, found_format, names), options)
     return execute(plan, dst, threads, overwrite=request.overwrite, report=report, engine=request.engine)
 
 
@@ -286,30 +314,3 @@ def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], opti
                 path=Path(dst) / split,
                 hint="name a folder beside the source",
             )
-
-
-def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
-    """Raise SourceError for the files that the listing leaves out and that may be images."""
-    lost = list(filter(may_be_image, listing.skipped))
-    if lost:
-        raise SourceError(
-            lost[0].message if len(lost) == 1 else name_reasons(lost),
-            path=src,
-            key=lost[0].key,
-            hint="repair or remove them, or convert without strict to skip them",
-        )
-
-
-def _check_classes_have_images(src: str | os.PathLike[str], listing: Listing) -> None:
-    """Raise SourceError if classes of the source have no image."""
-    missing = listing.missing_classes
-    if not missing:
-        return
-    named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_NAMED])
-    more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
-    raise SourceError(
-        f"classes without an image: {named}{more}",
-        path=src,
-        hint="repair or remove them, or convert the other classes alone: --allow-missing-classes "
-        "(allow_missing_classes=True)",
-    )

@@ -53,6 +53,12 @@ class ConvertRequest:
     images: str | os.PathLike[str] | None
     masks: str | os.PathLike[str] | None
     ignore_index: int | None
+    path_column: str | None
+    label_column: str | None
+    suffix: str | None
+    skip_other_classes: bool
+    min_per_class: int | None
+    max_per_class: int | None
     progress: Progress | None
 
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:

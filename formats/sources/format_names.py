@@ -14,7 +14,7 @@ SourceFormatName = Literal["folder", "list", "coco", "voc", "yolo", "pairs", "we
 
 SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "folder": "a folder with one folder for each class",
-    "list": "a .csv, .json or .jsonl list of path and label",
+    "list": "a .csv, .json, .jsonl or .txt list of path and label",
     "coco": "a JSON object of COCO",
     "voc": "a folder of Pascal VOC, or a list in its ImageSets",
     "yolo": "a folder of YOLO",

@@ -69,7 +69,9 @@ SOURCE_FORMATS = (
     SourceFormat("webdataset", is_tar, list_tar, options=("fields",)),
     SourceFormat("voc", is_voc, list_voc),
     SourceFormat("coco", is_coco, list_coco, options=("images",)),
-    SourceFormat("list", is_list, list_listed_images),
+    SourceFormat(
+        "list", is_list, list_listed_images, options=("images", "path_column", "label_column", "suffix")
+    ),
     SourceFormat("yolo", is_yolo, list_yolo),
     SourceFormat("pairs", has_masks, list_pairs),
     SourceFormat("folder", is_class_folder, list_class_folder, options=("class_depth", "unlabelled")),

@@ -33,6 +33,9 @@ class Source:
         class_depth: Number of leading folders that name the class; None for all of them.
         follow_links: Whether to follow links on a disk, wherever they lead.
         unlabelled: Whether the images of a folder have no classes; None as False.
+        path_column: Name of the column of a list with the paths.
+        label_column: Name of the column of a list with the labels.
+        suffix: Text behind every path of a list.
     """
 
     path: str | os.PathLike[str]
@@ -43,6 +46,9 @@ class Source:
     follow_links: bool = True
     fields: Mapping[str, str | None] | None = None
     unlabelled: bool | None = None
+    path_column: str | None = None
+    label_column: str | None = None
+    suffix: str | None = None
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

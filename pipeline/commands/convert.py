@@ -105,10 +105,32 @@ def convert(
             help=f"Format of the source: {', '.join(get_args(SourceFormatName))}; by default it is detected."
         ),
     ] = None,
+    skip_other_classes: Annotated[
+        bool,
+        typer.Option(
+            "--skip-other-classes",
+            help="Leave out classes that --classes does not name, instead of an error.",
+        ),
+    ] = False,
+    min_per_class: Annotated[
+        int | None, typer.Option(min=1, help="Leave out classes with fewer images.")
+    ] = None,
+    max_per_class: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of images of a class, chosen by --seed.")
+    ] = None,
+    path_column: Annotated[
+        str | None, typer.Option(help="Column of a list with the paths; by default path.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of a list with the labels; by default label.")
+    ] = None,
+    suffix: Annotated[
+        str | None, typer.Option(help="Text behind every path of a list, such as .jpg.")
+    ] = None,
     images: Annotated[
         str | None,
         typer.Option(
-            help="Folder or URL of the images of a COCO file; by default the folder that holds the file."
+            help="Folder or URL of the images of a COCO file or of a list; by default that of the file."
         ),
     ] = None,
     masks: Annotated[
@@ -149,6 +171,8 @@ def convert(
       stoker convert photos/val shards/val --classes shards/train
       stoker convert photos shards/split --val 10% --test 5%
       stoker convert photos shards/small --format lmdb --resize shorter=256
+      stoker convert dogs.csv shards/dogs --images train --path-column id --suffix .jpg --label-column breed
+      stoker convert train.txt shards/train --images photos --labels labels.txt
       stoker convert instances.json shards/coco --images train2017
       stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray
@@ -187,6 +211,12 @@ def convert(
             allow_missing_classes=allow_missing_classes,
             follow_links=follow_links,
             images=images,
+            path_column=path_column,
+            label_column=label_column,
+            suffix=suffix,
+            skip_other_classes=skip_other_classes,
+            min_per_class=min_per_class,
+            max_per_class=max_per_class,
             masks=masks,
             ignore_index=ignore_index,
             strict=strict,

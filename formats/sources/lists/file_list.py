@@ -1,12 +1,13 @@
-"""A list of images as a source: CSV with a header line, JSON (an array of objects) or JSON Lines.
+"""A list of images as a source: CSV, a JSON array, JSON Lines, or a .txt as Caffe and DIGITS take it.
 
-Every entry has ``path`` and ``label``; its other values become columns of the index: integers, floats, or
-text. A label is a number or a name; the sorted names are the classes. Where images have several labels or
-none, entries have ``labels`` instead of ``label``: in JSON a list of numbers or names, which ``label`` may
-hold, too; in CSV a text with ``|`` between the labels.
+Every entry has ``path`` and ``label``, or columns of other names that the user gives; its other values become
+columns of the index: integers, floats, or text. A label is a number or a name; the sorted names are the
+classes. Where images have several labels or none, entries have ``labels`` instead of ``label``: in JSON a
+list of numbers or names, which ``label`` may hold, too; in CSV a text with ``|`` between the labels. A line
+of a .txt is a path and a number.
 
-A relative path starts at the folder of the list and stays in it. An absolute path is taken as it is. Both may
-be links.
+A relative path starts at the folder of the list, or at the folder of images that the user names, and stays in
+it. An absolute path is taken as it is. Both may be links.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..file_table import FileTable
 from ..listing import ListedFiles, Listing, Skip
 from ..no_images import no_images_error
 from .entry_columns import EntryColumns
-from .list_entries import fail, has_cells, has_list_suffix, read_entries
+from .list_entries import ListColumns, fail, has_cells, has_list_suffix, read_entries
 from .missing_files import likely_cause
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ __all__ = ["NamedFiles", "find_files", "is_list", "list_file", "list_listed_imag
 def is_list(source: Source) -> bool:
     """Whether a source is a file; at a URL, whether it has the name of a list."""
     path = source.path
-    return has_list_suffix(path) if is_url(path) else not Path(path).is_dir()
+    if is_url(path):
+        return has_list_suffix(path) or os.fspath(path).lower().endswith(".txt")
+    return not Path(path).is_dir()
 
 
 def list_listed_images(source: Source) -> Listing:
@@ -56,8 +59,12 @@ def list_listed_images(source: Source) -> Listing:
     Raises: As :func:`list_file`, and StorageError where a URL cannot be read.
     """
     folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
+    usual = ListColumns()
+    columns = ListColumns(
+        source.path_column or usual.path, source.label_column or usual.label, source.suffix or usual.suffix
+    )
     with local_copies([source.path]) as (file,):
-        return list_file(file, folder, follow_links=source.follow_links)
+        return list_file(file, source.images or folder, columns, follow_links=source.follow_links)
 
 
 class NamedFiles(NamedTuple):
@@ -70,6 +77,7 @@ class NamedFiles(NamedTuple):
 def list_file(
     path: str | os.PathLike[str],
     root: str | os.PathLike[str] | None = None,
+    columns: ListColumns | None = None,
     *,
     follow_links: bool = True,
 ) -> Listing:
@@ -78,6 +86,7 @@ def list_file(
     Args:
         path: The file.
         root: Folder where relative paths start, or its URL; that of the file by default.
+        columns: Names of its columns, by default path and label.
         follow_links: Whether to follow links.
 
     Raises:
@@ -85,23 +94,24 @@ def list_file(
     """
     file = Path(path)
     folder = resolve(file.parent if root is None else root)
-    columns = EntryColumns(cells=has_cells(file))
-    found, skipped = find_files(folder, columns.gather(read_entries(file)), follow_links=follow_links)
+    values = EntryColumns(cells=has_cells(file))
+    entries = read_entries(file, columns or ListColumns())
+    found, skipped = find_files(folder, values.gather(entries), follow_links=follow_links)
     if not len(found.files) and not skipped:
         fail(file, "the list has no entries")
     if not len(found.files):
         hint = None if is_url(folder) else likely_cause(folder, [skip.key for skip in skipped])
         raise no_images_error("the list names no image that can be read", file, skipped, hint)
     try:
-        labels, classes = columns.labels(found.entries)
-        missing = set(columns.class_names()) - set(classes) if classes and skipped else set()
+        labels, classes = values.labels(found.entries)
+        missing = set(values.class_names()) - set(classes) if classes and skipped else set()
     except ValueError as error:
         fail(file, str(error))
     return Listing(
         **vars(found.files),
         labels=labels,
         classes=classes,
-        columns=columns.others(found.entries),
+        columns=values.others(found.entries),
         skipped=tuple(sorted(skipped)),
         missing_classes=tuple(Skip(name, "no image of it can be read") for name in sorted(missing)),
     )

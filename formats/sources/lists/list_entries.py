@@ -1,11 +1,13 @@
-"""Reading the entries of a list of images: CSV with a header line, a JSON array of objects, JSON Lines."""
+"""Entries of a list of images: CSV with a header line, a JSON array, JSON Lines, lines of path and number."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
+import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,11 +23,11 @@ from ..no_images import INDEX_SHARDS
 from .json_stream import stream_array
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
     from typing import TextIO
 
-__all__ = ["fail", "has_cells", "has_list_suffix", "read_entries"]
+__all__ = ["ListColumns", "fail", "has_cells", "has_list_suffix", "read_entries"]
 
 _RESERVED = {
     *REQUIRED_COLUMNS,
@@ -37,6 +39,8 @@ _RESERVED = {
     "row",
     "image",
 }
+_SUFFIXES = (".csv", ".json", ".jsonl")
+_INTEGER = re.compile(r"-?\d{1,18}")
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"
@@ -45,19 +49,43 @@ _OTHERS = [text for name, text in SOURCE_DESCRIPTIONS.items() if name != "list"]
 Entry = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class ListColumns:
+    """The columns of a list that say which file an entry is, and its label.
+
+    Attributes:
+        path: Name of the column with the path.
+        label: Name of the column with the label.
+        suffix: Text behind every path, such as ``.jpg`` where the list has names without it.
+    """
+
+    path: str = "path"
+    label: str = "label"
+    suffix: str = ""
+
+    def renamed(self, names: Iterable[str]) -> list[str]:
+        """Return names of columns, with ``path`` and ``label`` for these two."""
+        usual = {self.path: "path", self.label: "label"}
+        return [usual.get(name, name) for name in names]
+
+
+_USUAL = ListColumns()
+
+
 def fail(file: Path, message: str) -> NoReturn:
     """Raise the error for a file that is no list, with the forms that a source may have."""
     raise SourceError(
         message,
         path=file,
         hint="give CSV with a header line, a JSON array of objects, or JSON Lines, each with path and "
-        f"label (or labels, several); or {'; '.join(_OTHERS)}",
+        "label (or labels, several; --path-column and --label-column name others), or a .txt with a path and "
+        f"a number in each line; or {'; '.join(_OTHERS)}",
     )
 
 
 def has_list_suffix(path: str | os.PathLike[str]) -> bool:
-    """Whether a path or URL has the name of a list."""
-    return os.path.splitext(path)[1].lower() in _READERS  # noqa: PTH122 - it may be a URL
+    """Whether a path or URL has the name of a list; a .txt may be something else."""
+    return os.path.splitext(path)[1].lower() in _SUFFIXES  # noqa: PTH122 - it may be a URL
 
 
 def has_cells(file: Path) -> bool:
@@ -65,8 +93,12 @@ def has_cells(file: Path) -> bool:
     return file.suffix.lower() == ".csv"
 
 
-def read_entries(file: Path) -> Iterator[Entry]:
+def read_entries(file: Path, columns: ListColumns = _USUAL) -> Iterator[Entry]:
     """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels.
+
+    Args:
+        file: The list.
+        columns: Names of its columns.
 
     Raises:
         SourceError: The file is no such list; the error names the entry and the reason.
@@ -75,10 +107,11 @@ def read_entries(file: Path) -> Iterator[Entry]:
     if reader is None and is_local_shard(file):
         raise SourceError("the source is a shard of another program", path=file, hint=INDEX_SHARDS)
     if reader is None:
-        fail(file, "the source is neither a folder nor a .csv, .json or .jsonl file")
+        fail(file, "the source is neither a folder nor a .csv, .json, .jsonl or .txt file")
     try:
-        for number, entry in enumerate(reader(file)):
+        for number, entry in enumerate(reader(file, columns)):
             _check(file, number, entry)
+            entry["path"] += columns.suffix
             yield entry
     except OSError as error:
         raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
@@ -98,10 +131,10 @@ def _open(file: Path, newline: str) -> Iterator[TextIO]:
         yield stream
 
 
-def _read_csv(file: Path) -> Iterator[Entry]:
+def _read_csv(file: Path, columns: ListColumns) -> Iterator[Entry]:
     with _open(file, newline="") as stream:
         rows = csv.reader(stream, strict=True)
-        header = next(rows, [])
+        header = columns.renamed(next(rows, []))
         if len(set(header)) != len(header):
             fail(file, "two columns have the same name")
         if {"label", _SEVERAL} <= set(header):
@@ -123,24 +156,42 @@ def _split_labels(entry: Entry) -> Entry:
     return entry
 
 
-def _read_json(file: Path) -> Iterator[Entry]:
+def _read_json(file: Path, columns: ListColumns) -> Iterator[Entry]:
     try:
-        yield from stream_array(file)
+        yield from (_renamed(entry, columns) for entry in stream_array(file))
     except SourceError as error:
         fail(file, error.message)
 
 
-def _read_jsonl(file: Path) -> Iterator[Entry]:
+def _renamed(entry: Any, columns: ListColumns) -> Any:
+    if columns == _USUAL or not isinstance(entry, dict):
+        return entry
+    return dict(zip(columns.renamed(entry), entry.values(), strict=True))
+
+
+def _read_lines(file: Path, columns: ListColumns) -> Iterator[Entry]:
+    """Entries of a list as Caffe and DIGITS take it: in each line a path, and the number of its class."""
+    with _open(file, newline="\n") as stream:
+        for number, line in enumerate(stream):
+            if not line.strip():
+                continue
+            path, *label = line.strip().rsplit(maxsplit=1)
+            if len(label) != 1 or not _INTEGER.fullmatch(label[0]):
+                fail(file, f"line {number + 1} is no path and number: {shorten(line.strip(), _MOST_SHOWN)}")
+            yield {"path": path, "label": int(label[0])}
+
+
+def _read_jsonl(file: Path, columns: ListColumns) -> Iterator[Entry]:
     with _open(file, newline="\n") as stream:
         for number, line in enumerate(stream):
             if line.strip():
                 try:
-                    yield json.loads(line)
+                    yield _renamed(json.loads(line), columns)
                 except json.JSONDecodeError as error:
                     fail(file, f"line {number + 1} is no JSON: {error.msg}, at character {error.pos}")
 
 
-_READERS = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl}
+_READERS = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl, ".txt": _read_lines}
 
 
 def _check_names(file: Path, where: str, names: Collection[str], label: str) -> None:

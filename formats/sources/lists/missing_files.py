@@ -49,7 +49,7 @@ def _changes(folder: str, first: str) -> Iterator[tuple[Callable[[str], str], st
         words = f"the files are there with the prefix {name + '/'!r}: write it before each path"
         yield partial(os.path.join, folder, name), words
     for suffix in IMAGE_SUFFIXES:
-        words = f"the files are there with the suffix {suffix!r}: write it behind each path"
+        words = f"the files are there with the suffix {suffix!r}: add it: --suffix {suffix}"
         yield partial(_with_suffix, folder, suffix), words
 
 

@@ -53,8 +53,10 @@ Test = Annotated[str, typer.Option(help="Share of the samples held out for testi
 Classes = Annotated[
     str | None,
     typer.Option(
+        "--classes",
+        "--labels",
         help="Names of the classes, label 0 first: names with commas between, a file with a name on each "
-        "line, or the folder of a dataset. By default the source names them."
+        "line, or the folder of a dataset. By default the source names them.",
     ),
 ]
 Columns = Annotated[

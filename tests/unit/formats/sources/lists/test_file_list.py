@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker.errors import SourceError
+import stoker
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.sources.classes import parse_class_names
 from stoker.formats.sources.listing import Listing
 from stoker.formats.sources.lists.file_list import list_file
 
@@ -156,7 +158,8 @@ def test_unreadable_files_are_skipped(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("suffix", "text", "says"),
     [
-        (".txt", "path,label\n", "neither a folder nor"),
+        (".dat", "path,label\n", "neither a folder nor"),
+        (".txt", "images/0.jpg dog\n", "line 1 is no path and number: images/0.jpg dog"),
         (".csv", "", "has no entries"),
         (".csv", "path,label\n", "has no entries"),
         (".json", "[]", "has no entries"),
@@ -211,3 +214,34 @@ def test_a_fifo_as_a_list_does_not_block(folder: Path) -> None:
     os.mkfifo(folder / "list.csv")
     with pytest.raises(SourceError, match="not a regular file"):
         list_file(folder / "list.csv")
+
+
+def test_a_list_of_path_and_number_as_caffe_takes_it(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("0.jpg 1\n\n1.jpg\t0\r\nno file.jpg 1\n")
+    (tmp_path / "labels.txt").write_text("cat\ndog\n")
+    classes = parse_class_names(str(tmp_path / "labels.txt"))
+    stoker.convert(tmp_path / "train.txt", tmp_path / "out", images=folder / "images", classes=classes)
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.keys([0, 1]) == ["0.jpg", "1.jpg"]
+    assert (dataset.labels.tolist(), dataset.classes) == ([1, 0], ("cat", "dog"))
+    assert dataset.manifest.skipped == {"unreadable": 1}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_columns_of_other_names_and_paths_without_suffix(folder: Path, suffix: str) -> None:
+    rows = [{"id": "0", "breed": "pug", "age": 3}, {"id": "1", "breed": "cur", "age": 4}]
+    lines = [json.dumps(row) for row in rows]
+    if suffix == ".csv":
+        lines = ["id,breed,age", *(",".join(map(str, row.values())) for row in rows)]
+    file = folder / f"train{suffix}"
+    file.write_text("\n".join(lines))
+    columns = {"path_column": "id", "label_column": "breed", "suffix": ".jpg"}
+    stoker.convert(file, folder / "target", images=folder / "images", **columns)
+    dataset = stoker.open(folder / "target")
+    assert dataset.keys([0, 1]) == ["0.jpg", "1.jpg"]
+    assert [dataset.classes[label] for label in dataset.labels] == ["pug", "cur"]
+    assert dataset.column("age").tolist() == [3, 4]
+    with pytest.raises(SourceError, match="has no path: it has id, label"):
+        stoker.convert(file, folder / "none", label_column="breed")
+    with pytest.raises(ConfigError, match="suffix is for sources of the format list; this one is folder"):
+        stoker.convert(folder / "images", folder / "none", source_format="folder", suffix=".jpg")

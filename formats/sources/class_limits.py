@@ -1,0 +1,122 @@
+"""The choice of samples by their class: some classes alone, and limits on the number of images of each.
+
+Every sample that is left out becomes a :class:`.listing.Skip`, so that a conversion counts it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import ConfigError, SourceError
+
+from ..dataset.columns.strings import take_strings
+from .listing import Skip
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from .listing import Listing
+
+    Labels = npt.NDArray[np.int64]
+
+__all__ = ["limit_classes", "select_classes"]
+
+
+def select_classes(listing: Listing, classes: tuple[str, ...]) -> Listing:
+    """Return the samples of some classes; they keep their labels.
+
+    Args:
+        listing: The listing.
+        classes: Names of the classes; of a source whose labels are plain numbers, their number counts.
+
+    Raises:
+        ConfigError: Samples do not have one label each.
+        SourceError: No sample is left.
+    """
+    labels = _labels(listing, "skip_other_classes")
+    wanted = list(range(len(classes)))
+    if listing.classes:
+        wanted = [number for number, name in enumerate(listing.classes) if name in classes]
+    return _without(listing, {"class that was not chosen": ~np.isin(labels, wanted)})
+
+
+def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, renumber: bool) -> Listing:
+    """Return a listing without small classes, and with some samples of large ones.
+
+    Which samples of a class stay depends on their keys and the seed alone.
+
+    Args:
+        listing: The listing.
+        least: Least number of images of a class; smaller classes are left out.
+        most: Largest number of images of a class; None for any.
+        seed: Seed of the choice.
+        renumber: Whether labels are numbered anew, without the classes that are left out.
+
+    Raises:
+        ConfigError: A limit is no positive number, or samples do not have one label each.
+        SourceError: No sample is left.
+    """
+    if least < 1 or (most is not None and most < least):
+        raise ConfigError(f"min_per_class is 1 or more and at most max_per_class, not {least} and {most}")
+    labels = _labels(listing, "min_per_class and max_per_class")
+    _, of_class, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    small = counts[of_class] < least
+    surplus = np.zeros(len(labels), bool)
+    if most is not None:
+        for number in np.flatnonzero((counts > most) & (counts >= least)):
+            rows = np.flatnonzero(of_class == number)
+            surplus[rows[np.argsort(_hashes(listing, rows, seed), kind="stable")[most:]]] = True
+    left = _without(
+        listing,
+        {
+            f"class with fewer than {least} images": small,
+            f"beyond the {most} images of a class": surplus,
+        },
+    )
+    return _renumbered(left, np.unique(labels[small])) if renumber and listing.classes else left
+
+
+def _labels(listing: Listing, option: str) -> Labels:
+    if listing.labels is None or listing.multi_label:
+        have = "several" if listing.multi_label else "none"
+        raise ConfigError(
+            f"{option} needs samples with one label each, and these have {have}", hint=f"leave {option} out"
+        )
+    return np.asarray(listing.labels.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _hashes(listing: Listing, rows: Labels, seed: int) -> npt.NDArray[np.uint64]:
+    digests = bytearray()
+    for key in take_strings(listing.keys, rows).to_pylist():
+        digests += hashlib.blake2b(f"{seed}/{key}".encode(), digest_size=8).digest()
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def _without(listing: Listing, left_out: dict[str, npt.NDArray[np.bool_]]) -> Listing:
+    """Return a listing without samples, (N,) bool by the reason."""
+    keep = ~np.logical_or.reduce(list(left_out.values()))
+    if not keep.any():
+        reasons = " or ".join(reason for reason, which in left_out.items() if which.any())
+        raise SourceError(
+            f"no sample is left: {reasons}", path=listing.root, hint="name other classes or limits"
+        )
+    skips = [
+        Skip(key, reason)
+        for reason, which in left_out.items()
+        for key in take_strings(listing.keys, np.flatnonzero(which)).to_pylist()
+    ]
+    return replace(listing.take(np.flatnonzero(keep)), skipped=tuple(sorted([*listing.skipped, *skips])))
+
+
+def _renumbered(listing: Listing, dropped: Labels) -> Listing:
+    """Return a listing without classes of these labels, none of which has a sample."""
+    kept = np.setdiff1d(np.arange(len(listing.classes)), dropped)
+    number = np.full(len(listing.classes), -1, np.int64)
+    number[kept] = np.arange(len(kept))
+    labels = number[_labels(listing, "min_per_class")]
+    return replace(listing, labels=pa.array(labels), classes=tuple(listing.classes[i] for i in kept))
