@@ -38,7 +38,7 @@ class Step:
     The reference engine runs ``apply``, and so does the native engine for custom steps that come last
     (:mod:`stoker.augment.steps.custom`). C++ gets the arrays by the names of the fields, in the dtypes of its
     columns (``_native.STEP_COLUMNS``). DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
-    ``tests/parity/test_every_transform.py`` states how far engines may differ.
+    ``tests/helpers/transform_examples.py`` states how far engines may differ.
 
     Attributes:
         operation: Name under which C++ registers the operation, in snake case; empty for a step that C++ does
