@@ -78,6 +78,6 @@ def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     check_named(dataset=path)
     if not is_url(path) and is_dataset(Path(path)):
         return path
-    if names_shards(path):
-        return index_shards_in_cache(path)
-    return index_in_cache(Path(path)) if is_image_source(path) else path
+    if is_image_source(path):  # first: an archive may lie beside the folders of the classes
+        return index_in_cache(Path(path))
+    return index_shards_in_cache(path) if names_shards(path) else path

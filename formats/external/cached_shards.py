@@ -7,8 +7,12 @@ storage states no time, their sizes alone decide.
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from stoker.progress_line import progress_line
+from stoker.urls import without_credentials
 
 from ..caching.index_cache import cached_index
 from ..containers.registry import CONTAINERS, is_local_shard
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from .shards import ExternalShard
 
 __all__ = ["index_shards_in_cache", "names_shards"]
+
+_CONCURRENT = 32  # requests for the times of shards
 
 
 def names_shards(path: str | os.PathLike[str]) -> bool:
@@ -46,13 +52,18 @@ def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
 
     Raises: As :func:`.external_index.index`.
     """
-    origin = os.fspath(path) if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - may be a pattern
+    url = without_credentials(os.fspath(path)) if is_url(path) else None
+    origin = url or os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
     container, shards = find_shards([path])
-    identity = [fact for shard in shards for fact in (shard.source, shard.size, _modified(shard))]
+    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
+        times = pool.map(_modified, shards)
+        facts = [(shard.source, shard.size, time) for shard, time in zip(shards, times, strict=True)]
+    identity = [value for fact in facts for value in fact]
     sources = [shard.source for shard in shards]
 
     def make(folder: Path) -> None:
-        index(sources, folder, container=container.name)
+        with progress_line(f"indexing {origin}", "bytes") as show:
+            index(sources, folder, container=container.name, progress=show)
 
     return cached_index(origin, [container.name, *identity], make)
 

@@ -74,6 +74,15 @@ def test_archives_at_a_url_are_read_through_the_cache_of_the_loader(
         stoker.open("memory://bucket/tars/0.tar")
 
 
+def test_an_archive_beside_folders_of_images_is_not_what_is_loaded(tars: Path, tmp_path: Path) -> None:
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "cat" / "a.jpg").write_bytes(jpeg(5))
+    (tmp_path / "photos" / "all.tar").write_bytes((tars / "0.tar").read_bytes())
+    dataset = stoker.open(tmp_path / "photos")
+    assert (dataset.keys([0]), dataset.classes) == (["cat/a.jpg"], ("cat",))
+    assert stoker.convert(tmp_path / "photos", tmp_path / "out").written == 1
+
+
 def test_what_cannot_be_opened(tars: Path, tmp_path: Path) -> None:
     (tars / "0.tar").write_bytes((tars / "0.tar").read_bytes()[:700])
     with pytest.raises(CorruptRecordError, match="the archive is cut short"):
