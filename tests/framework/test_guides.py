@@ -81,6 +81,7 @@ assert set(next(iter(loader)).dataset.tolist()) <= {0, 1}
 assert max(segments.max() for _, segments, _ in packed) <= 32
 """
 PORTING = """
+import tarfile
 from pathlib import Path
 import torch
 
@@ -88,16 +89,17 @@ command("convert examples/photos/train shards/train")
 command("convert examples/photos/val shards/val")
 Path("corpus.txt").write_text("to be or not to be\\n" * 500)
 for number, photo in enumerate(sorted(Path("examples/photos/val").rglob("*.jpg"))[:4]):
-    Path("unpacked").mkdir(exist_ok=True)
-    Path(f"unpacked/{number}.jpg").write_bytes(photo.read_bytes())
-    Path(f"unpacked/{number}.cls").write_text(str(number % 2))
+    with tarfile.open(f"train-{number:03}.tar", "w") as archive:
+        archive.add(photo, f"{number}.jpg")
+        Path("label").write_text(str(number % 2))
+        archive.add("label", f"{number}.cls")
 
 def model(images):
     return torch.zeros(len(images), 12)
 """
 PORTING_AFTER = """
 assert int(seen) == 48 and int(right) == 4
-assert stoker.open("shards/unpacked").labels.tolist() == [0, 1, 0, 1]
+assert stoker.open("shards/archives").labels.tolist() == [0, 1, 0, 1]
 assert x.shape == y.shape == (12, 256) and bool((y[:, :-1][y[:, :-1] >= 0] == x[:, 1:][y[:, :-1] >= 0]).all())
 assert len(train) == 1
 """
@@ -160,7 +162,10 @@ def code(page: str) -> list[str]:
     text = path.read_text("utf-8")
     found = [block.code for block in blocks(text) if block.language in {"python", "shell"}]
     lines = [re.sub("^(make|pip) .*$", "", block, flags=re.MULTILINE) for block in found]
-    return [re.sub("^stoker (.*)$", r"command('\1')", block, flags=re.MULTILINE) for block in lines]
+    return [
+        re.sub("^stoker (.*)$", lambda line: f"command({line[1]!r})", block, flags=re.MULTILINE)
+        for block in lines
+    ]
 
 
 def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
