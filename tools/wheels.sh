@@ -15,6 +15,8 @@ work=$root/build/wheels
 targets=${1:-x86_64 aarch64}
 pythons=${2:-python3.10 python3.11 python3.12}
 
+. tools/wheels/interpreter.sh
+
 say() { printf '\033[1m%s\033[0m\n' "$*"; }
 quiet() { "$@" >"$work/log" 2>&1 || { tail -40 "$work/log" >&2; exit 1; }; }
 command -v nasm >/dev/null || { echo "nasm was not found, and libjpeg-turbo is slow without its assembly. Install it: apt-get install nasm" >&2; exit 1; }
@@ -31,13 +33,6 @@ compilers() {
     printf '#!/bin/sh\nexec "%s" -m ziglang %s %s "$@"\n' "$tools/python" "$name" "$options" >"$STOKER_ZIG/$name"
     chmod +x "$STOKER_ZIG/$name"
   done
-}
-
-# Prints the path of the interpreter $1: one of PATH, else the newest of pyenv's.
-interpreter() {
-  if "$1" --version >/dev/null 2>&1; then command -v "$1"; return; fi
-  ls -v "${PYENV_ROOT:-$HOME/.pyenv}/versions/${1#python}".*/bin/"$1" 2>/dev/null | tail -1 | grep . ||
-    { echo "$1 was not found. Install it, or name the interpreters to build for: tools/wheels.sh x86_64 python3.12" >&2; return 1; }
 }
 
 # The wheel of target $1 for the interpreter $2.

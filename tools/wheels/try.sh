@@ -14,6 +14,7 @@ work=$root/build/wheels/try
 mkdir -p "$work"
 tests="pytest hypothesis fsspec aiohttp"
 rows=()
+. tools/wheels/interpreter.sh
 
 # Prints the last line of the file $1 that matches $2, or a dash.
 line() { grep -aE "$2" "$1" | tail -1 | grep . || echo -; }
@@ -22,8 +23,8 @@ line() { grep -aE "$2" "$1" | tail -1 | grep . || echo -; }
 row() { rows+=("$1 | $2 | $(basename "$3") | $(line "$4.check" '^imported|Error') | $(line "$4.tests" ' (passed|failed|error)')"); }
 
 here() {
-  local python=$1 name=$work/$1 wheel
-  "$python" -m venv --clear "$name" >/dev/null 2>&1 || { rows+=("$(uname -m) | $1 | not on this machine | - | -"); return; }
+  local python name=$work/$1 wheel
+  python=$(interpreter "$1") && "$python" -m venv --clear "$name" >/dev/null 2>&1 || { rows+=("$(uname -m) | $1 | not on this machine | - | -"); return; }
   local pip="$name/bin/python -m pip --disable-pip-version-check"
   wheel=$($pip download --quiet --no-index --no-deps --find-links dist --dest "$name" stoker >/dev/null 2>&1; ls "$name"/*.whl)
   # shellcheck disable=SC2086
