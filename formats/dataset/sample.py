@@ -1,0 +1,91 @@
+"""One sample of a dataset with its image decoded, which ``dataset[i]`` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import DatasetError, DecodeError, SampleError
+
+from ..codecs.decode import decode_rgb
+from .columns.annotation_columns import is_object_column
+from .columns.array_columns import place_of, shape_column
+from .index import KNOWN_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from .dataset import Dataset
+
+__all__ = ["Sample", "read_sample"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One sample.
+
+    Attributes:
+        image: (H, W, 3) uint8 RGB, with the EXIF orientation applied.
+        label: The class; a list of several classes; a float where labels are numbers; None without labels.
+        key: The sample's name in its source.
+        columns: The other columns of numbers, texts and arrays, by name.
+    """
+
+    image: npt.NDArray[np.uint8]
+    label: int | float | list[int] | None
+    key: str
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_sample(dataset: Dataset, position: int) -> Sample:
+    """Return a sample of a dataset of images; the checksum of its image is verified.
+
+    Raises:
+        IndexError: There is no such position.
+        DatasetError: The dataset holds text.
+        CorruptRecordError: The bytes are not those that were written.
+        DecodeError: The image cannot be decoded.
+    """
+    if dataset.manifest.sample_type != "image":
+        raise DatasetError(
+            "samples of text are no images", path=dataset.path, hint="dataset.read(position) has the tokens"
+        )
+    at = dataset.samples([position])
+    data = dataset.read(position)
+    try:
+        image = decode_rgb(data, int(at.codec[0]), int(at.height[0]), int(at.width[0]))
+    except SampleError:
+        raise
+    # Pillow's decoders raise almost anything on a damaged image.
+    except Exception as error:
+        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+    return Sample(image, _label(dataset, position), dataset.keys([position])[0], _columns(dataset, position))
+
+
+def _label(dataset: Dataset, position: int) -> int | float | list[int] | None:
+    if "labels" in dataset.tasks:
+        labels: list[int] = dataset.lists("label", [position]).values.tolist()
+        return labels
+    if "label" not in dataset.types:
+        return None
+    label: int | float = dataset.values("label", [position])[0].item()
+    return label
+
+
+def _columns(dataset: Dataset, position: int) -> dict[str, Any]:
+    """Return the columns that Stoker does not know."""
+    columns: dict[str, Any] = {name: dataset.array(name, position) for name in dataset.arrays}
+    places = {place for name in dataset.arrays for place in (*place_of(name), shape_column(name))}
+    for name, arrow_type in dataset.types.items():
+        if name in KNOWN_COLUMNS or name == "label" or name in places or is_object_column(name, arrow_type):
+            continue
+        if arrow_type == "large_string":
+            columns[name] = dataset.strings(name, [position])[0]
+        elif arrow_type.startswith("large_list"):
+            columns[name] = dataset.lists(name, [position]).values
+        else:
+            columns[name] = dataset.values(name, [position])[0].item()
+    return columns
