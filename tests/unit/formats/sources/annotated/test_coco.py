@@ -1,86 +1,24 @@
 """COCO's JSON becomes shards whose annotations are those of the file."""
 
 import copy
-import json
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
+from helpers.data.coco_files import CATEGORIES, NAMES, convert, document, left_out, write, write_images
 
 import stoker
-from stoker.errors import DecodeError, SourceError
-from stoker.formats.dataset.columns.run_lengths import runs_of_mask
+from stoker.errors import SourceError
 from stoker.formats.sources.annotated.coco import list_coco_file
 from stoker.formats.sources.annotated.coco_categories import swap_of
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
-NAMES = ["nose", "left_eye", "right_eye"]
-CATEGORIES = [
-    {"id": 90, "name": "zebra"},
-    {"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": [[1, 2], [1, 3]]},
-    {"id": 7, "name": "mouse"},
-]
-
-
-def rle(mask: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Uncompressed run lengths of a mask."""
-    return {"size": list(mask.shape), "counts": runs_of_mask(mask).tolist()}
-
-
-def document() -> dict[str, Any]:
-    """Three images; objects in polygons, in run lengths of both kinds, and with keypoints."""
-    mask = np.zeros((20, 30), bool)
-    mask[4:9, 10:13] = True
-    square = [1.5, 1.0, 6.5, 1.0, 6.5, 4.0, 1.5, 4.0]
-    polygon = {"bbox": [1.5, 1.0, 5.0, 3.0], "segmentation": [square, [0, 0, 1, 0, 0, 1]], "area": 12.25}
-    crowd = {"bbox": [10, 4, 3, 5], "segmentation": rle(mask), "area": 15, "iscrowd": 1}
-    person = {"bbox": [2, 3, 10, 10], "keypoints": [4, 5, 2, 6, 5, 1, 0, 0, 0], "num_keypoints": 2}
-    compressed = {"bbox": [0, 0, 3, 4], "segmentation": {"size": [4, 3], "counts": "444"}, "area": 4}
-    return {
-        "info": {"year": 2026},
-        "annotations": [
-            {"id": 21, "image_id": 8, "category_id": 3, **person},
-            {"id": 20, "image_id": 5, "category_id": 90, "iscrowd": 0, **polygon},
-            {"id": 7, "image_id": 8, "category_id": 7, **crowd},
-            {"id": 99, "image_id": 1, "category_id": 7, **compressed},
-        ],
-        "images": [
-            {"id": 8, "file_name": "b.png", "height": 20, "width": 30},
-            {"id": 5, "file_name": "a.png", "height": 20, "width": 30},
-            {"id": 1, "file_name": "tiny.png", "height": 4, "width": 3},
-            {"id": 2, "file_name": "empty.png", "height": 20, "width": 30},
-        ],
-        "categories": CATEGORIES,
-    }
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of images, and their JSON beside it."""
-    images = tmp_path / "images"
-    images.mkdir()
-    for image in document()["images"]:
-        Image.new("RGB", (image["width"], image["height"]), (90, 40, 10)).save(images / image["file_name"])
+    """A folder of images, beside which tests write their JSON."""
+    write_images(tmp_path)
     return tmp_path
-
-
-def write(folder: Path, content: dict[str, Any]) -> Path:
-    path = folder / "instances.json"
-    path.write_text(json.dumps(content))
-    return path
-
-
-def convert(folder: Path, content: dict[str, Any], name: str = "out", **options: Any) -> stoker.Dataset:
-    stoker.convert(write(folder, content), folder / name, images=folder / "images", **options)
-    return stoker.open(folder / name)
-
-
-def left_out(dataset: stoker.Dataset) -> set[tuple[str, str, str]]:
-    lines = (dataset.path / "skipped.jsonl").read_text().splitlines()
-    return {tuple(json.loads(line).values()) for line in lines}  # type: ignore[misc]  # of three
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
@@ -133,14 +71,6 @@ def test_swaps_come_from_names() -> None:
     assert swap_of(("a", "b")) == (0, 1)
 
 
-@pytest.mark.parametrize("skeleton", [[[0, 1]], [[1, 4]], [[1]], [1], [["a", "b"]]])
-def test_a_broken_skeleton_is_refused(folder: Path, skeleton: Any) -> None:
-    content = document()
-    content["categories"] = [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": skeleton}]
-    with pytest.raises(SourceError, match="the skeleton of category 3 is wrong"):
-        list_coco_file(write(folder, content), folder / "images")
-
-
 def test_ids_may_be_text(folder: Path) -> None:
     content = document()
     for image in content["images"]:
@@ -164,58 +94,6 @@ def test_members_may_come_in_any_order(folder: Path) -> None:
     assert one.fingerprint == other.fingerprint
 
 
-BROKEN: list[tuple[dict[str, Any], str, str]] = [
-    ({"image_id": 4, "category_id": 3}, "instances.json", "object of an unknown image"),
-    ({"image_id": None, "category_id": 3}, "instances.json", "annotation without an image"),
-    ({"category_id": 4}, "a.png", "object of an unknown category"),
-    ({"category_id": None}, "a.png", "object of an unknown category"),
-    ({"bbox": [1, 1, 0, 3]}, "a.png", "object without an area"),
-    ({"bbox": [1, 1, 2, -3]}, "a.png", "object without an area"),
-    ({"bbox": [1, 1, float("nan"), 3]}, "a.png", "object without a box"),
-    ({"bbox": [1, 1, float("inf"), 3]}, "a.png", "object without a box"),
-    ({"bbox": [1, 1, 3]}, "a.png", "object without a box"),
-    ({"bbox": [1e300, 1, 1e300, 3]}, "a.png", "object without a box"),
-    ({"iscrowd": "no"}, "a.png", "object with an iscrowd that is no number"),
-    ({"bbox": "1 1 3 3"}, "a.png", "object without a box"),
-    ({"bbox": [1, "2", 3, 3]}, "a.png", "object without a box"),
-    ({"bbox": [30, 1, 3, 3]}, "a.png", "object outside its image"),
-    ({"bbox": [1, -9, 3, 9]}, "a.png", "object outside its image"),
-    ({"segmentation": {"size": [20, 30], "counts": "0"}}, "a.png", "broken run lengths"),
-    ({"segmentation": {"size": [20, 30], "counts": [500, -1]}}, "a.png", "broken run lengths"),
-    ({"segmentation": {"size": [20, 30], "counts": "\u00e4"}}, "a.png", "broken run lengths"),
-    ({"segmentation": {"counts": [600]}}, "a.png", "run lengths without a size"),
-    ({"segmentation": {"size": [30, 20], "counts": [600]}}, "a.png", "run lengths of another size"),
-    ({"segments_info": []}, "a.png", "panoptic annotation"),
-    ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
-    ({"segmentation": [[1, 1, 5, 1, 5, 5, 3]]}, "a.png", "polygon of less than three points"),
-    ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon of less than three points"),
-    ({"segmentation": "1 1 2 2 3 1"}, "a.png", "polygon of less than three points"),
-    ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),
-]
-
-
-@pytest.mark.parametrize(("change", "key", "reason"), BROKEN)
-def test_a_broken_annotation_is_skipped_with_a_reason(
-    folder: Path, change: dict[str, Any], key: str, reason: str
-) -> None:
-    content = document()
-    content["annotations"].append(
-        {"id": 500, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], **change}
-    )
-    dataset = convert(folder, content)
-    told = [skip for skip in left_out(dataset) if skip[1].startswith(reason)]
-    assert [skip[0] for skip in told] == [key]
-    assert "annotation 500 of instances.json" in told[0][2]
-    assert dataset.manifest.skipped == {told[0][1]: 1}
-    # If one part of an object is broken, the rest is kept.
-    whole = not reason.startswith(("polygon", "keypoints"))
-    assert len(dataset.annotations(range(4))) == 5 - whole
-    with pytest.raises((SourceError, DecodeError), match=reason) as caught:
-        convert(folder, content, "strict", strict=True)
-    assert caught.value.key == key
-    assert not (folder / "strict" / "dataset.json").exists()
-
-
 def test_boxes_are_clipped_at_the_edges(folder: Path) -> None:
     content = document()
     content["annotations"][1]["bbox"] = [-2, 1.5, 50, 4]
@@ -230,13 +108,6 @@ def test_run_lengths_must_fill_an_image_of_unknown_size(folder: Path) -> None:
     dataset = convert(folder, content)
     assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
     assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
-
-
-def test_a_size_of_four_hundred_digits_is_none(folder: Path) -> None:
-    content = document()
-    expected = convert(folder, content).annotations(range(4)).id.tolist()
-    content["images"][0]["height"] = 10**400
-    assert convert(folder, content, "huge").annotations(range(4)).id.tolist() == expected
 
 
 def test_names_with_half_of_a_surrogate_pair_are_written_with_escapes(folder: Path) -> None:
@@ -293,71 +164,6 @@ def test_the_name_of_the_file_may_hold_braces(folder: Path, name: str) -> None:
     assert message.startswith(f"annotation 21 of {name}: box ")
 
 
-def test_broken_and_missing_images_are_skipped(folder: Path) -> None:
-    content = document()
-    content["images"] += [
-        {"id": 11, "file_name": "gone.png"},
-        {"id": 12, "file_name": "../instances.json"},
-        {"id": 14, "file_name": "\ud800.png"},
-        {"id": 5, "file_name": "again.png"},
-        {"id": 13},
-        {"file_name": "a.png"},
-    ]
-    content["images"][3]["height"] = 21
-    reasons = {(key, reason) for key, reason, _ in left_out(convert(folder, content))}
-    assert reasons == {
-        ("gone.png", "unreadable"),
-        ("../instances.json", "path that leaves the source"),
-        ("\\ud800.png", "name is not UTF-8"),
-        ("again.png", "image whose id another one has"),
-        ("instances.json", "image without an id or a file_name"),
-        ("empty.png", "image of another size than its annotations say"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ('{"images": [}', "no JSON object"),
-        ('{"path": "a.png"}', "names no images: it has path"),
-        ("{}", "names no images: it has nothing"),
-        (
-            '{"images": [{"id": 1, "file_name": "nowhere.png"}]}',
-            "not one of 1 images is in .*, such as nowhere.png",
-        ),
-        ('{"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}', "no id"),
-    ],
-)
-def test_files_that_are_no_coco_are_refused(folder: Path, content: str, says: str) -> None:
-    (folder / "x.json").write_text(content)
-    with pytest.raises(SourceError, match=says):
-        stoker.convert(folder / "x.json", folder / "out", images=folder / "images")
-
-
-def test_a_panoptic_file_is_refused(folder: Path) -> None:
-    content = document()
-    content["annotations"] = [{"image_id": 5, "file_name": "a.png", "segments_info": [{"id": 1}]}]
-    with pytest.raises(SourceError, match="no object: of 1 annotations, panoptic") as caught:
-        list_coco_file(write(folder, content), folder / "images")
-    assert "--masks" in str(caught.value)
-
-
-def test_a_file_whose_objects_are_all_of_unknown_categories_is_refused(folder: Path) -> None:
-    content = document()
-    del content["categories"]
-    with pytest.raises(SourceError, match=r"no object: of .* annotations, .*object of an unknown category"):
-        list_coco_file(write(folder, content), folder / "images")
-
-
-def test_an_id_of_two_categories_is_refused(folder: Path) -> None:
-    content = document()
-    content["categories"] = [*CATEGORIES, CATEGORIES[0]]
-    list_coco_file(write(folder, content), folder / "images")
-    content["categories"].append({"id": CATEGORIES[0]["id"], "name": "another"})
-    with pytest.raises(SourceError, match="two categories have the id"):
-        list_coco_file(write(folder, content), folder / "images")
-
-
 def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
     content = {"images": document()["images"]}
     dataset = convert(folder, content)
@@ -380,22 +186,3 @@ def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
     content = document()
     content["annotations"][0]["bbox"][0] += 0.25
     assert list_coco_file(write(folder, content), folder / "images").fingerprint() != before
-
-
-def test_a_shard_of_broken_images_alone(folder: Path) -> None:
-    (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
-    dataset = convert(folder, document(), shard_records=1)
-    assert dataset.keys(range(3)) == ["b.png", "empty.png", "tiny.png"]
-    assert dataset.annotations(range(3)).id.tolist() == [21, 7, 99]
-
-
-def test_an_object_with_countless_keypoints_is_left_without_them(folder: Path) -> None:
-    """Every object has room for the keypoints of each: a short file could take gigabytes."""
-    file = folder / "many.json"
-    content = document()
-    content["annotations"][0]["keypoints"] = [1, 2, 2] * 501
-    file.write_text(json.dumps(content))
-    listing = list_coco_file(file, folder / "images")
-    assert listing.objects is not None
-    assert "object_keypoints" not in listing.objects.columns
-    assert "more than 500 keypoints" in {skip.reason for skip in listing.skipped}

@@ -1,4 +1,4 @@
-"""What only the DALI engine does: its pipelines, batches that fail as a whole, and what it refuses."""
+"""What only the DALI engine does: its pipelines, their decoders, and what it refuses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 
 pytest.importorskip("nvidia.dali")
 
@@ -16,10 +17,10 @@ import stoker
 from stoker import augment
 from stoker.augment import CenterCrop, Pad, RandomResizedCrop, RandomVerticalFlip, Resize, compile_image
 from stoker.augment.reference import reference
-from stoker.errors import ConfigError, EngineError
+from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import ImageFormat, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
@@ -29,46 +30,13 @@ from stoker.pipeline.engines.dali.pipeline import Decoding, define_pipeline
 from stoker.pipeline.engines.dali.spec import PipelineSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from stoker.formats.dataset.dataset import Dataset
 
-FLIPPED = [Resize((8, 8)), RandomVerticalFlip(1)]
 PADDED = [Resize((6, 6)), CenterCrop(8)]
-PLAIN = [Resize((8, 8))]
 SHORT_MIX = augment.AugMix(mixture_width=1, chain_depth=1)
-
-
-@pytest.fixture
-def opened(thumbnails: Path) -> Dataset:
-    return open_dataset(thumbnails)
-
-
-@pytest.fixture
-def make(opened: Dataset) -> Iterator[Callable[..., DaliEngine]]:
-    made = []
-
-    def engine(**options: Any) -> DaliEngine:
-        given = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
-        files = [str(file) for file in opened.data_files]
-        made.append(DaliEngine(files, opened.data_sizes, ImageFormat("uint8", "NHWC"), **given))
-        return made[-1]
-
-    yield engine
-    for one in made:
-        one.close()
-
-
-def work(opened: Dataset, first: int, transforms: list[Any], n: int = 4) -> Work:
-    samples = opened.samples(np.arange(first, first + n))
-    return Work(samples, compile_image(transforms).draw(samples.height, samples.width, samples.row, 0, 0))
-
-
-def images(engine: DaliEngine, *works: Work) -> list[Any]:
-    for one in works:
-        engine.submit(one)
-    return [engine.collect().images for _ in works]
 
 
 def test_batches_of_different_pipelines_leave_in_the_order_of_their_submission(
@@ -159,90 +127,6 @@ def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngi
     engine.close()
     engine.close()
     assert all(np.array_equal(array, copy) for array, copy in zip(held, copies, strict=True))
-
-
-class TestABatchThatFailsAsAWhole:
-    @pytest.fixture(params=["thumbnails", "squares"])
-    def opened(self, request: pytest.FixtureRequest) -> Dataset:
-        """A dataset of JPEGs, and one of PNGs, which DALI gets as pixels."""
-        return open_dataset(request.getfixturevalue(request.param))
-
-    @pytest.fixture
-    def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-        """Whether each of the next runs of a pipeline fails."""
-        left: list[bool] = []
-        finish = BuiltPipeline.finish
-
-        def sometimes(pipe: Any) -> Any:
-            found = finish(pipe)
-            if left and left.pop(0):
-                raise RuntimeError("Error in CPU operator\nAssert on something failed: no reason\n")
-            return found
-
-        monkeypatch.setattr(BuiltPipeline, "finish", sometimes)
-        return left
-
-    def test_the_sample_that_cannot_be_decoded_is_found(
-        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[bool]
-    ) -> None:
-        engine = make()
-        engine.submit(work(opened, 0, PLAIN))
-        engine.submit(work(opened, 4, PLAIN))
-        fails += [True, True, True]  # the batch, its first half, and the first sample alone
-        first, second = engine.collect(), engine.collect()
-        assert first.status.tolist() == [Status.NOT_DECODABLE, 0, 0, 0]
-        assert first.reason == {0: "Assert on something failed: no reason"}
-        (expected,) = images(make(), work(opened, 0, PLAIN))
-        assert not first.images[0].any()
-        assert np.array_equal(first.images[1:], expected[1:])
-        assert not second.status.any()
-
-    def test_one_that_fails_without_a_culprit_is_an_error_of_the_engine(
-        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[bool]
-    ) -> None:
-        engine = make()
-        engine.submit(work(opened, 0, PLAIN))
-        engine.submit(work(opened, 4, FLIPPED))
-        fails += [True, False, False, True]  # the batch, neither of its halves, and the batch again
-        with pytest.raises(EngineError, match="DALI failed: Assert on something"):
-            engine.collect()
-        assert not engine.collect().status.any(), "the batch behind it is not lost"
-
-
-@pytest.mark.parametrize("region", [True, False])
-def test_damaged_jpegs_are_found_and_their_neighbours_are_whole(
-    pack_images: Callable[..., Path], photographs: list[Path], region: bool
-) -> None:
-    """With what DALI itself says about them."""
-    payloads = [file.read_bytes() for file in photographs[:8]]
-    opened = [open_dataset(pack_images(damaged(payloads, at))) for at in ((), (3, 6))]
-    found = []
-    for dataset in opened:
-        engine = DaliEngine(
-            [str(file) for file in dataset.data_files],
-            dataset.data_sizes,
-            ImageFormat("uint8", "NHWC"),
-            batch_size=8,
-            max_pixels=10**8,
-            options=DaliOptions(region_decode=region),
-        )
-        engine.submit(work(dataset, 0, PLAIN, 8))
-        found.append(engine.collect())
-        engine.close()
-    whole, broken = found
-    assert np.flatnonzero(broken.status).tolist() == [3, 6]
-    assert broken.reason[6].startswith("Failed to decode sample")
-    kept = [0, 1, 2, 4, 5, 7]
-    assert np.array_equal(broken.images[kept], whole.images[kept])
-
-
-def damaged(payloads: list[bytes], at: tuple[int, ...]) -> list[bytes]:
-    """The photographs, those ``at`` these positions with a Huffman table that no decoder takes."""
-    broken = list(payloads)
-    for i in at:
-        counts = payloads[i].find(b"\xff\xc4") + 5  # behind the marker, the length and the table's number
-        broken[i] = payloads[i][:counts] + b"\xff" * 16 + payloads[i][counts + 16 :]
-    return broken
 
 
 class TestPipelinesDoNotMultiply:
@@ -355,51 +239,6 @@ class TestDecoding:
             DaliOptions(hw_decoder_load=65)
         with pytest.raises(ConfigError, match="region_decode must be True, False or None, found 'yes'"):
             DaliOptions(region_decode="yes")  # type: ignore[arg-type]  # what a user may write
-
-
-def test_a_batch_that_could_not_start_is_not_in_flight(
-    opened: Dataset, make: Callable[..., DaliEngine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = make()
-
-    def refuse(_: Any, __: Any) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(BuiltPipeline, "start", refuse)
-    with pytest.raises(ZeroDivisionError):
-        engine.submit(work(opened, 0, PLAIN))
-    monkeypatch.undo()
-    expected = images(make(), work(opened, 4, PLAIN))
-    assert np.array_equal(images(engine, work(opened, 4, PLAIN)), expected)
-
-
-def test_inputs_of_a_batch_that_could_not_start_are_not_those_of_the_next(
-    squares: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DALI would take payloads that were handed over alone for those of the next batch."""
-    opened = open_dataset(squares)
-    engine = DaliEngine(
-        [str(file) for file in opened.data_files],
-        opened.data_sizes,
-        ImageFormat("uint8", "NHWC"),
-        batch_size=4,
-        max_pixels=10**6,
-    )
-    inputs = DaliBatch.inputs
-
-    def fails(batch: DaliBatch) -> Any:
-        raise MemoryError
-
-    try:
-        works = [work(opened, first, PLAIN) for first in (0, 4, 8)]
-        expected = images(engine, works[2])
-        monkeypatch.setattr(DaliBatch, "inputs", fails)
-        with pytest.raises(MemoryError):
-            engine.submit(works[1])
-        monkeypatch.setattr(DaliBatch, "inputs", inputs)
-        assert np.array_equal(images(engine, works[2]), expected)
-    finally:
-        engine.close()
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:x"])

@@ -1,0 +1,28 @@
+"""Batches of a dataset for tests of the DALI engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.augment import RandomVerticalFlip, Resize, compile_image
+from stoker.pipeline.engines.base import Work
+
+if TYPE_CHECKING:
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.pipeline.engines.dali import DaliEngine
+
+PLAIN = [Resize((8, 8))]
+FLIPPED = [Resize((8, 8)), RandomVerticalFlip(1)]
+
+
+def work(opened: Dataset, first: int, transforms: list[Any], n: int = 4) -> Work:
+    samples = opened.samples(np.arange(first, first + n))
+    return Work(samples, compile_image(transforms).draw(samples.height, samples.width, samples.row, 0, 0))
+
+
+def images(engine: DaliEngine, *works: Work) -> list[Any]:
+    for one in works:
+        engine.submit(one)
+    return [engine.collect().images for _ in works]

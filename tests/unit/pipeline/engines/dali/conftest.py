@@ -1,0 +1,37 @@
+"""Fixtures of the tests of the DALI engine: a dataset, and engines over it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stoker.formats.open import open as open_dataset
+from stoker.pipeline.engines.base import ImageFormat
+from stoker.pipeline.engines.dali import DaliEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from stoker.formats.dataset.dataset import Dataset
+
+
+@pytest.fixture
+def opened(thumbnails: Path) -> Dataset:
+    return open_dataset(thumbnails)
+
+
+@pytest.fixture
+def make(opened: Dataset) -> Iterator[Callable[..., DaliEngine]]:
+    made = []
+
+    def engine(**options: Any) -> DaliEngine:
+        given = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
+        files = [str(file) for file in opened.data_files]
+        made.append(DaliEngine(files, opened.data_sizes, ImageFormat("uint8", "NHWC"), **given))
+        return made[-1]
+
+    yield engine
+    for one in made:
+        one.close()
