@@ -10,7 +10,6 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from .columns.annotation_columns import tasks_of
 from .sample import read_sample
 from .selection.class_names import class_numbers, has_class
 from .selection.positions import in_first_part, selected_positions
@@ -86,23 +85,9 @@ class Dataset(StoredSamples):
         return tuple(self.manifest.columns)
 
     @property
-    def types(self) -> dict[str, str]:
-        """Name and type of the index's columns."""
-        return dict(self.manifest.columns)
-
-    @property
     def labels(self) -> npt.NDArray[np.int64]:
         """(N,) int64: the class of every sample."""
         return self.column("label")
-
-    @property
-    def tasks(self) -> frozenset[str]:
-        """The tasks that the samples have annotations for.
-
-        Some of: label (one a sample), labels (several), boxes, keypoints, instances (polygons or run
-        lengths of objects), segmentation (a mask of classes).
-        """
-        return tasks_of(self.manifest.columns)
 
     @property
     def fingerprint(self) -> str:

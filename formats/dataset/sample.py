@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from .dataset import Dataset
+    from .stored_samples import StoredSamples
 
 __all__ = ["Sample", "read_sample"]
 
@@ -40,7 +40,7 @@ class Sample:
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_sample(dataset: Dataset, position: int) -> Sample:
+def read_sample(dataset: StoredSamples, position: int) -> Sample:
     """Return a sample of a dataset of images; the checksum of its image is verified.
 
     Raises:
@@ -65,7 +65,7 @@ def read_sample(dataset: Dataset, position: int) -> Sample:
     return Sample(image, _label(dataset, position), dataset.keys([position])[0], _columns(dataset, position))
 
 
-def _label(dataset: Dataset, position: int) -> int | float | list[int] | None:
+def _label(dataset: StoredSamples, position: int) -> int | float | list[int] | None:
     if "labels" in dataset.tasks:
         labels: list[int] = dataset.lists("label", [position]).values.tolist()
         return labels
@@ -75,7 +75,7 @@ def _label(dataset: Dataset, position: int) -> int | float | list[int] | None:
     return label
 
 
-def _columns(dataset: Dataset, position: int) -> dict[str, Any]:
+def _columns(dataset: StoredSamples, position: int) -> dict[str, Any]:
     """Return the columns that Stoker does not know."""
     columns: dict[str, Any] = {name: dataset.array(name, position) for name in dataset.arrays}
     places = {place for name in dataset.arrays for place in (*place_of(name), shape_column(name))}

@@ -11,7 +11,7 @@ from stoker.errors import CorruptRecordError, DatasetError, SampleError, StaleIn
 
 from ..containers.registry import find_container
 from ..files.reading import open_regular, read_at
-from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns
+from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .columns.array_columns import place_of, shape_column
 from .columns.list_column import take_lists
 from .selection.selected_rows import SelectedRows
@@ -52,6 +52,20 @@ class StoredSamples(SelectedRows):
         self.path = path
         self.manifest = manifest
         self.data_files = data_files
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Name and type of the index's columns."""
+        return dict(self.manifest.columns)
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """The tasks that the samples have annotations for.
+
+        Some of: label (one a sample), labels (several), boxes, keypoints, instances (polygons or run
+        lengths of objects), segmentation (a mask of classes).
+        """
+        return tasks_of(self.manifest.columns)
 
     @property
     def data_sizes(self) -> list[int]:
