@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,3 +48,10 @@ def test_a_subinterpreter_is_refused_and_the_main_interpreter_goes_on(tmp_path: 
     done = run(SUBINTERPRETER, tmp_path / "error")
     assert done.returncode == 0, done.stderr
     assert "does not run in a subinterpreter" in (tmp_path / "error").read_text()
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="needs free-threaded Python")
+def test_free_threaded_python_turns_its_lock_on_and_says_so() -> None:
+    done = run("import sys; from stoker import _native; print(sys._is_gil_enabled())")
+    assert done.stdout == "True\n"
+    assert "has been enabled to load module 'stoker._native'" in done.stderr
