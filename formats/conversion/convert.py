@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
 
 from ..codecs.header import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
-from ..files.paths import is_inside
 from ..files.reading import check_named
 from ..remote.store import is_url
 from ..sources.classes import check_classes
 from ..sources.detect import find_format
 from ..sources.source import Source
-from .execution import Engine, Summary, check_num_threads, execute
+from .execution import Engine, Summary, check_num_threads, check_outside_source, execute
 from .listed_samples import list_samples
 from .options import parse_resize
 from .plan import plan_conversion
 from .renamed_option import renamed_option
-from .request import ConvertRequest
+from .request import ConvertRequest, SupportsItems
 from .run import Progress, no_progress
 from .samples.convert_samples import convert_samples
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from ..sources.format_names import SourceFormatName
-    from .options import ConvertOptions
 
 __all__ = ["convert"]
 
@@ -241,14 +238,6 @@ def convert(
     return _convert_files(request, src)
 
 
-class SupportsItems(Protocol):
-    """A dataset of PyTorch's kind: a number of items, which are read by their positions."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, position: int, /) -> Any: ...
-
-
 def _convert_items(request: ConvertRequest) -> Summary:
     """Convert a dataset in Python, or what ``make`` returns for its items."""
     for name in _FILE_OPTIONS:
@@ -294,23 +283,8 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     options = request.options(resize, found_format.name)
     check_progress(request.progress)
     threads = check_num_threads(request.num_threads, remote=any(map(is_url, (src, images, masks))))
-    _check_target(src, dst, options)
+    check_outside_source(src, dst, options.splits)
     report = request.progress or no_progress
     report(0, 0, 0, "listing")
     plan = plan_conversion(list_samples(request, source, found_format, names), options)
     return execute(plan, dst, threads, overwrite=request.overwrite, report=report, engine=request.engine)
-
-
-def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> None:
-    """Raise ConfigError if the target lies in the source, whose images would mix with shards."""
-    if not os.path.isdir(src):  # noqa: PTH112 - a path or a string
-        return
-    source = os.path.realpath(src)
-    for split in () if is_url(dst) else options.splits:
-        target = os.path.realpath(Path(dst) / split)
-        if target == source or is_inside(target, source):
-            raise ConfigError(
-                "the target lies in the source, whose images would mix with shards",
-                path=Path(dst) / split,
-                hint="name a folder beside the source",
-            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from stoker.errors import ConfigError
 
 from ..concurrency.cores import available_cores, check_threads
+from ..files.paths import is_inside
 from ..remote.store import is_url
 from .run import Run
 from .runners.local_runner import LocalRunner
@@ -18,13 +20,12 @@ from .targets.folder_target import convert_to_folder
 from .targets.url_target import convert_to_url
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from .plan import ConversionPlan
     from .run import Progress, Runner
 
-__all__ = ["Engine", "Summary", "check_num_threads", "execute"]
+__all__ = ["Engine", "Summary", "check_num_threads", "check_outside_source", "execute"]
 
 Engine = Literal["local", "ray"]
 
@@ -103,3 +104,20 @@ def _runner(engine: Engine, num_threads: int) -> Runner:
     if engine not in get_args(Engine):
         raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
     return RayRunner(num_threads) if engine == "ray" else LocalRunner(num_threads)
+
+
+def check_outside_source(
+    src: str | os.PathLike[str], dst: str | os.PathLike[str], splits: Iterable[str]
+) -> None:
+    """Raise ConfigError if the target lies in the source, whose images would mix with shards."""
+    if not os.path.isdir(src):  # noqa: PTH112 - a path or a string
+        return
+    source = os.path.realpath(src)
+    for split in () if is_url(dst) else splits:
+        target = os.path.realpath(Path(dst) / split)
+        if target == source or is_inside(target, source):
+            raise ConfigError(
+                "the target lies in the source, whose images would mix with shards",
+                path=Path(dst) / split,
+                hint="name a folder beside the source",
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .options import ConvertOptions, ResizeMode, parse_share, shard_bytes
 
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from .execution import Engine
     from .run import Progress
 
-__all__ = ["ConvertRequest"]
+__all__ = ["ConvertRequest", "SupportsItems"]
+
+
+class SupportsItems(Protocol):
+    """A dataset of PyTorch's kind: a number of items, which are read by their positions."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, position: int, /) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)
