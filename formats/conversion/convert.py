@@ -23,6 +23,8 @@ from .renamed_option import renamed_option
 from .request import ConvertRequest, SupportsItems
 from .run import Progress, no_progress
 from .samples.convert_samples import convert_samples
+from .tables.convert_tables import convert_tables
+from .tables.table_files import is_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -119,7 +121,8 @@ def convert(
         src: A source in one of the formats that ``SOURCE_DESCRIPTIONS`` of
             :mod:`stoker.formats.sources.format_names` describes, such as a folder with one folder for each
             class, or a list of path and label. It may be at a URL that fsspec knows, such as
-            ``s3://bucket/photos``. Or a dataset in Python: anything with a length and items by position, such
+            ``s3://bucket/photos``. Or Parquet files, such as ``data/train-*.parquet``, or a folder of Hugging
+            Face's ``save_to_disk``. Or a dataset in Python: anything with a length and items by position, such
             as those of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
             arguments of :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths. Such
             a conversion does not resume.
@@ -235,6 +238,8 @@ def convert(
     )
     if make is not None or not isinstance(src, (str, os.PathLike)):
         return _convert_items(request)
+    if request.source_format is None and is_table(src):
+        return _convert_tables(request, src)
     return _convert_files(request, src)
 
 
@@ -254,6 +259,29 @@ def _convert_items(request: ConvertRequest) -> Summary:
         fields=request.fields,
         seed=request.seed,
         engine=request.engine,
+        num_threads=request.num_threads,
+        progress=request.progress,
+        **{name: getattr(request, name) for name in _WRITER_OPTIONS},
+    )
+
+
+def _convert_tables(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
+    """Convert images in the rows of Parquet or Arrow files."""
+    given = {name: getattr(request, name) or None for name in _FILE_OPTIONS}
+    given |= {"seed": request.seed, "engine": None if request.engine == "local" else request.engine}
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"{name} is for sources of files, and the source is a table, whose rows are read in order",
+                path=src,
+                hint="leave it out: ImageLoader shuffles in any case, and Dataset.split divides a dataset",
+            )
+    check_progress(request.progress)
+    check_named(source=src, target=request.dst)
+    return convert_tables(
+        src,
+        request.dst,
+        fields=request.fields,
         num_threads=request.num_threads,
         progress=request.progress,
         **{name: getattr(request, name) for name in _WRITER_OPTIONS},

@@ -38,7 +38,10 @@ _SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d
 def convert(
     source: Annotated[
         str,
-        typer.Argument(help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}."),
+        typer.Argument(
+            help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}; Parquet files, as a "
+            "pattern or a folder, or a folder of save_to_disk."
+        ),
     ],
     target: Target,
     container: Container = DEFAULT_CONTAINER,
@@ -138,11 +141,17 @@ def convert(
         typer.Option(help="Folder or URL with a mask of class numbers for each image, under the same name."),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="Of a tar, suffixes of images; by default 'jpg;jpeg;png;webp'.")
+        str | None,
+        typer.Option(
+            help="Of a tar, suffixes of images; by default 'jpg;jpeg;png;webp'. Of Parquet, a column."
+        ),
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="Of a tar, the member with the class, by default cls; or a field: json:label."),
+        typer.Option(
+            help="Of a tar, the member with the class, by default cls; or a field: json:label. Of Parquet, a "
+            "column."
+        ),
     ] = None,
     column: Columns = None,
     ignore_index: Annotated[int, typer.Option(help="Value of mask pixels that belong to no class.")] = 255,
@@ -175,6 +184,7 @@ def convert(
       stoker convert train.txt shards/train --images photos --labels labels.txt
       stoker convert instances.json shards/coco --images train2017
       stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
+      stoker convert 'data/train-*.parquet' shards/train
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
     from stoker.formats.conversion.convert import convert as run

@@ -1,0 +1,182 @@
+"""Tests of tables in Parquet and Arrow files as sources of conversions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Picture = Callable[..., bytes]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def pictures(encode_picture: Picture) -> list[bytes]:
+    return [encode_picture(i, ("JPEG", "PNG")[i % 2]) for i in range(7)]
+
+
+def converted(source: Any, target: Path, **options: Any) -> stoker.formats.dataset.dataset.Dataset:
+    stoker.convert(source, target, **options)
+    return stoker.open(target)
+
+
+def read_all(dataset: Any) -> list[bytes]:
+    return [dataset.read(i) for i in range(len(dataset))]
+
+
+def hugging_face(pictures: list[bytes]) -> Any:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {
+            "image": datasets.Image(),
+            "label": datasets.ClassLabel(names=["cat", "dog"]),
+            "caption": datasets.Value("string"),
+            "score": datasets.Value("float32"),
+            "boxes": datasets.Sequence(datasets.Value("int64")),
+        }
+    )
+    columns = {
+        "image": [{"bytes": data, "path": f"{i}.jpg"} for i, data in enumerate(pictures)],
+        "label": [i % 2 for i in range(7)],
+        "caption": [f"picture {i}" for i in range(7)],
+        "score": [i / 2 for i in range(7)],
+        "boxes": [[i] for i in range(7)],
+    }
+    return datasets.Dataset.from_dict(columns, features=features)
+
+
+@pytest.mark.parametrize("form", ["to_parquet", "save_to_disk", "pattern"])
+def test_what_datasets_writes_is_a_source(pictures: list[bytes], tmp_path: Path, form: str) -> None:
+    made = hugging_face(pictures)
+    if form == "save_to_disk":
+        made.save_to_disk(tmp_path / "saved", num_shards=2)
+        source = tmp_path / "saved"
+    elif form == "to_parquet":
+        made.to_parquet(tmp_path / "data.parquet", batch_size=3)
+        source = tmp_path / "data.parquet"
+    else:
+        for number in range(2):
+            made.shard(2, number, contiguous=True).to_parquet(tmp_path / f"train-{number}.parquet")
+        source = tmp_path / "train-*.parquet"
+    dataset = converted(source, tmp_path / "shards")
+    assert read_all(dataset) == pictures
+    assert dataset.classes == ("cat", "dog")
+    assert dataset.labels.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert dataset.strings("caption", [6]) == ["picture 6"]
+    assert dataset.types["score"] == "float"
+    assert dataset.column("score").tolist() == [i / 2 for i in range(7)]
+
+
+def test_several_datasets_in_a_folder_are_named(pictures: list[bytes], tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    both = datasets.DatasetDict({"train": hugging_face(pictures), "test": hugging_face(pictures)})
+    both.save_to_disk(tmp_path / "saved")
+    with pytest.raises(SourceError, match=r"several datasets: train, test.*\n.*saved/train"):
+        stoker.convert(tmp_path / "saved", tmp_path / "shards")
+
+
+def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def test_columns_without_values(pictures: list[bytes], tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "data.parquet",
+        {
+            "photo": pictures,
+            "label": ["b", "a", "b", "a", "b", "a", "b"],
+            "nothing": pa.nulls(7),
+            "no_text": pa.nulls(7, pa.string()),
+            "age": [1, None, 3, 4, 5, 6, 7],
+            "text": ["x", None, "z", "", "", "", ""],
+            "flag": [True, False] * 3 + [True],
+            "day": pa.array([0] * 7, pa.date32()),
+        },
+        row_group_size=3,
+    )
+    dataset = converted(file, tmp_path / "shards")
+    assert dataset.classes == ("b", "a")
+    assert {"nothing", "no_text", "day", "photo"}.isdisjoint(dataset.columns)
+    np.testing.assert_array_equal(dataset.column("age"), [1, np.nan, 3, 4, 5, 6, 7])
+    assert dataset.strings("text", [0, 1, 2]) == ["x", "", "z"]
+    assert dataset.column("flag").tolist() == [1, 0] * 3 + [1]
+    assert dataset.keys([0, 6]) == ["data/00000000", "data/00000006"]
+
+
+def test_rows_without_an_image_or_a_label_are_counted(pictures: list[bytes], tmp_path: Path) -> None:
+    images = [{"bytes": data, "path": None} for data in pictures]
+    images[1], images[2] = None, {"bytes": None, "path": "/etc/passwd"}
+    images[3] = {"bytes": b"no image", "path": None}
+    file = write(tmp_path / "a.parquet", {"image": images, "label": [0, 1, 2, 0, None, 1, 2]})
+    dataset = converted(file, tmp_path / "shards")
+    assert dataset.labels.tolist() == [0, 1, 2]
+    assert dict(dataset.manifest.skipped) == {
+        "row without an image": 2,
+        "broken image": 1,
+        "row without a label": 1,
+    }
+
+
+def test_columns_are_chosen_by_name(pictures: list[bytes], tmp_path: Path) -> None:
+    columns = {"left": pictures, "right": pictures[::-1], "kind": list("aabbaab"), "id": list(range(7))}
+    file = write(tmp_path / "a.parquet", columns)
+    with pytest.raises(ConfigError, match=r"several columns may be the image: left, right.*\n.*--image"):
+        stoker.convert(file, tmp_path / "shards")
+    fields = {"right": "image", "kind": "label", "id": "key", "left": None}
+    dataset = converted(file, tmp_path / "shards", fields=fields)
+    assert read_all(dataset) == pictures[::-1]
+    assert dataset.keys([0, 6]) == ["0", "6"]
+    with pytest.raises(ConfigError, match="no column 'middle'"):
+        stoker.convert(file, tmp_path / "other", fields={"middle": "image"})
+
+
+def test_a_file_cut_short_is_named(pictures: list[bytes], tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", {"image": pictures})
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(SourceError, match=r"table cannot be read(.|\n)*a\.parquet"):
+        stoker.convert(file, tmp_path / "shards")
+
+
+def test_a_damaged_row_group_leaves_no_dataset(pictures: list[bytes], tmp_path: Path) -> None:
+    options = {"row_group_size": 2, "use_dictionary": False, "write_page_checksum": True}
+    file = write(tmp_path / "a.parquet", {"image": pictures}, **options)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 400] = bytes(400)
+    file.write_bytes(data)
+    with pytest.raises(SourceError, match="table cannot be read"):
+        stoker.convert(file, tmp_path / "shards")
+    assert not (tmp_path / "shards" / "dataset.json").exists()
+
+
+def test_files_of_different_columns_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", {"image": pictures})
+    write(tmp_path / "b.parquet", {"image": pictures, "more": list(range(7))})
+    with pytest.raises(SourceError, match="columns differ from those of"):
+        stoker.convert(tmp_path / "*.parquet", tmp_path / "shards")
+
+
+def test_files_at_a_url(pictures: list[bytes], tmp_path: Path, memory: Any) -> None:
+    for number in range(2):
+        file = write(tmp_path / "a.parquet", {"image": pictures}, row_group_size=2)
+        memory.pipe(f"/bucket/data/train-{number}.parquet", file.read_bytes())
+    dataset = converted("memory://bucket/data/train-*.parquet", tmp_path / "shards")
+    assert read_all(dataset) == pictures * 2
+
+
+@pytest.mark.parametrize("option", [{"seed": 0}, {"val": "10%"}, {"engine": "ray"}])
+def test_options_of_files_are_refused(pictures: list[bytes], tmp_path: Path, option: dict[str, Any]) -> None:
+    file = write(tmp_path / "a.parquet", {"image": pictures})
+    with pytest.raises(ConfigError, match="is for sources of files"):
+        stoker.convert(file, tmp_path / "shards", **option)
