@@ -122,8 +122,8 @@ def convert(
             :mod:`stoker.formats.sources.format_names` describes, such as a folder with one folder for each
             class, or a list of path and label. It may be at a URL that fsspec knows, such as
             ``s3://bucket/photos``. Or Parquet files, such as ``data/train-*.parquet``, or a folder of Hugging
-            Face's ``save_to_disk``. Or a dataset in Python: anything with a length and items by position, such
-            as those of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
+            Face's ``save_to_disk``. Or a dataset in Python: anything with a length and items by position, as
+            those of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
             arguments of :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths. Such
             a conversion does not resume.
         make: Called with each item of ``src``, in ``num_threads`` processes or on Ray; returns a sample in

@@ -76,7 +76,13 @@ def is_table(path: str | os.PathLike[str]) -> bool:
         return True
     if is_url(text):
         return text.startswith("hf://") and not is_pattern(text) and not Path(text).suffix
-    folder = Path(text)
+    try:
+        return _is_table_folder(Path(text))
+    except OSError:  # listing the source says what is wrong with it
+        return False
+
+
+def _is_table_folder(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     if (folder / _STATE).is_file() or (folder / _SPLITS).is_file():
