@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from stoker.errors import ConfigError
 
 from .sample import read_sample
 from .selection.class_names import class_numbers, has_class
+from .selection.numbering import Numbering
 from .selection.positions import in_first_part, selected_positions
 from .stored_samples import StoredSamples
 from .tokenizer_file import read_tokenizer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow.compute as pc
 
+    from .columns.list_column import ListColumn
     from .sample import Sample
 
 __all__ = ["Dataset"]
@@ -35,6 +37,8 @@ class Dataset(StoredSamples):
         manifest: The content of ``dataset.json``.
         data_files: Absolute path of every shard's data file, by the index column ``shard``.
     """
+
+    _numbering: Numbering | None = None
 
     def __getitem__(self, position: int) -> Sample:
         """Return one sample with its image decoded; loops and ``DataLoader`` of PyTorch take a dataset so.
@@ -58,7 +62,7 @@ class Dataset(StoredSamples):
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, by label."""
-        return self.manifest.classes
+        return self.manifest.classes if self._numbering is None else self._numbering.classes
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -94,17 +98,40 @@ class Dataset(StoredSamples):
         """32 hexadecimal digits that name these samples in this order, for checkpoints."""
         if self._rows is None:
             return self.manifest.fingerprint
-        return hashlib.sha256(self.manifest.fingerprint.encode() + self._rows.tobytes()).hexdigest()[:32]
+        numbers = b"" if self._numbering is None else b"numbers" + self._numbering.numbers.tobytes()
+        identity = self.manifest.fingerprint.encode() + self._rows.tobytes() + numbers
+        return hashlib.sha256(identity).hexdigest()[:32]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return the (N,) values of an index column of numbers."""
+        return self._numbered(name, super().column(name))
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
+        return self._numbered(name, super().values(name, positions))
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
+        """Return the lists of M samples in an index column of lists, such as several labels a sample.
+
+        Raises:
+            StaleIndexError: A list lies beyond the column, because the index is damaged.
+        """
+        lists = super().lists(name, positions)
+        return lists if self._numbering is None or name != "label" else self._numbering.of_lists(lists)
+
+    def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return values if self._numbering is None or name != "label" else self._numbering.of_labels(values)
 
     def select(
         self,
         which: npt.ArrayLike | str | pc.Expression | None = None,
         *,
         classes: str | Sequence[str] | None = None,
+        renumber: bool = False,
     ) -> Dataset:
         """Return a dataset of some of the samples; shards are not touched.
 
-        Classes keep their numbers, also if only some are left.
+        Classes keep their numbers, also if only some are left, unless ``renumber`` gives them new ones.
 
         Args:
             which: (N,) bool, a mask; or (M,) integers, positions in any order, repeats allowed; or
@@ -112,28 +139,59 @@ class Dataset(StoredSamples):
                 (``"label < 10 and width >= 224"``, see :mod:`stoker.formats.dataset.selection.select`). None
                 for all samples.
             classes: Names of classes. A sample must also have one of them, as a label.
+            renumber: Whether the selection has only these classes, numbered from 0 in the order of
+                ``classes``. Other labels of a sample with several are left out.
 
         Raises:
             ConfigError: The mask or the positions do not fit, or the condition is invalid for this index, or
-                there is no such class.
+                there is no such class; ``renumber`` without ``classes``, or for a dataset with objects.
         """
         if which is None and classes is None:
             raise ConfigError("select needs a condition, positions, a mask or classes")
+        if renumber:
+            self._check_renumbering(classes)
         selection = self if which is None else self._select(which)
         if classes is None:
             return selection
         numbers = class_numbers(self.classes, classes)
         if "label" in self.tasks:
-            return selection._select(np.isin(selection.labels, numbers))
-        if "labels" in self.tasks:
-            return selection._select(has_class(selection.lists("label", np.arange(len(selection))), numbers))
-        raise ConfigError(
+            selection = selection._select(np.isin(selection.labels, numbers))
+        elif "labels" in self.tasks:
+            lists = selection.lists("label", np.arange(len(selection)))
+            selection = selection._select(has_class(lists, numbers))
+        else:
+            raise self._no_labels()
+        return selection._renumber(classes, numbers) if renumber else selection
+
+    def _check_renumbering(self, classes: str | Sequence[str] | None) -> None:
+        reason = "renumber=True needs classes=" if classes is None else None
+        if "boxes" in self.tasks:
+            reason = "renumber=True is for labels of samples, and this dataset has objects"
+        if reason:
+            hint = "leave renumber out: classes then keep their numbers"
+            raise ConfigError(reason, path=self.path, hint=hint)
+
+    def _renumber(self, classes: str | Sequence[str], numbers: list[int]) -> Dataset:
+        """Return this selection with numbers from 0 for some of its classes."""
+        selection = copy(self)
+        before = self._numbering
+        known = numbers if before is None else before.numbers[numbers].tolist()
+        selection._numbering = Numbering.of([classes] if isinstance(classes, str) else classes, known)
+        return selection
+
+    def _no_labels(self) -> ConfigError:
+        return ConfigError(
             "the samples have no labels, by which classes= could choose them",
             path=self.path,
             hint="Give a condition on the columns of the index, a mask, or positions.",
         )
 
     def _select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
+        if self._numbering is not None and (isinstance(which, str) or np.asarray(which).dtype == object):
+            raise ConfigError(
+                "a condition compares the labels of the index, and those of this selection are renumbered",
+                hint="give both at once: select(condition, classes=..., renumber=True)",
+            )
         selection = copy(self)
         selection._rows = self._to_rows(selected_positions(self.index, self.rows, which))
         return selection

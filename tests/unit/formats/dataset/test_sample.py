@@ -8,7 +8,8 @@ import pytest
 from helpers.data.datasets import jpeg
 
 import stoker
-from stoker.errors import CorruptRecordError, DatasetError, DecodeError
+from stoker.augment import CenterCrop
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError
 from stoker.formats.codecs.decode import decode_rgb
 
 
@@ -68,3 +69,42 @@ def test_text_has_no_images(tmp_path: Path) -> None:
         writer.write("a b")
     with pytest.raises(DatasetError, match="samples of text are no images"):
         stoker.open(tmp_path / "text")[0]
+
+
+def test_classes_of_a_selection_are_renumbered(make_dataset: Callable[..., Path]) -> None:
+    dataset = stoker.open(make_dataset())  # cat, dog, eel, cat, dog, eel
+    some = dataset.select(classes=["eel", "cat"], renumber=True)
+    assert (some.classes, some.num_classes) == (("eel", "cat"), 2)
+    assert (some.labels.tolist(), some.rows.tolist()) == ([1, 0, 1, 0], [0, 2, 3, 5])
+    assert (some[1].label, some.values("label", [2]).tolist()) == (0, [1])
+    assert some.fingerprint != dataset.select(classes=["eel", "cat"]).fingerprint
+    assert some.fingerprint != dataset.select(classes=["cat", "eel"], renumber=True).fingerprint
+    cats = some.select(classes="cat", renumber=True)
+    assert (cats.classes, cats.labels.tolist(), cats.rows.tolist()) == (("cat",), [0, 0], [0, 3])
+    assert some.select([3, 0]).labels.tolist() == [0, 1]
+    assert dataset.select("label > 0", classes=["cat", "eel"], renumber=True).labels.tolist() == [1, 1]
+    with stoker.ImageLoader(some, batch_size=4, transforms=[CenterCrop(8)], num_threads=1) as loader:
+        assert next(iter(loader))[1].tolist() == [1, 0, 1, 0]
+    mixed = stoker.mix([(some, 0.5), (dataset, 0.5)])
+    assert [mixed.classes[label] for label in mixed.labels[:5]] == ["cat", "eel", "cat", "eel", "cat"]
+    with pytest.raises(ConfigError, match="those of this selection are renumbered"):
+        some.select("label == 0")
+    with pytest.raises(ConfigError, match="renumber=True needs classes"):
+        dataset.select([0], renumber=True)
+    with pytest.raises(ConfigError, match="named twice"):
+        dataset.select(classes=["cat", "cat"], renumber=True)
+
+
+def test_several_labels_are_renumbered(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out", classes=["a", "b", "c"]) as writer:
+        for i, labels in enumerate(([0, 1], [2], [1, 2])):
+            writer.write(image=jpeg(i), label=labels)
+    some = stoker.open(tmp_path / "out").select(classes=["b", "a"], renumber=True)
+    assert [sample.label for sample in some] == [[1, 0], [0]]
+
+
+def test_classes_of_objects_keep_their_numbers(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out", classes=["a", "b"]) as writer:
+        writer.write(image=jpeg(0), label=0, boxes=np.array([[0, 0, 5, 5]], np.float32), box_labels=[1])
+    with pytest.raises(ConfigError, match="this dataset has objects"):
+        stoker.open(tmp_path / "out").select(classes="a", renumber=True)
