@@ -14,7 +14,7 @@ from stoker.errors import DecodeError, ImageTooLargeError
 from ..codecs.header import Header, read_header
 from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
 from ..files.paths import is_regular
-from ..files.reading import open_regular, read_at
+from ..files.reading import read_at
 from ..remote.store import Store, is_url
 
 __all__ = ["SkippedError", "check_image", "looks_like_image", "read_place", "read_source_file"]
@@ -100,16 +100,27 @@ def read_place(file: str, file_size: int, offset: int, size: int) -> bytes:
         folder, _, name = file.rpartition("/")
         data = _store(folder).read_range(name, offset, offset + size)
     else:
-        try:
-            with open_regular(file) as (descriptor, now):
-                if now != file_size:
-                    raise SkippedError("changed since it was listed", f"{file_size} bytes, then {now}")
-                data = read_at(descriptor, offset, size)
-        except OSError as error:
-            raise SkippedError("unreadable", error.strerror or "") from error
+        data = _read_local_place(file, file_size, offset, size)
     if not is_image_start(data[:SIGNATURE_BYTES]):
         raise SkippedError("not an image", "")
     return data
+
+
+def _read_local_place(file: str, file_size: int, offset: int, size: int) -> bytes:
+    try:
+        descriptor = os.open(file, _OPEN_FLAGS)
+        try:
+            status = os.fstat(descriptor)
+            if not is_regular(status):
+                raise SkippedError("not a regular file", "")
+            if status.st_size != file_size:
+                detail = f"{file_size} bytes, then {status.st_size}"
+                raise SkippedError("changed since it was listed", detail)
+            return read_at(descriptor, offset, size)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SkippedError("unreadable", error.strerror or "") from error
 
 
 def _read(descriptor: int, size: int) -> bytes:

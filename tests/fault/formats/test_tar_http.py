@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 def server(tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server of two archives of four samples; an empty cache of indexes, and small windows."""
     monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "indexes"))
-    monkeypatch.setattr(tar, "_WINDOW", 2048)
+    monkeypatch.setattr(tar, "_WINDOW", 8192)
     (tmp_path / "served").mkdir()
     for shard in range(2):
         numbers = range(4 * shard, 4 * shard + 4)
