@@ -13,7 +13,7 @@ from stoker.errors import ConfigError
 from .sample import read_sample
 from .selection.class_names import class_numbers, has_class
 from .selection.numbering import Numbering
-from .selection.positions import in_first_part, selected_positions
+from .selection.positions import in_first_part, in_first_part_of_each, selected_positions
 from .stored_samples import StoredSamples
 from .tokenizer_file import read_tokenizer
 
@@ -196,19 +196,41 @@ class Dataset(StoredSamples):
         selection._rows = self._to_rows(selected_positions(self.index, self.rows, which))
         return selection
 
-    def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+    def split(self, fraction: float, seed: int = 0, *, stratified: bool = False) -> tuple[Dataset, Dataset]:
         """Return two datasets, the first with about ``fraction`` of the samples.
 
         The part of a sample depends on its key and the seed alone: it stays the same when other samples are
         added or removed.
+
+        Args:
+            fraction: Share of the first, from 0 to 1.
+            seed: Another seed gives other parts.
+            stratified: Whether the first has this share of each class, rounded, as ``--val`` of ``stoker
+                convert`` does; of several labels the first counts. Then samples near the limit of their class
+                may change their part when others are added or removed.
 
         Raises:
             ConfigError: ``fraction`` is not from 0 to 1.
         """
         if not 0 <= fraction <= 1:
             raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")
-        first = in_first_part(self.keys(np.arange(len(self))), fraction, seed)
+        keys = self.keys(np.arange(len(self)))
+        if stratified:
+            first = in_first_part_of_each(keys, self._strata(), fraction, seed)
+        else:
+            first = in_first_part(keys, fraction, seed)
         return self.select(first), self.select(~first)
+
+    def _strata(self) -> npt.NDArray[np.int64]:
+        """Return (N,) int64, a number of the class of each sample; samples without a label have one, too."""
+        labels = np.full(len(self), -1, np.int64)
+        if "label" in self.tasks:
+            labels = self.labels
+        elif "labels" in self.tasks:
+            lists = self.lists("label", np.arange(len(self)))
+            some = lists.counts > 0
+            labels[some] = lists.values[lists.starts[:-1][some]]
+        return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def tokenizer_file(self) -> bytes:
         """Return the content of ``tokenizer.json``, of a dataset of text.

@@ -10,14 +10,14 @@ import numpy as np
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
     import pyarrow.compute as pc
 
     from ..index import Index
 
-__all__ = ["checked_positions", "in_first_part", "selected_positions"]
+__all__ = ["checked_positions", "in_first_part", "in_first_part_of_each", "selected_positions"]
 
 
 def checked_positions(positions: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
@@ -59,7 +59,36 @@ def in_first_part(keys: Sequence[str], fraction: float, seed: int) -> npt.NDArra
 
     The part of a key depends on the key and the seed alone.
     """
-    salt = int(seed).to_bytes(16, "little", signed=True)
     limit = int(fraction * (1 << 64))
-    hashes = (hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest() for key in keys)
-    return np.fromiter((int.from_bytes(one, "little") < limit for one in hashes), bool, len(keys))
+    return np.fromiter((one < limit for one in _hashes(keys, seed)), bool, len(keys))
+
+
+def in_first_part_of_each(
+    keys: Sequence[str], strata: npt.NDArray[np.int64], fraction: float, seed: int
+) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether each key is in the first part, which has ``fraction`` of each stratum.
+
+    A stratum gets its exact share rounded down or up, and all of them together the share of all keys, rounded
+    to the nearest integer (the method of the largest remainders). The first part has the lowest hashes.
+
+    Args:
+        keys: N keys.
+        strata: (N,) number of the stratum of each, from 0.
+        fraction: From 0 to 1.
+        seed: Of the hashes.
+    """
+    hashes = np.fromiter(_hashes(keys, seed), np.uint64, len(keys))
+    order = np.lexsort((hashes, strata))
+    counts = np.bincount(strata)
+    whole = np.floor(counts * fraction).astype(np.int64)
+    by_remainder = np.argsort(whole - counts * fraction, kind="stable")
+    whole[by_remainder[: round(len(keys) * fraction) - int(whole.sum())]] += 1
+    rank = np.empty(len(keys), np.int64)
+    rank[order] = np.arange(len(keys)) - (np.cumsum(counts) - counts)[strata[order]]
+    return np.asarray(rank < whole[strata])
+
+
+def _hashes(keys: Iterable[str], seed: int) -> Iterator[int]:
+    salt = int(seed).to_bytes(16, "little", signed=True)
+    for key in keys:
+        yield int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest(), "little")

@@ -108,3 +108,18 @@ def test_classes_of_objects_keep_their_numbers(tmp_path: Path) -> None:
         writer.write(image=jpeg(0), label=0, boxes=np.array([[0, 0, 5, 5]], np.float32), box_labels=[1])
     with pytest.raises(ConfigError, match="this dataset has objects"):
         stoker.open(tmp_path / "out").select(classes="a", renumber=True)
+
+
+def test_a_stratified_split_has_the_share_of_each_class(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "out", classes=["many", "few"]) as writer:
+        for i in range(25):
+            writer.write(image=jpeg(0, 2, 2), label=int(i % 5 == 0), key=f"{i}")
+    dataset = stoker.open(tmp_path / "out")
+    for fraction, counts in ((0.2, [4, 1]), (0.5, [10, 2]), (0.9, [18, 4]), (0, [0, 0]), (1, [20, 5])):
+        first, second = dataset.split(fraction, seed=3, stratified=True)
+        assert np.bincount(first.labels, minlength=2).tolist() == counts
+        assert sorted([*first.rows, *second.rows]) == list(range(25))
+    first = dataset.split(0.5, seed=3, stratified=True)[0]
+    assert set(dataset.split(0.2, seed=3, stratified=True)[0].rows) < set(first.rows)
+    assert set(dataset.split(0.5, seed=4, stratified=True)[0].rows) != set(first.rows)
+    assert [len(part) for part in dataset.select([]).split(0.5, stratified=True)] == [0, 0]
