@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data import annotated_scenes
 from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
@@ -20,6 +21,7 @@ from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching.block_requests import Requests
 from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent
+from stoker.pipeline.images.annotations.annotation_processor import AnnotationProcessor
 from stoker.pipeline.images.producer import ImageBatchProducer
 
 if TYPE_CHECKING:
@@ -151,27 +153,20 @@ def test_an_error_does_not_keep_its_loader_alive(
 
 
 def test_an_error_in_annotations_leaves_the_engine_empty(
-    thumbnails: Path, monkeypatch: pytest.MonkeyPatch
+    pack_images: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the next pass would get the images of this batch with the rows of its own."""
 
-    class Fails:
-        def read(self, positions: Any) -> None:
-            return None
+    def fails(*_: Any) -> Any:
+        raise ZeroDivisionError
 
-        def start(self, *arguments: Any) -> Any:
-            raise ZeroDivisionError
-
-        def close(self) -> None:
-            pass
-
-    with load(thumbnails) as loader:
+    with annotated_scenes.load(annotated_scenes.write_annotated(pack_images), batch_size=2) as loader:
         good = [batch.image for batch in loader]
         loader.set_epoch(0)
-        monkeypatch.setattr(loader._producers, "_annotations", Fails())
+        monkeypatch.setattr(AnnotationProcessor, "start", fails)
         with pytest.raises(ZeroDivisionError):
-            next(iter(loader))
-        monkeypatch.setattr(loader._producers, "_annotations", None)
+            list(loader)
+        monkeypatch.undo()
         loader.set_epoch(0)
         for batch, wanted in zip(loader, good, strict=True):
             assert np.array_equal(batch.image, wanted)
