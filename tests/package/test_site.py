@@ -102,6 +102,16 @@ def test_every_name_of_the_reference_exists_and_has_a_docstring() -> None:
     assert [name for name in names if not pkgutil.resolve_name(name).__doc__] == []
 
 
+def test_the_page_of_the_command_line_has_every_command_and_option() -> None:
+    page = runpy.run_path(str(ROOT / "tools" / "docs" / "cli_page.py"))["page"]()
+    for name, command in get_command(app).commands.items():
+        section = page.partition(f"## stoker {name}\n")[2].partition("\n## ")[0]
+        terms = set(re.findall(r"[^\s,`]+", " ".join(re.findall("^`(-.+)`$", section, re.MULTILINE))))
+        options = {option for parameter in command.params for option in parameter.opts if option[0] == "-"}
+        assert section
+        assert options - terms == set()
+
+
 def test_every_error_says_what_to_do() -> None:
     classes = {name: getattr(errors, name) for name in errors.__all__ if name != "StokerError"}
     assert [name for name, error in classes.items() if "What to do: " not in error.__doc__] == []
