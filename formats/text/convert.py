@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 from contextlib import closing
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from stoker.arguments import check_progress
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, SourceError
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary, check_num_threads
@@ -19,6 +20,7 @@ from ..files.publishing import os_errors
 from ..files.reading import check_named
 from ..remote.copies import local_copies
 from ..remote.store import is_url
+from ..sources.archives.names import expand
 from .convert_listing import convert_listing
 from .spool import spool_items
 from .text_listing import open_text
@@ -62,16 +64,17 @@ def convert_text(
     without tokens is skipped.
 
     Args:
-        src: A text file with one sample in each line, or a file of JSON Lines (``.jsonl``); or several such
-            files, which form one corpus in the order given. Each file may be compressed with gzip, and may be
-            at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first. Or an iterable
+        src: A text file with one sample in each line, a file of JSON Lines (``.jsonl``), or a Parquet file;
+            or several such files, which form one corpus in the order given. A name may be a pattern, such as
+            ``part-*.jsonl.zst``. Each file may be compressed with gzip or zstd, and may be at a URL (s3, gs,
+            http, ... as fsspec knows them), from which it is copied first. Or an iterable
             of texts, or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names
             files.
         dst: Folder to write; made if missing. It may be such a URL, too.
         tokenizer: "whitespace" (words, of which the vocabulary is counted first), "bytes" (of UTF-8), or the
             path of a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
-        fields: For JSON Lines and dicts, the fields to convert, by default ``text``; for lines, the name of
-            the field, by default ``tokens``; for parallel files, a name for each.
+        fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the
+            name of the field, by default ``tokens``; for parallel files, a name for each.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
@@ -100,6 +103,8 @@ def convert_text(
     paths = _paths_of(src)
     for path in paths or ():
         check_named(source=path)
+    if paths is not None:
+        paths = [file for path in paths for file in _matching(path)]
     check_named(target=dst)
     check_num_threads(num_threads)
     report = progress or no_progress
@@ -134,6 +139,18 @@ def _paths_of(src: Any) -> list[Paths] | None:
         return [src]
     is_list = isinstance(src, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in src)
     return list(src) if is_list else None
+
+
+def _matching(path: Paths) -> list[Paths]:
+    """The files that match a pattern, in the order of their names; the path itself if it is no pattern."""
+    text = os.fspath(path)
+    if is_url(path):
+        return list(expand(path)) if "*" in text else [path]
+    if Path(path).exists() or not glob.has_magic(text):
+        return [path]
+    if not (found := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
+        raise SourceError("no file matches the pattern", path=path)
+    return list(found)
 
 
 def _check_not_parallel(parallel: bool) -> None:

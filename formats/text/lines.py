@@ -1,7 +1,7 @@
 """The lines of a text file, which are found once and then read in any order.
 
-A gzip file has no random access: it is unpacked once, into a file without a name, which the kernel removes
-even if this process is killed.
+Files of gzip and zstd have no random access: they are unpacked once, into a file without a name, which the
+kernel removes even if this process is killed. So are the texts of Parquet files, as JSON Lines.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gzip
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -19,6 +20,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from stoker.errors import SourceError
 
@@ -27,13 +30,17 @@ from ..files.reading import open_regular, read_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import IO
 
     import numpy.typing as npt
 
 __all__ = ["LineFile", "open_lines"]
 
 _BLOCK = 4 << 20
+_ROWS = 1024  # of a table, that are Python objects at a time
 _GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1
+_PARQUET = ".parquet"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -94,7 +101,7 @@ class LineFile:
 
 @contextmanager
 def open_lines(path: Path, scratch: Path) -> Iterator[LineFile]:
-    """Open a text file, plain or compressed with gzip, and find its lines.
+    """Open a text file, plain or compressed with gzip or zstd, or a Parquet file, and find its lines.
 
     Args:
         path: A regular file.
@@ -116,7 +123,8 @@ def open_lines(path: Path, scratch: Path) -> Iterator[LineFile]:
 
 def _open(path: Path, scratch: Path, stack: ExitStack) -> LineFile:
     descriptor, size = stack.enter_context(open_regular(path))
-    if read_at(descriptor, 0, 2) != _GZIP:
+    start = read_at(descriptor, 0, 4)
+    if start[:2] != _GZIP and start != _ZSTD and path.suffix.lower() != _PARQUET:
         return _find_lines(path, descriptor, size)
     unpacked = stack.enter_context(tempfile.TemporaryFile(dir=scratch)).fileno()  # noqa: SIM115 - the stack closes it
     _unpack(path, descriptor, unpacked)
@@ -125,14 +133,31 @@ def _open(path: Path, scratch: Path, stack: ExitStack) -> LineFile:
 
 def _unpack(path: Path, source: int, target: int) -> None:
     try:
-        with (
-            os.fdopen(os.dup(source), "rb") as packed,
-            gzip.open(packed) as stream,
-            os.fdopen(os.dup(target), "wb") as out,
-        ):
-            shutil.copyfileobj(stream, out, _BLOCK)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        with os.fdopen(os.dup(source), "rb") as packed, os.fdopen(os.dup(target), "wb") as out:
+            if path.suffix.lower() == _PARQUET:
+                _write_json_lines(path, packed, out)
+                return
+            is_zstd = read_at(source, 0, 4) == _ZSTD
+            with pa.CompressedInputStream(packed, "zstd") if is_zstd else gzip.open(packed) as stream:
+                shutil.copyfileobj(stream, out, _BLOCK)
+    except (EOFError, gzip.BadGzipFile, zlib.error, pa.ArrowException) as error:
         raise SourceError(f"the file cannot be unpacked: {error}", path=path) from error
+
+
+def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes]) -> None:
+    """Write the columns of texts of a Parquet file, one object in each line."""
+    with pq.ParquetFile(packed, page_checksum_verification=True) as table:
+        texts = [
+            field.name
+            for field in table.schema_arrow
+            if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        ]
+        if not texts:
+            there = ", ".join(table.schema_arrow.names)
+            raise SourceError(f"the table has no column of texts, but {there}", path=path)
+        for batch in table.iter_batches(_ROWS, columns=texts):
+            for row in batch.to_pylist():
+                out.write(json.dumps(row).encode() + b"\n")
 
 
 def _find_lines(path: Path, descriptor: int, size: int) -> LineFile:

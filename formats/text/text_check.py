@@ -14,9 +14,8 @@ __all__ = ["START_BYTES", "check_text"]
 START_BYTES = 4096
 """Bytes at the start of a file that :func:`check_text` needs."""
 
-_TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".orc", ".avro", ".xls", ".xlsx")
+_TABLES = (".csv", ".tsv", ".arrow", ".feather", ".orc", ".avro", ".xls", ".xlsx")
 _COMPRESSED = {
-    b"\x28\xb5\x2f\xfd": "zstd",
     b"\xfd7zXZ\0": "xz",
     b"BZh91AY&SY": "bzip2",
     b"PK\x03\x04": "zip",
@@ -52,18 +51,18 @@ def check_text(path: Path, start: bytes) -> None:
     for signature, name in _COMPRESSED.items():
         if start.startswith(signature):
             raise SourceError(
-                f"the file is compressed with {name}, not with gzip",
+                f"the file is compressed with {name}, not with gzip or zstd",
                 path=path,
-                hint="unpack it, or compress it with gzip",
+                hint="unpack it, or compress it with gzip or zstd",
             )
-    if start.startswith(b"\x1f\x8b"):
-        raise SourceError("the file is compressed twice, with gzip", path=path, hint="unpack it once")
+    if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        raise SourceError("the file is compressed twice", path=path, hint="unpack it once")
     for signature, name in _BINARY.items():
         if start.startswith(signature):
             hint = "convert it to UTF-8" if name == "UTF-16" else _JSON_LINES
             raise SourceError(f"the file is no text in UTF-8, but {name}", path=path, hint=hint)
     if b"\0" in start:
         raise SourceError("the file is binary, no text: it has a zero byte", path=path, hint=_JSON_LINES)
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:] if suffix.lower() != ".gz"]
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:] if suffix.lower() not in (".gz", ".zst")]
     if suffixes and suffixes[-1] in _TABLES:
         raise SourceError(f"a {suffixes[-1]} file is a table, not lines of text", path=path, hint=_JSON_LINES)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["TextListing", "open_text"]
 
 _JSON_LINES = (".jsonl", ".ndjson")
+_PARQUET = ".parquet"  # its texts are read as JSON Lines
 _LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
 
 
@@ -146,7 +147,7 @@ def open_text(
 
     Args:
         paths: Files of lines, or of JSON Lines (``.jsonl``, ``.ndjson``), in the order of the corpus. Each
-            may be compressed with gzip.
+            may be compressed with gzip or zstd. Or Parquet files, whose columns of texts are fields.
         fields: Names of the fields. For JSON Lines, the fields to read, by default ``text``; for lines,
             ``tokens`` by default; for parallel files, by default the suffixes or stems in which their names
             differ.
@@ -220,7 +221,7 @@ def _is_json_lines(paths: Sequence[Path]) -> bool:
                 path=path,
                 hint="write JSON Lines, one object in each line, and name the file .jsonl",
             )
-    are_json_lines = {_bare(path).suffix.lower() in _JSON_LINES for path in paths}
+    are_json_lines = {_bare(path).suffix.lower() in (*_JSON_LINES, _PARQUET) for path in paths}
     if len(are_json_lines) > 1:
         raise ConfigError("files of lines and files of JSON Lines cannot form one corpus")
     return True in are_json_lines
@@ -239,7 +240,7 @@ def _check_together(paths: Sequence[Path], json_lines: bool, parallel: bool) -> 
 
 def _bare(path: Path) -> Path:
     """A path without the suffix of a compressed file."""
-    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
 def _default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> tuple[str, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,8 +35,8 @@ def convert_text(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Text files with a sample on each line, or .jsonl files; also .gz and URLs. Several files "
-            "form one corpus."
+            help="Text files with a sample on each line, .jsonl or .parquet files; also .gz, .zst, patterns "
+            "and URLs. Several files form one corpus. - reads standard input."
         ),
     ],
     target: Target,
@@ -70,6 +74,8 @@ def convert_text(
     Examples:
       stoker convert-text gsm8k.jsonl shards/gsm8k --fields question,answer --seed 0
       stoker convert-text part-*.txt shards/corpus --tokenizer tokenizer.json
+      stoker convert-text 'data/train-*.parquet' shards/corpus --fields text
+      zcat web.jsonl.gz | stoker convert-text - shards/web
       stoker convert-text train.en train.de shards/pairs --parallel
     """
     from stoker.formats.text.convert import convert_text as run
@@ -80,9 +86,13 @@ def convert_text(
         "shard_records": shard_records,
         "shards": shards,
     }
-    with progress("converting", "samples", resumes=True) as show:
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-text-") as scratch,
+        progress("converting", "samples", resumes="-" not in sources) as show,
+    ):
+        files = [_standard_input(Path(scratch)) if source == "-" else source for source in sources]
         summary = run(
-            sources[0] if len(sources) == 1 else sources,
+            files[0] if len(files) == 1 else files,
             target,
             tokenizer=tokenizer,
             fields=split_names(fields),
@@ -97,3 +107,14 @@ def convert_text(
             **options,
         )
     print_summary(summary, "sample")
+
+
+def _standard_input(folder: Path) -> str:
+    """Copy standard input to a file in a folder, named as its first letter says: an object begins with {."""
+    stream = sys.stdin.buffer
+    start = stream.read(1)
+    file = folder / ("stdin.jsonl" if start == b"{" else "stdin.txt")
+    with file.open("wb") as out:
+        out.write(start)
+        shutil.copyfileobj(stream, out)
+    return str(file)

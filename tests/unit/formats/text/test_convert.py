@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from helpers.data.file_trees import read_files
 
@@ -230,3 +232,45 @@ def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path)
         "shard-00000-of-00001.tfrecord",
         "skipped.jsonl",
     ]
+
+
+def _corpus(form: str, folder: Path) -> Path:
+    lines = [f"word{i} and more" for i in range(5)]
+    if form == "parquet":
+        pq.write_table(pa.table({"text": lines, "n": list(range(5))}), folder / "a.parquet", row_group_size=2)
+        return folder / "a.parquet"
+    data = "".join(json.dumps({"text": line}) + "\n" for line in lines).encode()
+    file = folder / ("a.jsonl" if form == "jsonl" else "a.jsonl.zst")
+    file.write_bytes(data if form == "jsonl" else pa.compress(data, "zstd", asbytes=True))
+    return file
+
+
+@pytest.mark.parametrize("form", ["parquet", "zst"])
+def test_parquet_and_zstd_give_the_samples_of_json_lines(tmp_path: Path, form: str) -> None:
+    for name in (form, "jsonl"):
+        stoker.convert_text(_corpus(name, tmp_path), tmp_path / f"shards-{name}", fields=["text"])
+    made, expected = (stoker.open(tmp_path / f"shards-{name}") for name in (form, "jsonl"))
+    assert [made.read(i) for i in range(5)] == [expected.read(i) for i in range(5)]
+
+
+def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"part-{name}.txt").write_text(f"one {name}\n")
+    stoker.convert_text(tmp_path / "part-*.txt", tmp_path / "shards")
+    assert stoker.open(tmp_path / "shards").keys([0, 1]) == ["part-a.txt:1", "part-b.txt:1"]
+    with pytest.raises(SourceError, match="no file matches"):
+        stoker.convert_text(tmp_path / "nothing-*.txt", tmp_path / "other")
+
+
+@pytest.mark.parametrize("form", ["parquet", "zst"])
+def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, form: str) -> None:
+    file = _corpus(form, tmp_path)
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(SourceError, match=r"cannot be (unpacked|read)"):
+        stoker.convert_text(file, tmp_path / "shards")
+
+
+def test_a_table_without_texts_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match="no column of texts, but n"):
+        stoker.convert_text(tmp_path / "a.parquet", tmp_path / "shards")

@@ -76,3 +76,12 @@ def test_invalid_options_are_refused(
 def test_images_have_no_lengths(dataset: Path) -> None:
     with pytest.raises(stoker.errors.DatasetError, match="images"):
         run("buckets", dataset)
+
+
+@pytest.mark.parametrize("content", ["one two\nthree\n", '{"text": "one two"}\n{"text": "three"}\n'])
+def test_standard_input_is_read(tmp_path: Path, content: str) -> None:
+    arguments = ["convert-text", "-", str(tmp_path / "d"), "--tokenizer", "bytes"]
+    result = CliRunner().invoke(app, arguments, input=content)
+    assert result.exit_code == 0, result.output
+    field = "text" if content.startswith("{") else "tokens"
+    assert stoker.open(tmp_path / "d").column(f"{field}_length").tolist() == [7, 5]
