@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
@@ -90,7 +91,9 @@ def _local_gpu(number: int) -> Any:
     return found[number]
 
 
-def global_batch(batch: Batch, sharding: jax.sharding.Sharding) -> Batch:
+def global_batch(
+    batch: Batch, sharding: jax.sharding.Sharding | Mapping[str, jax.sharding.Sharding]
+) -> Batch:
     """The batches of all ranks as one batch of global arrays.
 
     A global array is the ranks' columns one after the other, sharded over the devices. Each process must be
@@ -101,18 +104,21 @@ def global_batch(batch: Batch, sharding: jax.sharding.Sharding) -> Batch:
         batch: Batch of a loader with ``output`` "jax" or "numpy" and ``last_batch`` "drop" or "pad", of the
             same step on every process.
         sharding: Divides the first axis over the devices, such as
-            ``NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data"))``.
+            ``NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data"))``. A mapping has one for each
+            column of arrays by its name, as the axis of samples is the second one of views:
+            ``PartitionSpec(None, "data")``.
 
     Raises:
         ValueError: JAX cannot divide the batch so; see ``jax.make_array_from_process_local_data``.
     """
 
-    def spread(column: Any) -> Any:
-        if isinstance(column, list):
+    def spread(name: str, column: Any) -> Any:
+        if isinstance(column, (list, tuple)):
             return column
-        return jax.make_array_from_process_local_data(sharding, np.asarray(column))
+        own = sharding[name] if isinstance(sharding, Mapping) else sharding
+        return jax.make_array_from_process_local_data(own, np.asarray(column))
 
-    return type(batch)(*map(spread, batch))
+    return type(batch)(*map(spread, batch._fields, batch))
 
 
 def sees_gpu() -> bool:
