@@ -61,8 +61,8 @@ class Cost:
 def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     """Return the median costs of a sample, by what makes its views, after an untimed turn of each."""
     threads = len(allowed_cores())
-    for name, options in (("photographs", {}), ("restarts", {"restarts": True})):
-        stoker.convert(photographs, work / name, **options)
+    for name in ("photographs", "restarts"):
+        stoker.convert(photographs, work / name, restarts=name == "restarts")
     turns: dict[str, Iterable[Any]] = {
         f"{folder}: {name}": _loader(work / folder, transforms, threads)
         for folder in ("photographs", "restarts")
@@ -82,7 +82,10 @@ def _crops(size: int, scale: tuple[float, float]) -> list[Any]:
 
 
 _TRANSFORMS: Mapping[str, Any] = {
-    "views": {name: Views(n, _crops(*crop)) for name, (n, *crop) in (("large", _LARGE), ("small", _SMALL))},
+    "views": {
+        name: Views(n, _crops(size, scale))
+        for name, (n, size, scale) in (("large", _LARGE), ("small", _SMALL))
+    },
     "large": _crops(*_LARGE[1:]),
     "small": _crops(*_SMALL[1:]),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Adapter", "global_batch", "sees_gpu"]
 
-Batch = TypeVar("Batch", bound=tuple[Any, ...])
+Batch = TypeVar("Batch", bound=NamedTuple)
 
 
 class Adapter:

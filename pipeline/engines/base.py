@@ -18,7 +18,7 @@ from stoker.errors import ConfigError
 from stoker.types import DType, Layout, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Sized
 
     import numpy as np
     import numpy.typing as npt
@@ -98,8 +98,8 @@ class Work:
         """The parameters of all images, an element for each array."""
         return self.params, *self.others
 
-    def views(self, params: ImageParams) -> int:
-        """V, the images of each sample under these parameters."""
+    def views(self, params: Sized) -> int:
+        """V, the images of each sample under these parameters, or of as many rows."""
         return len(params) // len(self.samples)
 
 

@@ -55,7 +55,7 @@ class BuiltPipeline:
 
     def __init__(self, batch: DaliBatch, settings: PipelineSettings) -> None:
         self._settings = settings
-        batch_size = settings.batch_size * batch.views
+        batch_size = settings.batch_size * batch.repeats
         self._pipeline = define_pipeline(
             batch.spec,
             settings.image_format,
@@ -64,6 +64,7 @@ class BuiltPipeline:
             num_threads=settings.num_threads,
             depth=settings.depth,
             decoding=settings.decoding,
+            cuts=batch.cuts,
         )
         self._pipeline.build()
         self.alive.add(self)
@@ -83,12 +84,12 @@ class BuiltPipeline:
 
     def finish(self) -> Any:
         """Images of the oldest batch: a NumPy array, or on a GPU a DALI tensor; both speak DLPack."""
-        (images,) = self._pipeline.outputs()
-        tensor = images.as_tensor()
+        outputs = self._pipeline.outputs()
         if self._settings.device != "cpu":
-            return tensor
+            return outputs[0].as_tensor()
         # Through the buffer protocol, as np.from_dlpack would make the array read-only.
-        array = np.asarray(tensor)
+        arrays = [np.asarray(images.as_tensor()) for images in outputs]
+        array = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         return to_bfloat16(array) if self._settings.image_format.dtype == "bfloat16" else array
 
     def _feed(self, batch: DaliBatch) -> None:

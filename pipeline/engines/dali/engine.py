@@ -17,7 +17,7 @@ from stoker.formats.codecs.decode import engine_decodes
 from ..base import ImageFormat, Result, Work
 from .built_pipeline import BuiltPipeline, PipelineSettings
 from .failures import engine_error, is_sticky
-from .inputs import DaliBatch
+from .inputs import DaliBatch, united_crops
 from .options import DaliOptions
 from .payloads import PayloadReader, Payloads
 from .pipeline import Decoding
@@ -27,8 +27,6 @@ from .steps import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
@@ -105,7 +103,8 @@ class DaliEngine:
 
     def submit(self, work: Work) -> None:
         """Check the payloads of a batch and start it."""
-        payloads = self._reader.read(work.samples, _united_crops(work))
+        crops = np.concatenate([params.crop for params in work.columns])
+        payloads = self._reader.read(work.samples, united_crops(crops, work.views(crops)))
         batches = [self._batch(work, column, payloads) for column in range(len(work.columns))]
         try:
             started = [(batch, self._start(batch)) for batch in batches]
@@ -158,7 +157,10 @@ class DaliEngine:
         params = work.columns[column]
         views = work.views(params)
         spec = self._spec(work.samples, column, params)
-        return DaliBatch(spec, params, payloads.repeated(views), column=column, views=views)
+        if self.device == "cpu":
+            return DaliBatch(spec, params, payloads.repeated(1), column=column, cuts=views)
+        # Outputs of a GPU would have to be put together on the GPU.
+        return DaliBatch(spec, params, payloads.repeated(views), column=column, repeats=views)
 
     def _spec(self, samples: Samples, column: int, params: ImageParams) -> PipelineSpec:
         """The specification of the pipeline for a batch: it can do what batches before have needed.
@@ -226,14 +228,6 @@ class DaliEngine:
         except (RuntimeError, MemoryError):
             self._pipelines.clear()
             raise
-
-
-def _united_crops(work: Work) -> npt.NDArray[np.int32]:
-    """The smallest rectangle of each sample that holds the crops of all its images, (N, 4) int32."""
-    crops = np.concatenate([params.crop for params in work.columns]).reshape(-1, len(work.samples), 4)
-    start = crops[:, :, :2].min(axis=0)
-    stop = (crops[:, :, :2] + crops[:, :, 2:]).max(axis=0)
-    return np.concatenate((start, stop - start), axis=1)
 
 
 def _require_dali() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .spec import PipelineSpec
 
-__all__ = ["DaliBatch"]
+__all__ = ["DaliBatch", "cut_prefix", "united_crops"]
 
 _PROBES = 8
 """Points along either axis at which the shrinking of a warp is measured."""
@@ -40,10 +40,11 @@ class DaliBatch:
         spec: Specification of the pipeline.
         params: Parameters of the batch that was submitted.
         payloads: Payloads to execute.
-        rows: None where payload i has the parameters of image i; else the image whose parameters each payload
-            has.
+        rows: None where payload i is sample i of the parameters; else the sample that each payload is.
         column: Place of the images among those that the work asks for.
-        views: Images of each sample.
+        cuts: Images that are cut out of each decoded payload. The parameters have as many for each sample,
+            view by view.
+        repeats: Times that the payload of each sample stands in the batch, if images are not cut.
     """
 
     spec: PipelineSpec
@@ -51,7 +52,8 @@ class DaliBatch:
     payloads: Payloads
     rows: tuple[int, ...] | None = None
     column: int = 0
-    views: int = 1
+    cuts: int = 1
+    repeats: int = 1
 
     def of(self, rows: Sequence[int]) -> DaliBatch:
         """A batch of good samples alone, by their positions."""
@@ -71,7 +73,9 @@ class DaliBatch:
 
     def _crops(self) -> list[npt.NDArray[np.uint8]]:
         rows = self._rows()
-        crop = np.where(self._bad()[rows, None], (0, 0, 1, 1), self.params.crop[rows])
+        crop = np.where(
+            self._bad()[rows, None], (0, 0, 1, 1), united_crops(self.params.crop, self.cuts)[rows]
+        )
         # Cropped here, so that no more than is needed goes to a GPU; a crop of full width is no copy.
         return [
             np.ascontiguousarray(pixels[top : top + height, left : left + width])
@@ -80,12 +84,26 @@ class DaliBatch:
 
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
         """All other inputs, (N, ...) and C-contiguous, by the name of their external source."""
-        rows, bad = self._rows(), self._bad()
+        rows, bad = self._rows(), np.tile(self._bad(), self.cuts)
         params = _without(self.params, bad) if bad.any() else self.params
+        decoded = united_crops(params.crop, self.cuts)
         feeds: dict[str, npt.NDArray[Any]] = {}
         if self.spec.encoded:
-            feeds = {"anchor": self._anchors(params), "shape": params.crop[:, 2:]}
-        feeds |= _warped(params) if self.spec.warp else _along_axes(params, self.spec)
+            feeds = {"anchor": self._anchors(decoded)[rows], "shape": decoded[rows, 2:]}
+        of_images = self._of_images(params, bad)
+        if self.cuts == 1:
+            feeds |= {name: values[rows] for name, values in of_images.items()}
+            return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
+        of_images["cut_anchor"] = params.crop[:, :2] - np.tile(decoded[:, :2], (self.cuts, 1))
+        of_images["cut_shape"] = params.crop[:, 2:]
+        for cut in range(self.cuts):
+            own = cut * len(decoded) + rows
+            feeds |= {cut_prefix(cut) + name: values[own] for name, values in of_images.items()}
+        return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
+
+    def _of_images(self, params: ImageParams, bad: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
+        """Inputs behind the decoder, by row of the parameters."""
+        feeds = _warped(params) if self.spec.warp else _along_axes(params, self.spec)
         if not self.spec.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
             feeds["roi_end"] = (params.region[:, 2:] - params.crop[:, :2]).astype(np.float32)
@@ -96,13 +114,11 @@ class DaliBatch:
         for position, erase in enumerate(params.erase or ()):
             box = np.where(bad[:, None], 0, erase.box).astype(np.float32)
             feeds |= {f"erase.{position}.anchor": box[:, :2], f"erase.{position}.shape": box[:, 2:]}
-        if self.rows is not None:
-            feeds = {name: values[rows] for name, values in feeds.items()}
-        return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
+        return feeds
 
-    def _anchors(self, params: ImageParams) -> npt.NDArray[np.int32]:
-        """Top and left of each crop in its payload, by row of the parameters."""
-        anchors: npt.NDArray[np.int32] = params.crop[:, :2].copy()
+    def _anchors(self, crops: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Top and left of each crop in its payload, by sample of the parameters."""
+        anchors: npt.NDArray[np.int32] = crops[:, :2].copy()
         origin = self.payloads.origin
         if origin is None:
             return anchors
@@ -111,14 +127,34 @@ class DaliBatch:
         return anchors
 
     def _rows(self) -> npt.NDArray[np.int64]:
-        """Rows of the parameters that the payloads have, (payloads,)."""
+        """Samples of the parameters that the payloads are, (payloads,)."""
         return np.arange(len(self.payloads)) if self.rows is None else np.array(self.rows, np.int64)
 
     def _bad(self) -> npt.NDArray[np.bool_]:
-        """Which rows of the parameters are of bad samples, (N,)."""
-        bad = np.zeros(len(self.params), np.bool_)
+        """Which samples of the parameters are bad, (N,)."""
+        bad = np.zeros(len(self.params) // self.cuts, np.bool_)
         bad[self._rows()[list(self.payloads.bad)]] = True
         return bad
+
+
+def united_crops(crops: npt.NDArray[np.int32], views: int) -> npt.NDArray[np.int32]:
+    """The smallest rectangle of each sample that holds the crops of all its views, (N, 4) int32.
+
+    Args:
+        crops: (views * N, 4) int32, top, left, height and width, view by view.
+        views: Number of views.
+    """
+    if views == 1:
+        return crops
+    of_views = crops.reshape(views, -1, 4)
+    start = of_views[:, :, :2].min(axis=0)
+    stop = (of_views[:, :, :2] + of_views[:, :, 2:]).max(axis=0)
+    return np.concatenate((start, stop - start), axis=1)
+
+
+def cut_prefix(cut: int) -> str:
+    """What the names of the inputs of a cut begin with, where there are several."""
+    return f"cut{cut}."
 
 
 def _colors(params: ImageParams, spec: PipelineSpec) -> dict[str, npt.NDArray[Any]]:

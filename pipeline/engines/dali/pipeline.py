@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .inputs import cut_prefix
 from .operators import mixed, warped
 from .options import DaliOptions
-from .steps import add_steps
+from .steps import add_steps, prefixed
 
 if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..base import ImageFormat
+    from .operators import Source
     from .spec import PipelineSpec
 
 __all__ = ["Decoding", "define_pipeline"]
@@ -32,6 +34,7 @@ def define_pipeline(
     num_threads: int,
     depth: int,
     decoding: Decoding | None = None,
+    cuts: int = 1,
 ) -> Any:
     """Define a DALI pipeline; the caller builds it.
 
@@ -45,6 +48,7 @@ def define_pipeline(
         num_threads: CPU threads.
         depth: Batches in flight at once.
         decoding: How JPEGs are decoded; by default as :class:`DaliOptions` says.
+        cuts: Images that are cut out of each decoded image, an output for each.
     """
     from nvidia.dali import pipeline_def
 
@@ -58,7 +62,8 @@ def define_pipeline(
         prefetch_queue_depth=depth,
         exec_dynamic=True,
     )
-    return pipeline(spec, image_format, "cpu" if device_id is None else "gpu", decoding or Decoding())
+    device = "cpu" if device_id is None else "gpu"
+    return pipeline(spec, image_format, device, decoding or Decoding(), cuts)
 
 
 @dataclass(frozen=True)
@@ -75,11 +80,27 @@ class Decoding:
     largest: Size | None = None
 
 
-def _images(spec: PipelineSpec, image_format: ImageFormat, device: str, decoding: Decoding) -> Any:
+def _images(
+    spec: PipelineSpec, image_format: ImageFormat, device: str, decoding: Decoding, cuts: int
+) -> tuple[Any, ...]:
     crop = _decoded(device, decoding) if spec.encoded else _sent(device)
-    image = _resampled(crop, spec, device)
-    image = add_steps(spec.steps, image, _source, spec.size, device)
-    return _erased(_finished(image, spec, image_format), spec, image_format)
+    if cuts == 1:
+        return (_image(crop, spec, image_format, device, _source),)
+    sources = [prefixed(cut_prefix(cut), _source) for cut in range(cuts)]
+    return tuple(_image(_cut(crop, own), spec, image_format, device, own) for own in sources)
+
+
+def _image(crop: Any, spec: PipelineSpec, image_format: ImageFormat, device: str, source: Source) -> Any:
+    image = _resampled(crop, spec, device, source)
+    image = add_steps(spec.steps, image, source, spec.size, device)
+    return _erased(_finished(image, spec, image_format, source), spec, image_format, source)
+
+
+def _cut(image: Any, source: Source) -> Any:
+    from nvidia.dali import fn, types
+
+    start, shape = source("cut_anchor", types.INT32, 1), source("cut_shape", types.INT32, 1)
+    return fn.slice(image, start=start, shape=shape, axis_names="HW")
 
 
 def _source(name: str, dtype: Any, ndim: int) -> Any:
@@ -120,64 +141,64 @@ def _sent(device: str) -> Any:
     return image.gpu() if device == "gpu" else image
 
 
-def _resampled(image: Any, spec: PipelineSpec, device: str) -> Any:
+def _resampled(image: Any, spec: PipelineSpec, device: str, source: Source) -> Any:
     from nvidia.dali import fn, types
 
     region: dict[str, Any] = {}
     if not spec.whole:
-        region = {name: _source(name, types.FLOAT, 1) for name in ("roi_start", "roi_end")}
+        region = {name: source(name, types.FLOAT, 1) for name in ("roi_start", "roi_end")}
         region["roi_relative"] = False
     own_size = spec.padded or spec.warp
     image = fn.resize(
         image,
-        size=_source("dest_size", types.FLOAT, 1) if own_size else list(spec.size),
+        size=source("dest_size", types.FLOAT, 1) if own_size else list(spec.size),
         **region,
-        interp_type=_interpolation() if spec.interpolation else types.INTERP_LINEAR,
+        interp_type=_interpolation(source) if spec.interpolation else types.INTERP_LINEAR,
         antialias=True,
     )
     if spec.warp:
-        image = _warped(image, spec)
-        return _before_horizon(image, spec, device) if spec.perspective else image
+        image = _warped(image, spec, source)
+        return _before_horizon(image, spec, device, source) if spec.perspective else image
     if spec.padded:
         image = fn.slice(
             image,
-            start=_source("dest_anchor", types.INT32, 1),
+            start=source("dest_anchor", types.INT32, 1),
             shape=list(spec.size),
             axis_names="HW",
             out_of_bounds_policy="pad",
             fill_values=list(spec.fill),
         )
     if spec.vertical:
-        image = fn.flip(image, horizontal=0, vertical=_source("vertical", types.INT32, 0))
+        image = fn.flip(image, horizontal=0, vertical=source("vertical", types.INT32, 0))
     return image
 
 
-def _interpolation() -> Any:
+def _interpolation(source: Source) -> Any:
     from nvidia.dali import fn, types
 
-    return fn.reinterpret(_source("interpolation", types.INT32, 0), dtype=types.INTERP_TYPE)
+    return fn.reinterpret(source("interpolation", types.INT32, 0), dtype=types.INTERP_TYPE)
 
 
-def _warped(image: Any, spec: PipelineSpec) -> Any:
+def _warped(image: Any, spec: PipelineSpec, source: Source) -> Any:
     from nvidia.dali import types
 
-    matrix = _source("matrix", types.FLOAT, 2)
+    matrix = source("matrix", types.FLOAT, 2)
     if not spec.nearest:
         return warped(image, matrix, spec.size, spec.fill)
-    if _source("picks", types.BOOL, 0):
+    if source("picks", types.BOOL, 0):
         image = warped(image, matrix, spec.size, spec.fill, nearest=True)
     else:
         image = warped(image, matrix, spec.size, spec.fill)
     return image
 
 
-def _before_horizon(image: Any, spec: PipelineSpec, device: str) -> Any:
+def _before_horizon(image: Any, spec: PipelineSpec, device: str, source: Source) -> Any:
     """The image with ``fill`` where the third component of the warp's map is not positive."""
     from nvidia.dali import types
 
-    if _source("behind", types.BOOL, 0):
+    if source("behind", types.BOOL, 0):
         y, x = (np.indices((*spec.size, 1), np.float32) + 0.5)[:2]
-        horizon = _source("horizon", types.FLOAT, 1)
+        horizon = source("horizon", types.FLOAT, 1)
         columns, rows = (types.Constant(value=grid, dtype=types.FLOAT, device=device) for grid in (x, y))
         fill = types.Constant(value=np.array([[spec.fill]], np.uint8), dtype=types.UINT8, device=device)
         ahead = columns * horizon[0] + rows * horizon[1] + horizon[2] > 0
@@ -185,19 +206,19 @@ def _before_horizon(image: Any, spec: PipelineSpec, device: str) -> Any:
     return image
 
 
-def _finished(image: Any, spec: PipelineSpec, image_format: ImageFormat) -> Any:
+def _finished(image: Any, spec: PipelineSpec, image_format: ImageFormat, source: Source) -> Any:
     """The image with its last colour map, mirrored, in the output's element type and layout."""
     from nvidia.dali import fn, types
 
     scaling: dict[str, Any]
     if spec.mixing:
-        image = mixed(image, _source, spec.mean)
+        image = mixed(image, source, spec.mean)
         scaling = {"mean": 0.0, "std": 1.0}
     else:
         names = {"mean": "average", "std": "deviation"}
-        scaling = {argument: _source(name, types.FLOAT, 1) for argument, name in names.items()}
+        scaling = {argument: source(name, types.FLOAT, 1) for argument, name in names.items()}
     if not spec.warp:
-        scaling["mirror"] = _source("horizontal", types.INT32, 0)
+        scaling["mirror"] = source("horizontal", types.INT32, 0)
     dtypes = {"uint8": types.UINT8, "float16": types.FLOAT if spec.erase else types.FLOAT16}
     return fn.crop_mirror_normalize(
         image,
@@ -208,15 +229,15 @@ def _finished(image: Any, spec: PipelineSpec, image_format: ImageFormat) -> Any:
     )
 
 
-def _erased(image: Any, spec: PipelineSpec, image_format: ImageFormat) -> Any:
+def _erased(image: Any, spec: PipelineSpec, image_format: ImageFormat, source: Source) -> Any:
     """The image with its boxes overwritten, in the output's element type."""
     from nvidia.dali import fn, types
 
     for position, value in enumerate(spec.erase):
         image = fn.erase(
             image,
-            anchor=_source(f"erase.{position}.anchor", types.FLOAT, 1),
-            shape=_source(f"erase.{position}.shape", types.FLOAT, 1),
+            anchor=source(f"erase.{position}.anchor", types.FLOAT, 1),
+            shape=source(f"erase.{position}.shape", types.FLOAT, 1),
             axis_names="HW",
             fill_value=[*value, 0.0] if image_format.layout == "NHWC4" else list(value),
             normalized_anchor=False,

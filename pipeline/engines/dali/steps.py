@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Inputs = dict[str, npt.NDArray[Any]]
     Bool = npt.NDArray[np.bool_]
 
-__all__ = ["STEPS", "StepSignature", "add_steps", "inputs_of", "signatures_of"]
+__all__ = ["STEPS", "StepSignature", "add_steps", "inputs_of", "prefixed", "signatures_of"]
 
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32)
 
@@ -108,13 +108,14 @@ def add_steps(
     from nvidia.dali import types
 
     for position, signature in enumerate(signatures):
-        own = _prefixed(f"{position}.", source)
+        own = prefixed(f"{position}.", source)
         if own("where", types.BOOL, 0):  # a conditional of DALI, which splits the batch
             image = _OPERATORS[signature.step].add(signature, image, own, size, device)
     return image
 
 
-def _prefixed(prefix: str, source: Source) -> Source:
+def prefixed(prefix: str, source: Source) -> Source:
+    """A source of inputs whose names begin with ``prefix``."""
     return lambda name, dtype, ndim: source(prefix + name, dtype, ndim)
 
 
@@ -197,7 +198,7 @@ def _weighted_sum(signature: StepSignature, image: Any, source: Source, size: Si
 
     total = image * source("weight", types.FLOAT, 0)
     for number, chain in enumerate(signature.chains):
-        own = _prefixed(f"{number}.", source)
+        own = prefixed(f"{number}.", source)
         total += add_steps(chain, image, own, size, device) * own("weight", types.FLOAT, 0)
     return rounded(total)
 
