@@ -1,16 +1,23 @@
 """Roles of reStructuredText in docstrings, turned into Markdown for the site; mkdocstrings loads this module.
 
-Docstrings say ``:class:`stoker.mix```, as Python's own do. Pages show the name as code.
+Docstrings say ``:class:`stoker.Mixture```, as Python's own do. Pages show the name as code, and as a link
+where the reference has it.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from griffe import Extension
 
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data|exc):`~?([^`]+)`")
+_DOCUMENTED = {
+    name
+    for page in (Path(__file__).parents[2] / "docs" / "reference").glob("*.md")
+    for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
+}
 
 
 class Roles(Extension):  # type: ignore[misc]  # griffe is no dependency of the project's checks
@@ -19,4 +26,9 @@ class Roles(Extension):  # type: ignore[misc]  # griffe is no dependency of the 
     def on_object(self, *, obj: Any, **_: Any) -> None:
         """Replace the roles in the docstring of one object."""
         if obj.docstring:
-            obj.docstring.value = _ROLE.sub(r"`\1`", obj.docstring.value)
+            obj.docstring.value = _ROLE.sub(_markdown, obj.docstring.value)
+
+
+def _markdown(role: re.Match[str]) -> str:
+    name = role[1]
+    return f"[`{name}`][{name}]" if name in _DOCUMENTED else f"`{name}`"
