@@ -31,8 +31,10 @@ View view(const Shards& shards, std::int64_t shard, std::int64_t offset, std::in
     return View(payload.data, {payload.size}, capsule);
 }
 
+constexpr std::int64_t kGap = 128 << 10;  // reading the bytes between costs less than another request
+
 void will_need(const Shards& shards, const Vector<std::int32_t>& shard, const Vector<std::int64_t>& offset,
-               const Vector<std::int64_t>& length) {
+               const Vector<std::int64_t>& length, std::int64_t gap) {
     if (offset.size() != shard.size() || length.size() != shard.size())
         throw nb::value_error("shard, offset and length must have the same length");
     std::vector<Range> ranges;
@@ -40,7 +42,7 @@ void will_need(const Shards& shards, const Vector<std::int32_t>& shard, const Ve
     for (std::size_t i = 0; i < shard.size(); ++i)
         ranges.push_back({shard.data()[i], offset.data()[i], length.data()[i]});
     const nb::gil_scoped_release release;
-    shards.will_need(std::move(ranges));
+    shards.will_need(std::move(ranges), gap);
 }
 
 }  // namespace
@@ -52,7 +54,7 @@ void bind_shards(nb::module_& m) {
         .def("has_checksums", [](const Shards& shards, std::int64_t shard) {
             return shards.file(shard, 0, 0)->has_checksums();
         }, "shard"_a)
-        .def("will_need", will_need, "shard"_a, "offset"_a, "length"_a)
+        .def("will_need", will_need, "shard"_a, "offset"_a, "length"_a, "gap"_a = kGap)
         .def("close", &Shards::close);
 }
 

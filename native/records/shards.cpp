@@ -175,8 +175,7 @@ std::shared_ptr<const DataFile> Shards::file(std::int64_t shard, std::int64_t of
     return file_of(*files(), shard, offset, length);
 }
 
-void Shards::will_need(std::vector<Range> ranges) const {
-    constexpr std::int64_t gap = 128 << 10;  // reading the bytes between costs less than another request
+void Shards::will_need(std::vector<Range> ranges, std::int64_t gap) const {
     const auto files = this->files();
     // Check the ranges before they are joined, because their ends may overflow.
     for (const Range& range : ranges) file_of(*files, range.shard, range.offset, range.length);

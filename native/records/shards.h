@@ -69,7 +69,8 @@ class Shards {
     std::shared_ptr<const DataFiles> files() const;
     // Throws std::out_of_range if the files are closed, or the range does not lie within the shard.
     std::shared_ptr<const DataFile> file(std::int64_t shard, std::int64_t offset, std::int64_t length) const;
-    void will_need(std::vector<Range> ranges) const;
+    // Asks the kernel to read ranges ahead, and the bytes between those that lie less than `gap` bytes apart.
+    void will_need(std::vector<Range> ranges, std::int64_t gap) const;
     void close();
 
   private:

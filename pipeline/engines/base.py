@@ -186,8 +186,12 @@ class Engine(Protocol):
     max_in_flight: int
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 
-    def read_ahead(self, samples: Samples) -> None:
-        """Ask the kernel for payloads that will be needed; returns at once.
+    def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
+        """Ask the kernel for payloads that will be needed, or for parts of them; returns at once.
+
+        Args:
+            samples: The samples of a batch.
+            columns: Parameters of its images, as in :attr:`Work.columns`; empty if they are not known yet.
 
         Raises:
             ValueError: A payload would lie outside of its file.

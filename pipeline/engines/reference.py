@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
 
     _Outcome = tuple[Status, str, StokerError | None]
@@ -74,8 +75,8 @@ class ReferenceEngine:
         self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
         self._in_flight: deque[tuple[_Arrays, list[Future[_Outcome]]]] = deque()
 
-    def read_ahead(self, samples: Samples) -> None:
-        """Ask the kernel for the payloads of ``samples``."""
+    def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
+        """Ask the kernel for the whole payloads of ``samples``."""
         self._shards.will_need(samples.shard, samples.offset, samples.length)
 
     def submit(self, work: Work) -> None:

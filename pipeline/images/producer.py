@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from itertools import zip_longest
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.augment.geometry.boxes import Objects
-from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
+from stoker.errors import ConfigError, CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
 
 from ..caching.planned_reads import BatchReads
 from ..engines.base import Result, Status, Work
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from .columns.image_column import ImageColumn
     from .config import ImageLoaderConfig
     from .planned_batches import PlannedBatch
+
+    _Drawn = tuple[PlannedBatch, list[ImageParams]]
+    """A batch, and the parameters of its columns of images as far as they are drawn."""
 
 __all__ = ["ImageBatchProducer"]
 
@@ -98,7 +102,7 @@ class ImageBatchProducer:
         self._assembler = BatchAssembler(config, adapter, totals, self._epoch)
         self._copy_stream = adapter.copy_stream
         self._totals = totals
-        self._batches = _read_ahead(planned_batches(config, schedule, epoch), engine, read_ahead)
+        self._batches = self._read_ahead(planned_batches(config, schedule, epoch), read_ahead)
         self._cached_epoch: CachedEpoch | None = None
         if cache_prefetcher:  # walks through a plan of its own, far ahead of the engine
             self._cached_epoch = cache_prefetcher.begin(
@@ -112,11 +116,11 @@ class ImageBatchProducer:
     def start(self) -> bool:
         """Decide the next batch and submit it."""
         began = perf_counter()
-        planned = next(self._batches, None)
-        if planned is None:
+        following = next(self._batches, None)
+        if following is None:
             return False
         fetching = self._wait_for_bytes()
-        self._in_flight.append((planned, self._submit(planned)))
+        self._in_flight.append((following[0], self._submit(*following)))
         self._totals.fetching += fetching
         self._totals.planning += perf_counter() - began - fetching
         return True
@@ -128,12 +132,13 @@ class ImageBatchProducer:
             self._cached_epoch.wait()
         return perf_counter() - began if self._cached_epoch else 0.0
 
-    def _submit(self, planned: PlannedBatch) -> Callable[[], Contents]:
-        """Draw the parameters of a batch and start it; returns what waits for all but its images."""
+    def _submit(self, planned: PlannedBatch, drawn: Sequence[ImageParams]) -> Callable[[], Contents]:
+        """Draw what is not drawn yet, and start a batch; returns what waits for all but its images."""
         decided, annotated = [], []
         arrays = self._arrays.start(planned.positions) if self._arrays else None
-        for column, processor in zip(self._config.images, self._annotations, strict=True):
-            params, wait = self._decide(planned, column, processor)
+        columns = zip(self._config.images, self._annotations, strict=True)
+        for (column, processor), known in zip_longest(columns, drawn):
+            params, wait = self._decide(planned, column, processor, known)
             decided.append(params)
             annotated.append(wait)
         # Last, as an error before would leave a batch in the engine that is never collected.
@@ -142,22 +147,60 @@ class ImageBatchProducer:
         return lambda: Contents.of(len(planned), [wait() for wait in annotated], arrays and arrays())
 
     def _decide(
-        self, planned: PlannedBatch, column: ImageColumn, processor: AnnotationProcessor | None
+        self,
+        planned: PlannedBatch,
+        column: ImageColumn,
+        processor: AnnotationProcessor | None,
+        params: ImageParams | None,
     ) -> tuple[ImageParams, Callable[[], BatchAnnotations]]:
-        """Draw the parameters of a column of images, and start its annotations."""
+        """Draw the parameters of a column of images if they are None, and start its annotations."""
         shown = column.samples_of_images(len(planned))
         positions = planned.positions[shown]
         annotations = processor.read(positions) if processor else None
         objects = None
         if annotations and column.annotations.needs_boxes:
             objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
-        samples, keys = planned.samples, planned.draw_keys
-        params = self._config.draw(
-            column, planned.positions, samples, keys, epoch=self._epoch, objects=objects
-        )
+        params = params or self._draw(planned, column, objects)
         if not processor:
             return params, BatchAnnotations
-        return params, processor.start(positions, samples.take(shown), params, annotations)
+        return params, processor.start(positions, planned.samples.take(shown), params, annotations)
+
+    def _draw(
+        self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None
+    ) -> ImageParams:
+        positions, keys = planned.positions, planned.draw_keys
+        return self._config.draw(column, positions, planned.samples, keys, epoch=self._epoch, objects=objects)
+
+    def _drawn_ahead(self, planned: PlannedBatch) -> list[ImageParams]:
+        """The parameters of a batch if they tell which parts of its payloads are needed; else none."""
+        columns = self._config.images
+        if planned.samples.bands is None or any(column.annotations.needs_boxes for column in columns):
+            return []
+        try:
+            return [self._draw(planned, column) for column in columns]
+        except ConfigError:  # it is raised when the batch has its turn
+            return []
+
+    def _read_ahead(self, batches: Iterator[PlannedBatch], distance: int) -> Iterator[_Drawn]:
+        """Yield the same batches, after asking for the bytes of up to ``distance`` batches behind each.
+
+        The distance grows by two with each batch, so that the first one comes soon.
+        """
+        waiting: deque[_Drawn] = deque()
+        reach = 0
+        for planned in batches:
+            drawn: list[ImageParams] = []
+            if distance and len(planned):
+                drawn = self._drawn_ahead(planned)
+                with contextlib.suppress(
+                    ValueError
+                ):  # a payload outside of its file is reported when it is read
+                    self._engine.read_ahead(planned.samples, drawn)
+            waiting.append((planned, drawn))
+            if len(waiting) > reach:
+                reach = min(distance, reach + 2)
+                yield waiting.popleft()
+        yield from waiting
 
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch, and assemble it."""
@@ -246,21 +289,3 @@ class ImageBatchProducer:
             error_class,
             hint,
         )
-
-
-def _read_ahead(batches: Iterator[PlannedBatch], engine: Engine, distance: int) -> Iterator[PlannedBatch]:
-    """Yield the same batches, after asking for the bytes of up to ``distance`` batches behind each.
-
-    The distance grows by two with each batch, so that the first one comes soon.
-    """
-    waiting: deque[PlannedBatch] = deque()
-    reach = 0
-    for planned in batches:
-        if distance and len(planned):
-            with contextlib.suppress(ValueError):  # a payload outside of its file is reported when it is read
-                engine.read_ahead(planned.samples)
-        waiting.append(planned)
-        if len(waiting) > reach:
-            reach = min(distance, reach + 2)
-            yield waiting.popleft()
-    yield from waiting

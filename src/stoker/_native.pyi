@@ -61,9 +61,13 @@ class Shards:
         """Return whether the index has checksums of the payloads of a shard; a listing's have none."""
 
     def will_need(
-        self, shard: npt.NDArray[np.int32], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
+        self,
+        shard: npt.NDArray[np.int32],
+        offset: npt.NDArray[np.int64],
+        length: npt.NDArray[np.int64],
+        gap: int = 128 << 10,
     ) -> None:
-        """Ask the kernel to read these ranges ahead, neighbouring ones in one request."""
+        """Ask the kernel to read these ranges ahead; those less than ``gap`` bytes apart in one request."""
 
     def close(self) -> None:
         """Close the files as soon as no batch uses them."""

@@ -133,8 +133,8 @@ class DaliEngine:
         images, *others = arrays
         return Result(images, payloads.status(), payloads.reason(), others=tuple(others))
 
-    def read_ahead(self, samples: Samples) -> None:
-        """Ask the kernel for the payloads of ``samples``."""
+    def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
+        """Ask the kernel for the whole payloads of ``samples``."""
         self._reader.will_need(samples)
 
     def close(self) -> None:

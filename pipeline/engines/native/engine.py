@@ -20,6 +20,7 @@ from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import matches_checksum, open_shards
 from .custom_steps import PIXELS, run_steps, split_work, work_after
+from .needed_bytes import GAP, needed_bytes
 from .steps import EXECUTES, pack_images
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.params.image_params import ImageParams
     from stoker.augment.steps import Step
     from stoker.errors import StokerError
     from stoker.formats.dataset.samples import Samples
@@ -115,6 +117,7 @@ class NativeEngine:
         self._verify = verify
         self._exact = exact
         self._shards = open_shards(files, sizes, mapped=mapped)
+        self._reads_parts = mapped and _native.jpeg_decoder() == "stoker"
         self._pool = _native.Pool(num_threads)
         # Apart, so that the end of a batch does not wait for the images of the batches behind it.
         self._pool_after: _native.Pool | None = None
@@ -169,9 +172,9 @@ class NativeEngine:
         images, *others = batch.images
         return Result(images, batch.status, reason, batch.step_errors, tuple(others))
 
-    def read_ahead(self, samples: Samples) -> None:
-        """Ask the kernel to read these payloads, neighbouring ones in one request."""
-        self._shards.will_need(samples.shard, samples.offset, samples.length)
+    def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
+        """Ask the kernel to read what the images need, neighbouring ranges in one request."""
+        self._shards.will_need(*needed_bytes(samples, columns if self._reads_parts else ()), gap=GAP)
 
     def close(self) -> None:
         """Stop the threads and close the files; batches under way are lost."""
