@@ -56,6 +56,7 @@ struct Copier {
         for (int number = 0; number < 16; ++number) jpeg_save_markers(&decoder, JPEG_APP0 + number, kMaxSegment);
         jpeg_save_markers(&decoder, JPEG_COM, kMaxSegment);
         jpeg_read_header(&decoder, TRUE);
+        if (decoder.data_precision != 8) fail("more than 8 bits");  // which libjpeg-turbo 3 would copy
         if (decoder.arith_code) fail("arithmetic coding");
         jvirt_barray_ptr* coefficients = jpeg_read_coefficients(&decoder);
         if (decoder.progressive_mode && !has_all_bits()) fail("incomplete progressive image");

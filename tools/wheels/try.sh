@@ -5,14 +5,14 @@
 #   tools/wheels/try.sh python3.13                   one of this machine's
 #   tools/wheels/try.sh aarch64:3.11                 one of Debian's for aarch64, under qemu-user
 #
-# An environment has the wheel, its dependencies, pytest, hypothesis and fsspec; its PATH has no compiler. Under the emulator
-# only the tests of the C++ module run.
+# An environment has the wheel, its dependencies and small packages that the tests need; its PATH has no compiler. The tests that need
+# a framework or DALI are skipped there. Under the emulator only the tests of the C++ module run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
 work=$root/build/wheels/try
 mkdir -p "$work"
-tests="pytest hypothesis fsspec aiohttp"
+tests="pytest hypothesis fsspec aiohttp tokenizers matplotlib ml_dtypes"
 rows=()
 . tools/wheels/interpreter.sh
 
@@ -23,14 +23,14 @@ line() { grep -aE "$2" "$1" | tail -1 | grep . || echo -; }
 row() { rows+=("$1 | $2 | $(basename "$3") | $(line "$4.check" '^imported|Error') | $(line "$4.tests" ' (passed|failed|error)')"); }
 
 here() {
-  local python name=$work/$1 wheel
+  local python name=$work/$1 wheel tool
   python=$(interpreter "$1") && "$python" -m venv --clear "$name" >/dev/null 2>&1 || { rows+=("$(uname -m) | $1 | not on this machine | - | -"); return; }
   local pip="$name/bin/python -m pip --disable-pip-version-check"
   wheel=$($pip download --quiet --no-index --no-deps --find-links dist --dest "$name" stoker >/dev/null 2>&1; ls "$name"/*.whl)
   # shellcheck disable=SC2086
   $pip install --quiet --only-binary :all: "$wheel" $tests >"$name.check" 2>&1 || { row "$(uname -m)" "$1" "$wheel" "$name"; return; }
+  for tool in sh gunzip gzip sleep; do ln -s "$(command -v $tool)" "$name/bin/"; done  # which tests of commands run
   local bare=(env -i "HOME=$name" "PATH=$name/bin" PYTHONNOUSERSITE=1)
-  "${bare[@]}" sh -c 'for name in cc c++ gcc g++ clang cmake; do command -v $name; done' >"$name.check" && { echo "there is a compiler in PATH" >&2; return 1; }
   (cd "$name" && "${bare[@]}" stoker doctor && "${bare[@]}" python "$root/tools/wheels/check.py") >"$name.check" 2>&1
   "${bare[@]}" python -m pytest -q -p no:cacheprovider tests/unit >"$name.tests" 2>&1
   row "$(uname -m)" "$("$name/bin/python" -V | cut -d' ' -f2)" "$wheel" "$name"
@@ -49,7 +49,9 @@ emulated() {
     "$wheel" $tests >"$name.check" 2>&1
   local run=(env -i "HOME=$name" "PYTHONHOME=$name/root/usr" "PYTHONPATH=$site" qemu-aarch64-static -L "$name/root" "$python")
   "${run[@]}" tools/wheels/check.py >"$name.check" 2>&1
-  "${run[@]}" -m pytest -q -p no:cacheprovider tests/unit/native >"$name.tests" 2>&1
+  # The test that is left out starts Python itself, which the emulator cannot.
+  "${run[@]}" -m pytest -q -p no:cacheprovider tests/unit/native --deselect \
+    tests/unit/native/test_module.py::TestCpuLevel::test_a_lower_level_can_be_asked_for >"$name.tests" 2>&1
   row aarch64 "$("${run[@]}" -V | cut -d' ' -f2)" "$wheel" "$name"
 }
 
