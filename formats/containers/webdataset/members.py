@@ -78,11 +78,7 @@ def find_members(read: Read, size: int) -> Iterator[Member]:
     pax: Mapping[bytes, bytes] = {}
     while (block := read(at, BLOCK)) != _ZERO:
         if len(block) < BLOCK:
-            where = "within a header" if block else "without the two blocks of zeros that end an archive"
-            raise BadArchiveError(
-                f"the archive is cut short: it ends {where}",
-                "copy the archive again; if its writer left the end out, append 1024 zero bytes",
-            )
+            raise _cut_short(block)
         header = parse_header(block)
         data = at + BLOCK
         if header.kind in _EXTENSIONS:
@@ -109,6 +105,14 @@ def find_members(read: Read, size: int) -> Iterator[Member]:
         at = start = member.offset + _padded(member.length)
         name, pax = None, {}
     _check_tail(read, at)
+
+
+def _cut_short(block: bytes) -> BadArchiveError:
+    where = "within a header" if block else "without the two blocks of zeros that end an archive"
+    return BadArchiveError(
+        f"the archive is cut short: it ends {where}",
+        "copy the archive again; if its writer left the end out, append 1024 zero bytes",
+    )
 
 
 def _member(read: Read, start: int, data: int, header: Header, pax: Mapping[bytes, bytes]) -> Member:

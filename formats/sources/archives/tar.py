@@ -32,6 +32,7 @@ from ..listing import ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error
 from .names import expand, is_pattern
+from .window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -198,7 +199,7 @@ def _read_all(files: list[str], names: FeatureNames) -> Iterator[_Archive]:
 def _read_local(file: str, names: FeatureNames) -> _Archive:
     try:
         with open_regular(file) as (descriptor, size):
-            read = _Window(partial(read_at, descriptor), size, _LOCAL_WINDOW)
+            read = Window(partial(read_at, descriptor), size, _LOCAL_WINDOW)
             return _read(file, read, size, os.fstat(descriptor).st_mtime_ns, names)
     except OSError as error:
         raise SourceError(f"the archive cannot be read: {error.strerror}", path=file) from error
@@ -214,7 +215,7 @@ def _read_remote(file: str, names: FeatureNames) -> _Archive:
     def fetch(offset: int, length: int) -> bytes:
         return store.read_range(name, offset, offset + length)
 
-    return _read(file, _Window(fetch, size, _WINDOW), size, store.modified(name), names)
+    return _read(file, Window(fetch, size, _WINDOW), size, store.modified(name), names)
 
 
 def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) -> _Archive:
@@ -263,37 +264,3 @@ def _image(sample: TarSample, read: Read, names: FeatureNames) -> _Image:
         image.span.length,
         entry,
     )
-
-
-class _Window:
-    """Reads an archive, and keeps what it read in the last two places.
-
-    A small member is read after the header behind it, which shows that its sample has ended.
-
-    Args:
-        read: Reads bytes within the archive.
-        size: Bytes of the archive.
-        window: Least number of bytes to read at once.
-    """
-
-    def __init__(self, read: Read, size: int, window: int) -> None:
-        self._read = read
-        self._size = size
-        self._window = window
-        self._start, self._data = 0, b""
-        self._last_start, self._last_data = 0, b""
-
-    def __call__(self, offset: int, length: int) -> bytes:
-        """Return bytes of the archive; fewer at its end."""
-        at = offset - self._start
-        if at >= 0 and at + length <= len(self._data):
-            return self._data[at : at + length]
-        at = offset - self._last_start
-        if at >= 0 and at + length <= len(self._last_data):
-            return self._last_data[at : at + length]
-        if offset >= self._size:
-            return b""
-        self._last_start, self._last_data = self._start, self._data
-        self._start = offset
-        self._data = self._read(offset, min(max(length, self._window), self._size - offset))
-        return self._data[:length]
