@@ -180,7 +180,7 @@ def convert(
       stoker convert photos/val shards/val --classes shards/train
       stoker convert photos shards/split --val 10% --test 5%
       stoker convert photos shards/small --format lmdb --resize shorter=256
-      stoker convert dogs.csv shards/dogs --images train --path-column id --suffix .jpg --label-column breed
+      stoker convert dogs.csv shards/dogs --path-column id --suffix .jpg --label-column breed
       stoker convert train.txt shards/train --images photos --labels labels.txt
       stoker convert instances.json shards/coco --images train2017
       stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
