@@ -114,6 +114,7 @@ def _interrupted_at(step: int) -> bool:
     tasks.start(partial(go.get, timeout=60))
     gc.disable()  # an interrupt in a callback of the collector is lost
     try:
+        sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks here whether opcodes are traced at all
         sys.settrace(trace)
         tasks.wait(partial(go.put, None))
     except KeyboardInterrupt:
