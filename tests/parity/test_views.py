@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+import stoker
 from stoker import ImageLoader
 from stoker.augment import (
     ColorJitter,
@@ -66,3 +68,22 @@ def test_a_reduced_view_is_closer_to_exact_beside_a_larger_one(dataset: Path) ->
     assert 0 < means[0] < 2
     assert 0 < means[1] < 2
     assert means[2] <= means[0]
+
+
+@pytest.mark.parametrize("engine", ["native", "dali"])
+def test_views_of_files_with_restart_markers_are_those_without(
+    tmp_path: Path, photographs: list[Path], engine: str
+) -> None:
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+    (tmp_path / "source" / "class").mkdir(parents=True)
+    for file in photographs[:6]:
+        shutil.copy(file, tmp_path / "source" / "class")
+    for name in ("plain", "marked"):
+        stoker.convert(tmp_path / "source", tmp_path / name, restarts=name == "marked")
+    low = {"low": Views(3, [RandomResizedCrop(24, scale=(0.02, 0.1))])}
+    options: dict[str, Any] = {"transforms": low, "batch_size": 6, "shuffle": False, "engine": engine}
+    plain, marked = (
+        batch(tmp_path / name, exact=engine == "native", **options) for name in ("plain", "marked")
+    )
+    assert np.array_equal(plain["low"], marked["low"])
