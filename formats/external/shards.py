@@ -186,7 +186,8 @@ def _read_start(source: str, name: str, most: int) -> bytes | None:
     if is_url(source):
         folder, _, file = f"{source}/{name}".rstrip("/").rpartition("/")
         store = Store(folder)
-        return None if store.size(file) is None else store.read_if_there(file, most=most)
+        size = store.size(file)
+        return None if size is None else store.read_range(file, 0, min(most, size))
     return read_local_start(Path(source), name, most)
 
 
