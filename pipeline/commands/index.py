@@ -8,7 +8,7 @@ import typer
 
 from stoker.errors import ConfigError
 from stoker.formats.containers.image_record import LABEL_TYPES, parse_shape
-from stoker.formats.containers.registry import CONTAINERS, external, find_container
+from stoker.formats.containers.registry import CONTAINERS, external
 
 from .shared.console import count, out, print_skipped
 from .shared.options import Classes, Columns, Unlabelled, parse_columns
@@ -106,11 +106,9 @@ def index(
             progress=show,
         )
     print_skipped(manifest.skipped)
-    named = find_container(manifest.container).feature_names
-    if named is not None and not {"label", "object_labels"} & manifest.columns.keys():
-        out.print(
-            f"no labels: no record has {manifest.options['label']!r} (--label names another)", style="yellow"
-        )
+    wanted = manifest.options.get("label")  # absent for containers that need no names, '' for no label
+    if wanted and not {"label", "object_labels"} & manifest.columns.keys():
+        out.print(f"no labels: no record has {wanted!r} (--label names another)", style="yellow")
     for name in columns or ():
         if name not in manifest.columns:
             out.print(f"no column {name}: no record has a value for it", style="yellow")

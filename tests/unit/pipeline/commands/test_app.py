@@ -218,6 +218,7 @@ def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
     assert stoker.open(tmp_path / "external").classes == ("a", "b")
     said = run("index", shard, "--into", tmp_path / "unlabelled", "--label", "lable")
     assert "no labels: no record has 'lable'" in said
+    assert "no labels" not in run("index", shard, "--into", tmp_path / "unwanted", "--label", "")
 
 
 def test_names_outside_the_encoding_are_escaped(
