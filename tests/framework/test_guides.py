@@ -64,6 +64,8 @@ assert keep.any() and len(masks) == len(points) == len(boxes)
 TEXT = """
 import json
 from pathlib import Path
+import pyarrow
+from pyarrow import parquet
 
 for name, count in (("questions", 60), ("more", 20)):
     lines = [
@@ -73,6 +75,8 @@ for name, count in (("questions", 60), ("more", 20)):
     Path(f"{name}.jsonl").write_text("\\n".join(map(json.dumps, lines)))
 for name in ("part-1.txt", "part-2.txt", "train.en", "train.de"):
     Path(name).write_text("to be or not to be\\n" * 9)
+Path("data").mkdir()
+parquet.write_table(pyarrow.table({"text": ["to be", "or not to be"]}), "data/train-0.parquet")
 """
 TEXT_AFTER = """
 assert loader.dataset is mixture
@@ -161,7 +165,7 @@ def code(page: str) -> list[str]:
     path = next((ROOT / "docs").rglob(f"{page}.md"), ROOT / f"{page}.md")
     text = path.read_text("utf-8")
     found = [block.code for block in blocks(text) if block.language in {"python", "shell"}]
-    lines = [re.sub("^(make|pip) .*$", "", block, flags=re.MULTILINE) for block in found]
+    lines = [re.sub("^(make|pip|zstdcat) .*$", "", block, flags=re.MULTILINE) for block in found]
     return [
         re.sub("^stoker (.*)$", lambda line: f"command({line[1]!r})", block, flags=re.MULTILINE)
         for block in lines
