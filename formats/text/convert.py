@@ -9,12 +9,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from stoker.arguments import check_progress
+from stoker.arguments import check_progress, renamed_option
 from stoker.errors import ConfigError, SourceError
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary, check_num_threads
-from ..conversion.renamed_option import renamed_option
 from ..conversion.run import Progress, no_progress
 from ..files.publishing import os_errors
 from ..files.reading import check_named

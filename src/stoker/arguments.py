@@ -1,15 +1,19 @@
-"""Checks of arguments that several public functions have: lists of names, and functions of progress."""
+"""Checks of arguments that several public functions have: lists of names, progress, and former names."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["check_progress", "list_of_names"]
+__all__ = ["check_progress", "list_of_names", "renamed_option"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -37,3 +41,21 @@ def check_progress(progress: object) -> None:
             hint="Leave it out, or give a function that shows the numbers it is called with. The command "
             "line shows progress by itself.",
         )
+
+
+def renamed_option(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function so that a call with the keyword argument ``old`` names the new one.
+
+    Version 0.1.0 had the old name. The call raises TypeError, as any unknown keyword argument does.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if old in kwargs:
+                raise TypeError(f"{function.__name__}() has no option {old!r}: it is now called {new!r}")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

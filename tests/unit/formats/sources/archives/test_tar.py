@@ -123,7 +123,7 @@ def test_an_archive_that_changes_after_it_was_listed_is_noticed(
         return listing
 
     row = SourceFormat("webdataset", tar.is_tar, change, options=("fields",))
-    monkeypatch.setattr("stoker.formats.conversion.convert.find_format", lambda *_: row)
+    monkeypatch.setattr("stoker.formats.conversion.request_execution.find_format", lambda *_: row)
     summary = stoker.convert(archives, tmp_path / "target")
     assert (summary.written, summary.skipped) == (3, {"changed since it was listed": 3})
 

@@ -1,0 +1,149 @@
+"""The execution of a conversion's request, by what its source is: files, tables, or a dataset in Python."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from stoker.arguments import check_progress
+from stoker.errors import ConfigError
+
+from ..files.reading import check_named
+from ..remote.store import is_url
+from ..sources.classes import check_classes
+from ..sources.detect import find_format
+from ..sources.source import Source
+from .execution import Summary, check_num_threads, check_outside_source, execute
+from .listed_samples import list_samples
+from .options import parse_resize
+from .plan import plan_conversion
+from .run import no_progress
+from .samples.convert_samples import convert_samples
+from .tables.convert_tables import convert_tables
+from .tables.table_files import is_table
+
+if TYPE_CHECKING:
+    from .request import ConvertRequest
+
+__all__ = ["convert_request"]
+
+_FILE_OPTIONS = (
+    "val",
+    "test",
+    "shards",
+    "class_depth",
+    "unlabelled",
+    "source_format",
+    "images",
+    "masks",
+    "path_column",
+    "label_column",
+    "suffix",
+    "skip_other_classes",
+    "min_per_class",
+    "max_per_class",
+)
+_WRITER_OPTIONS = (
+    "classes",
+    "format",
+    "resize",
+    "encoding",
+    "quality",
+    "subsampling",
+    "restarts",
+    "shard_size",
+    "shard_records",
+    "strict",
+    "max_pixels",
+    "overwrite",
+    "ignore_index",
+)
+
+
+def convert_request(request: ConvertRequest) -> Summary:
+    """Check the options that belong to the kind of the source, and convert it.
+
+    Raises:
+        StokerError: As :func:`stoker.convert`.
+    """
+    src = request.src
+    if request.make is not None or not isinstance(src, (str, os.PathLike)):
+        return _convert_items(request)
+    if request.source_format is None and is_table(src):
+        return _convert_tables(request, src)
+    return _convert_files(request, src)
+
+
+def _convert_items(request: ConvertRequest) -> Summary:
+    """Convert a dataset in Python, or what ``make`` returns for its items."""
+    for name in _FILE_OPTIONS:
+        if getattr(request, name):
+            raise ConfigError(
+                f"{name} is for sources of files, and the source is a dataset in Python",
+                hint="leave it out; Dataset.split divides a dataset that is written",
+            )
+    check_progress(request.progress)
+    return convert_samples(
+        request.src,
+        request.dst,
+        make=request.make,
+        fields=request.fields,
+        seed=request.seed,
+        engine=request.engine,
+        num_threads=request.num_threads,
+        progress=request.progress,
+        **{name: getattr(request, name) for name in _WRITER_OPTIONS},
+    )
+
+
+def _convert_tables(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
+    """Convert images in the rows of Parquet or Arrow files."""
+    given = {name: getattr(request, name) or None for name in _FILE_OPTIONS}
+    given |= {"seed": request.seed, "engine": None if request.engine == "local" else request.engine}
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"{name} is for sources of files, and the source is a table, whose rows are read in order",
+                path=src,
+                hint="leave it out: ImageLoader shuffles in any case, and Dataset.split divides a dataset",
+            )
+    check_progress(request.progress)
+    check_named(source=src, target=request.dst)
+    return convert_tables(
+        src,
+        request.dst,
+        fields=request.fields,
+        num_threads=request.num_threads,
+        progress=request.progress,
+        **{name: getattr(request, name) for name in _WRITER_OPTIONS},
+    )
+
+
+def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
+    """Convert images in files, with annotations of a format that Stoker knows."""
+    dst, images, masks = request.dst, request.images, request.masks
+    check_named(source=src, target=dst, images=images, masks=masks)
+    resize = parse_resize(request.resize)
+    names = check_classes(request.classes)
+    source = Source(
+        src,
+        images,
+        masks,
+        request.ignore_index,
+        request.class_depth,
+        request.follow_links,
+        request.fields,
+        unlabelled=request.unlabelled or None,
+        path_column=request.path_column,
+        label_column=request.label_column,
+        suffix=request.suffix,
+    )
+    found_format = find_format(source, request.source_format)
+    options = request.options(resize, found_format.name)
+    check_progress(request.progress)
+    threads = check_num_threads(request.num_threads, remote=any(map(is_url, (src, images, masks))))
+    check_outside_source(src, dst, options.splits)
+    report = request.progress or no_progress
+    report(0, 0, 0, "listing")
+    plan = plan_conversion(list_samples(request, source, found_format, names), options)
+    return execute(plan, dst, threads, overwrite=request.overwrite, report=report, engine=request.engine)
