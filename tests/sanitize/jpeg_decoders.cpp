@@ -1,7 +1,10 @@
 // A comparison of the two JPEG decoders, for the sanitizers and for tests: small images of every kind, whole and
 // damaged, are decoded by both. Every status, message and pixel must be equal.
 //
-//     jpeg_decoders INPUTS SEED [damaged|intact]
+//     jpeg_decoders INPUTS SEED [damaged|intact|banded]
+//
+// With `banded` the images have bands, and bytes of the image or numbers of its bands are damaged. Then the decoder must
+// find the damage, or give the pixels of the undamaged image.
 //
 // The input that differed is written to `last-input.jpg`. tests/sanitize/run.sh builds and runs this program.
 #include <algorithm>
@@ -16,6 +19,8 @@
 #include <jpeglib.h>
 
 #include "decode/jpeg/jpeg_decoder.h"
+#include "records/crc32c.h"
+#include "restarts/layout.h"
 
 namespace {
 
@@ -114,6 +119,24 @@ void damage(Random& random, Bytes& data) {
     }
 }
 
+// The numbers of bands that may be as small as one MCU row; none for an image that has no bands.
+std::vector<std::uint32_t> small_bands(Random& random, const Payload& jpeg) {
+    const auto layout = read_layout(jpeg);
+    const auto starts = layout ? interval_starts(jpeg, *layout) : std::vector<std::size_t>{};
+    if (starts.empty()) return {};
+    const int wanted = 1 + below(random, layout->rows()), per_band = (layout->rows() + wanted - 1) / wanted;
+    std::vector<std::uint32_t> numbers{0, 0};
+    for (int row = 0; row < layout->rows(); row += per_band) {
+        const auto interval = static_cast<std::size_t>(row) * static_cast<std::size_t>(layout->intervals_per_row());
+        numbers.insert(numbers.end(), {static_cast<std::uint32_t>(starts[interval]), 0});
+    }
+    for (std::size_t i = 0; i < numbers.size(); i += 2) {
+        const std::size_t end = i + 2 < numbers.size() ? numbers[i + 2] : jpeg.size;
+        numbers[i + 1] = crc32c(jpeg.data + numbers[i], end - numbers[i]);
+    }
+    return numbers;
+}
+
 struct Decoded {
     bool opened = false;
     std::string failure;
@@ -199,6 +222,32 @@ class Comparison {
         return expected.status == 0;
     }
 
+    // Damages an image with bands, or its bands; returns whether it is decoded.
+    bool run_banded(Random& random, const Bytes& data) {
+        Bytes payload(data);
+        std::vector<std::uint32_t> numbers = small_bands(random, {payload.data(), payload.size()});
+        EncodedImage image{{payload.data(), payload.size()}, 0, 0, 1 << 20};
+        if (numbers.empty() || !turbo_.open(image)) return false;
+        const int eighths = 1 << below(random, 4);
+        const Window window = random_window(random, (turbo_.height() * eighths + 7) / 8, (turbo_.width() * eighths + 7) / 8);
+        const Decoded expected = decode(turbo_, image, window, eighths);
+        image.crc = crc32c(payload.data(), payload.size());
+        image.checked = false;
+        const bool damaged = chance(random, 60);
+        for (int edits = damaged ? 1 + below(random, 3) : 0; edits > 0; --edits)
+            payload[random() % payload.size()] ^= static_cast<std::uint8_t>(1 << below(random, 8));
+        for (int edits = damaged ? 0 : below(random, 3); edits > 0; --edits)
+            numbers[random() % numbers.size()] = static_cast<std::uint32_t>(random() % (2 * payload.size()));
+        image.bands = Bands(numbers);
+        if (!image.bands.fit(payload.size())) return false;
+        const Decoded found = decode(own_, image, window, eighths);
+        if (found.status == 0 && found.rows != expected.rows) report(payload, window, eighths, "pixels of bands differ");
+        if (found.status != 0 && !damaged) report(payload, window, eighths, found.failure.c_str());
+        if (found.status != 0 && found.status != static_cast<int>(Status::checksum_mismatch))
+            report(payload, window, eighths, found.failure.c_str());
+        return found.status == 0;
+    }
+
   private:
     static bool seeks(const Bytes& data) {
         constexpr std::string_view marker("\xFF\xDD", 2);
@@ -215,15 +264,21 @@ class Comparison {
 int main(int argc, char** argv) {
     const long inputs = argc > 1 ? std::atol(argv[1]) : 10000;
     Random random(argc > 2 ? static_cast<std::uint64_t>(std::atoll(argv[2])) : 0);
-    const bool intact = argc > 3 && std::strcmp(argv[3], "intact") == 0;
+    const std::string_view mode = argc > 3 ? argv[3] : "damaged";
+    const bool intact = mode == "intact";
     Comparison comparison;
     long decoded = 0;
     Bytes data;
     for (long i = 0; i < inputs; ++i) {
         // Several damaged inputs for each image that is encoded.
         static Bytes encoded;
-        if (intact || i % 8 == 0) encoded = encode(random);
+        if (intact || i % 8 == 0) do encoded = encode(random);
+            while (mode == "banded" && small_bands(random, {encoded.data(), encoded.size()}).empty());
         data = encoded;
+        if (mode == "banded") {
+            decoded += comparison.run_banded(random, data);
+            continue;
+        }
         if (!intact) damage(random, data);
         decoded += comparison.run(random, data, intact);
     }

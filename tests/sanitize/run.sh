@@ -66,6 +66,7 @@ jpeg_decoders() {
         cd "$build/address"
         export STOKER_JPEG=stoker
         ./jpeg_decoders "$jpeg_inputs" 0 damaged
+        ./jpeg_decoders "$jpeg_inputs" 2 banded
         for level in avx512 avx2 plain; do
             STOKER_CPU_LEVEL=$level ./jpeg_decoders $((jpeg_inputs / 10)) 1 intact
         done
