@@ -75,7 +75,7 @@ def convert_text(
       stoker convert-text gsm8k.jsonl shards/gsm8k --fields question,answer --seed 0
       stoker convert-text part-*.txt shards/corpus --tokenizer tokenizer.json
       stoker convert-text 'data/train-*.parquet' shards/corpus --fields text
-      zcat web.jsonl.gz | stoker convert-text - shards/web
+      stoker convert-text - shards/web < web.jsonl
       stoker convert-text train.en train.de shards/pairs --parallel
     """
     from stoker.formats.text.convert import convert_text as run
