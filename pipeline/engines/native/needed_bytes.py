@@ -49,7 +49,7 @@ def needed_bytes(samples: Samples, columns: Sequence[ImageParams]) -> ByteRanges
         columns: Parameters of their images. An element has V * N of them, view by view.
     """
     whole = ByteRanges(samples.shard, samples.offset, samples.length)
-    if samples.bands is None or not columns:
+    if samples.bands is None or not samples.bands.size or not columns:
         return whole
     starts = samples.bands[:, ::2].astype(np.int64)
     count = np.count_nonzero(starts[:, 1:], axis=1)  # the headers begin at 0
