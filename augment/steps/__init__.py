@@ -1,4 +1,4 @@
-"""Steps: operations on pixels that no affine map of colours can express, and what each does to an image.
+"""Steps: operations on pixels that an engine executes one after the other, and what each does to an image.
 
 A step takes (H, W, 3) uint8 RGB and leaves the same; an engine executes it on the finished image, after all
 geometry and before the rest of the colours. (Nothing else in :mod:`stoker.augment` is called a step.) A step
@@ -6,8 +6,8 @@ belongs to a batch of N samples: its arrays have one row for each sample, and ``
 is applied to. What all samples share is a number or a tuple. The order of the steps and their classes follow
 from the list of transforms alone, so that an engine can prepare for them.
 
-To add a step of Stoker's: define its class here, and name in ``operation`` the C++ operation that runs it.
-C++ says by ``STEP_COLUMNS`` which of the step's arrays it takes, and
+To add a step: define its class in a module of this folder, and name in ``operation`` the C++ operation that
+runs it. C++ says by ``STEP_COLUMNS`` which of the step's arrays it takes, and
 :mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's operators. If an engine lacks a step of
 the list, ``engine="auto"`` takes another engine. The reference executes every step.
 """

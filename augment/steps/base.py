@@ -36,8 +36,8 @@ class Step:
                 return np.where(pixels >= self.threshold[i], 255 - pixels, pixels)
 
     The reference engine runs ``apply``, and so does the native engine for custom steps that come last
-    (:mod:`stoker.augment.steps.custom`). C++ gets the arrays by the names of the fields, in the dtypes of its
-    columns (``_native.STEP_COLUMNS``). DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
+    (:mod:`stoker.augment.steps.custom`). C++ gets those fields that it names in ``_native.STEP_COLUMNS``, in the
+    dtypes stated there. DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
     ``tests/helpers/transform_examples.py`` states how far engines may differ.
 
     Attributes:
@@ -73,7 +73,7 @@ class Step:
     def check(self, n: int) -> None:
         """Raise ConfigError where an array that a user gave is not what a step of N samples holds.
 
-        Only steps that users make themselves, such as :class:`Table`, override it.
+        Only classes whose objects users make themselves, such as :class:`Table`, override it.
         """
         check_array(self, "where", np.bool_, (n,))
 

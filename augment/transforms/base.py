@@ -65,8 +65,8 @@ class Transform(Description):
     - ``erase(origin, size)`` overwrites a box at the end.
     - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.
 
-    Every engine executes the changes of geometry and colours, but for the modes of padding that DALI lacks.
-    Stoker's own steps run on every engine, but ``Table`` does not on DALI.
+    Every engine executes the changes of geometry and colours; DALI lacks some modes of padding. Every engine
+    executes the steps of :mod:`stoker.augment.steps`; DALI lacks the step ``Table``.
 
     Attributes:
         draws: Number of random numbers that it needs for each sample. If that depends on the arguments,

@@ -252,8 +252,8 @@ class _Operators:
     options: Callable[[Any], tuple[Any, ...]] = lambda step: ()
 
 
-# There is no row for ``Table``: a Table has 256 levels for each sample, and DALI's ``lookup_table`` takes one
-# table when a pipeline is defined, for all samples of all batches.
+# ``Table`` has no row: DALI's ``lookup_table`` takes one table when a pipeline is defined, for all samples of
+# all batches, and a Table has one for each sample.
 _OPERATORS: dict[type[Step], _Operators] = {
     Affine: _Operators(_affine_inputs, _affine, lambda step: (step.mean_matrix is not None,)),
     Posterize: _Operators(_posterize_inputs, _posterize),
