@@ -147,9 +147,15 @@ class BlockMask(PatchMask):
         return masks
 
     def _rectangles(self, u: Float, left: Float, grid: Size) -> tuple[Bools, Bools]:
-        """Rectangles, (N, rows, columns), of numbers, (N, 4), and which of them lie within the image.
+        """Rectangles of patches, and whether each lies within the image.
 
-        ``left``, (N,), is the number of patches that each may hide.
+        Args:
+            u: (N, 4), random numbers in [0, 1).
+            left: (N,), number of patches that each rectangle may hide.
+            grid: Rows and columns of patches in the image.
+
+        Returns:
+            (N, rows, columns) bool, and (N,) bool.
         """
         least = (min(grid) // 3) ** 2 if self.least is None else self.least
         area = least + u[:, 0] * (left - least)
@@ -169,5 +175,5 @@ _ATTEMPTS = 10
 
 
 def _numbers(states: npt.NDArray[np.uint64], places: Int64) -> Float:
-    """Numbers in [0, 1), (N, places), of the sequences that start from ``states``, (N,)."""
+    """Random numbers in [0, 1), (N, places), from the sequences that start at ``states``, (N,)."""
     return unit_interval(sequence(states[:, None], places))

@@ -74,10 +74,10 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
         name_or_path: A name from :func:`recipe_names`, or the path of a JSON file.
 
     Raises:
-        ConfigError: There is no such recipe, or the file holds none; the error names the file.
+        ConfigError: There is no such recipe, or the file holds something else; the error names the file.
     """
     if str(name_or_path) in view_recipe_names():
-        raise ConfigError(f"the recipe {str(name_or_path)!r} has views", hint="Load it by load_views.")
+        raise ConfigError(f"the recipe {str(name_or_path)!r} has views", hint="Load it with load_views.")
     return _load(name_or_path, _READY, recipe_names(), _from_recipe)
 
 
@@ -88,10 +88,10 @@ def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]
         name_or_path: A name from :func:`view_recipe_names`, or the path of a JSON file.
 
     Raises:
-        ConfigError: There is no such recipe, or the file holds none; the error names the file.
+        ConfigError: There is no such recipe, or the file holds something else; the error names the file.
     """
     if str(name_or_path) in recipe_names():
-        raise ConfigError(f"the recipe {str(name_or_path)!r} has no views", hint="Load it by load_recipe.")
+        raise ConfigError(f"the recipe {str(name_or_path)!r} has no views", hint="Load it with load_recipe.")
     return _load(name_or_path, _READY_VIEWS, view_recipe_names(), _views_from_recipe)
 
 
@@ -177,7 +177,7 @@ def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
 
 def _from_recipe(recipe: Any) -> list[AnyTransform]:
     if isinstance(recipe, dict) and "views" in recipe:
-        raise ConfigError("the recipe has views", hint="Load it by load_views.")
+        raise ConfigError("the recipe has views", hint="Load it with load_views.")
     if not isinstance(recipe, dict) or not isinstance(recipe.get("transforms"), list):
         raise ConfigError('a recipe is an object with "version" and a list of "transforms"')
     _check_recipe(recipe, "transforms")
@@ -186,7 +186,7 @@ def _from_recipe(recipe: Any) -> list[AnyTransform]:
 
 def _views_from_recipe(recipe: Any) -> dict[str, Views | list[AnyTransform]]:
     if isinstance(recipe, dict) and "transforms" in recipe:
-        raise ConfigError("the recipe has no views", hint="Load it by load_recipe.")
+        raise ConfigError("the recipe has no views", hint="Load it with load_recipe.")
     if not isinstance(recipe, dict) or not isinstance(recipe.get("views"), dict):
         raise ConfigError('a recipe of views is an object with "version" and an object of "views"')
     _check_recipe(recipe, "views")
@@ -207,7 +207,7 @@ def _check_recipe(recipe: Mapping[str, Any], contents: str) -> None:
 
 
 def _from_dict(description: Any) -> AnyTransform:
-    """A transform, of those that there are by now."""
+    """A transform, one of those that are registered."""
     made: AnyTransform = _made(description, _classes())
     return made
 

@@ -34,7 +34,7 @@ class Views(Description):
         count: Views of each sample, from 1. None for one image without an axis of views, (N, 3, H, W), as a
             list of transforms makes it.
         transforms: Transforms of images; all images must leave them in one size. Transforms of batches and
-            functions of your own cannot be among them.
+            your own functions cannot be among them.
         mask: Patches to hide in each view, such as :class:`BlockMask`; None for none. The masks are a column
             of their own, ``<name>_mask``, (count, N, rows, columns) bool, True for a hidden patch.
     """
@@ -55,8 +55,8 @@ class Views(Description):
 def view_keys(keys: npt.NDArray[np.int64], name: str, count: int) -> npt.NDArray[np.int64]:
     """Keys of the random numbers of all views of N samples, (count * N,) int64, view by view.
 
-    They depend on the sample's key, the name of the column and the number of the view alone, so that a view
-    draws the same whatever other views there are.
+    They depend on the sample's key, the name of the column and the number of the view alone, so a view
+    draws the same parameters with any other views beside it.
 
     Args:
         keys: (N,) int64, keys of the samples.

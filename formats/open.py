@@ -1,4 +1,4 @@
-"""``stoker.open``: opening a dataset in a folder, at a URL with a local cache, or data as they lie."""
+"""``stoker.open``, which opens a dataset in a folder, at a URL with a local cache, or data in place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     cache: str | os.PathLike[str] | None = None,
     cache_size: str | int | None = None,
 ) -> Dataset:
-    """Open the dataset in a folder, or at a URL; or shards and images of others, as they lie.
+    """Open a dataset in a folder or at a URL, or shards of other programs and images in place.
 
     The call reads the manifest and the header of the index (the whole index up to 64 MiB, for its digest),
     and looks up the size of every data file; a dataset of a hundred million samples opens at once. Checksums
@@ -39,7 +39,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     dataset, of a selection from it, or of a mixture with it, fetches the next parts ahead.
 
     Shards of another program may stand in place of a dataset, as ``stoker index`` takes them:
-    ``"train-{000000..000099}.tar"``. So may images as they lie: a folder with one folder for each class, a
+    ``"train-{000000..000099}.tar"``. So may images: a folder with one folder for each class, a
     folder of images, or a list of path and label (:func:`stoker.formats.in_place.images.index_images`). The
     first call reads the shards, or the headers of the images, and keeps their index in the user's cache
     folder; later calls find it there. ``stoker index`` can name the parts of shards, such as the label.
@@ -58,7 +58,8 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
             written.
         StaleIndexError: The index does not belong to the manifest.
         StorageError: The URL cannot be read, or its index arrives damaged.
-        SourceError: Shards cannot be indexed; or images have objects or masks, lack a class, or are none.
+        SourceError: Shards cannot be indexed; or images have objects or masks, a class has no image, or
+            there is no image.
         CorruptRecordError: A shard that is indexed is damaged.
     """
     if cache is not None:

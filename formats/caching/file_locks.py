@@ -20,14 +20,14 @@ _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence,
 
 
 def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
-    """Lock or unlock the bytes ``low`` to ``high - 1``, and return whether no other lock stands against it.
+    """Lock or unlock the bytes ``low`` to ``high - 1``, and return whether no other lock conflicts with it.
 
     Args:
         descriptor: Of the file.
         lock_type: ``F_RDLCK``, ``F_WRLCK`` or ``F_UNLCK`` of :mod:`fcntl`.
         low: First byte.
         high: Last byte + 1.
-        wait: Whether to wait until no other lock stands against it.
+        wait: Whether to wait until no other lock conflicts with it.
 
     Raises:
         ConfigError: The operating system has no such locks.

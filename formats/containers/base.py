@@ -169,7 +169,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class PayloadFiles:
-    """How payloads are read that lie in files of their own, which the data file names.
+    """The functions that read payloads from separate files, which the data file names.
 
     The index has no checksums of such payloads.
 

@@ -40,11 +40,11 @@ numbers of several classes."""
 
 LABEL_TYPES = {
     "int": "one whole number, the class",
-    "float": "one number that is no class, such as a score",
+    "float": "one number that is not a class, such as a score",
     "several": "any number of classes",
     "one-hot": "a number for each class, 1 for the class of the sample and 0 for the others",
-    "multi-hot": "likewise, with 1 for each of several classes",
-    "shard": "nothing that is read: each shard is a class, by its position",
+    "multi-hot": "a number for each class, 1 for each class of the sample and 0 for the others",
+    "shard": "no part of the record: each shard is a class, by its position",
 }
 """The forms of labels in records, and what they say."""
 
@@ -101,7 +101,7 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class FeatureNames:
-    """Where the parts of a record are, and in what form. The defaults are ImageNet's tf.train.Example.
+    """The names and the forms of the parts of a record. The defaults are ImageNet's tf.train.Example.
 
     Attributes:
         encoded: The image, bytes.
@@ -112,9 +112,9 @@ class FeatureNames:
         raw: Whether the image is pixels, uint8 of one or three channels with rows from the top, and not an
             encoded image.
         height: Height of raw pixels, an integer.
-        width: Their width.
-        shape: Height, width and channels of raw pixels, where all images have the same; ``height`` and
-            ``width`` are not read then.
+        width: Width of raw pixels, an integer.
+        shape: Height, width and channels of raw pixels, if all images have the same; ``height`` and ``width``
+            are then not read.
         objects: Start of the names of objects, as TensorFlow's object detection API has them; None to read no
             objects.
         columns: Names of further parts by the names of their columns of the index.
@@ -160,7 +160,7 @@ class FeatureNames:
         """Return the names that :meth:`to_manifest` wrote, without those of columns.
 
         Raises:
-            ConfigError: The options are none that it writes.
+            ConfigError: :meth:`to_manifest` does not write such options.
         """
         known = {name: options[name] for name in vars(_DEFAULT) if name in options and name != "columns"}
         if known.get("shape") is not None:
@@ -175,7 +175,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
     """Return the shape that a text such as 32x32x3 states.
 
     Raises:
-        ConfigError: The text is none.
+        ConfigError: The text is not a shape.
     """
     if not re.fullmatch(r"\d{1,9}(x\d{1,9}){1,2}", text, re.ASCII):
         raise ConfigError(f"shape must be such as 32x32x3, not {text!r}")
@@ -195,7 +195,7 @@ class ExternalObjects:
         boxes: Left, top, right, bottom of each, in pixels, not clipped.
         labels: Class of each, from 0.
         area: Pixels of each; None where the record does not say it.
-        crowd: Whether each is a group of objects; None likewise.
+        crowd: Whether each is a group of objects; None where the record does not say it.
         flags: Further numbers of each, 0 or 1, by name.
     """
 

@@ -131,7 +131,7 @@ def _scan(path: Path) -> Iterator[Record]:
 
 
 def _parse_image(record: Record, names: FeatureNames) -> NoReturn:
-    raise SourceError("a listing of image files is no shard", hint="index the folder of the images itself")
+    raise SourceError("a listing of image files is not a shard", hint="index the folder of the images itself")
 
 
 def _read(path: Path, offset: int, length: int) -> bytes:
@@ -152,7 +152,7 @@ def _path_of(path: Path, record: int) -> str:
 
 
 def _recognizes(read_start: ReadStart) -> bool:
-    """A listing is part of a dataset, and no shard that another program wrote."""
+    """A listing is part of a dataset, not a shard that another program wrote."""
     return False
 
 

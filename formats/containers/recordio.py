@@ -141,7 +141,8 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     start = _IMAGE.size + 4 * count
     if start > record.length:
         raise SourceError(
-            f"the record claims {count} labels where {record.length - _IMAGE.size} bytes are left"
+            f"the record claims {count} labels where {record.length - _IMAGE.size} bytes are left",
+            hint="copy the file again, or write it again with im2rec",
         )
     payload = Span(start, record.length - start)
     header = _header(record, payload, names)

@@ -135,7 +135,7 @@ def convert(
         ignore_index: Value in masks for pixels without a class; None if there is none.
         path_column: Name of the column of a list that has the paths, by default ``path``.
         label_column: Name of the column of a list that has the labels, by default ``label``.
-        suffix: Text behind every path of a list, such as ``.jpg`` where the list has names without it.
+        suffix: Text to append to every path of a list, such as ``.jpg`` where the list has names without it.
         skip_other_classes: Leave out samples of classes that are not among ``classes``, which are an error
             otherwise.
         min_per_class: Least number of images of a class; smaller classes are left out.

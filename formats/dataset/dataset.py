@@ -41,7 +41,7 @@ class Dataset(StoredSamples):
     _numbering: Numbering | None = None
 
     def __getitem__(self, position: int) -> Sample:
-        """Return one sample with its image decoded; loops and ``DataLoader`` of PyTorch take a dataset so.
+        """Return one sample with its image decoded, for loops and for ``DataLoader`` of PyTorch.
 
         Raises:
             IndexError: There is no such position.
@@ -66,7 +66,7 @@ class Dataset(StoredSamples):
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """Number of each class by its name, as torchvision has it; of two classes of one name the first."""
+        """Number of each class by its name, as in torchvision; the first of two classes with one name."""
         numbers: dict[str, int] = {}
         for number, name in enumerate(self.classes):
             numbers.setdefault(name, number)

@@ -32,8 +32,8 @@ _CONCURRENT = 32  # requests for the times of shards
 def names_shards(path: str | os.PathLike[str]) -> bool:
     """Return whether a path or URL is that of external shards.
 
-    On a disk the first shard is looked at; at a URL the name decides, which is that of an archive, a list in
-    braces or a pattern.
+    On a disk the start of the first shard decides. At a URL the name decides: it must be that of an archive,
+    a list in braces or a pattern.
 
     Raises:
         SourceError: A pattern matches no file.

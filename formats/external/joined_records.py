@@ -1,4 +1,4 @@
-"""A shard for the records that lie in several pieces in their own shard.
+"""A shard for the records that lie in several pieces in the shard of another program.
 
 No loader can read such a record in place. The indexer writes it in one piece to this shard, beside the index.
 """

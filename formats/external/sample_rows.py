@@ -1,7 +1,8 @@
 """Rows of the index of external shards, which grow in parts on a disk.
 
 Labels that are names, and further columns, get their final form only when all records are known: names are
-numbered in sorted order, and a column holds integers, floats or text, whichever all of its values are.
+numbered in sorted order. A column becomes integers if all of its values are integers, floats if all are
+numbers or missing, and otherwise text.
 """
 
 from __future__ import annotations
@@ -96,7 +97,10 @@ class SampleRows:
         """Take the columns of the first sample, and refuse others later."""
         for name in columns.keys() - self._values.keys():
             if self._count:
-                raise SourceError(f"the record has the column {name!r}, unlike those before it")
+                raise SourceError(
+                    f"the record has the column {name!r}, unlike those before it",
+                    hint="name the columns that all records have: --column NAME=COLUMN",
+                )
             self._values[name], self._types[name] = [], set()
 
     def finish(self, path: Path, sorted_names: Sequence[str]) -> bool:

@@ -1,8 +1,8 @@
 """Folders and lists of images as ``stoker.open`` takes them: their indexes are kept in the user's cache.
 
-An index is used again while the folders of the source and the files of it are as they were. All folders are
-looked at, and of more than :data:`_FILES_CHECKED` files every n-th: a change of another one is an error when
-the file is read.
+An index is used again while the folders and files of the source are unchanged. All folders are checked, and
+at most :data:`_FILES_CHECKED` files, evenly spread. A change of another file is an error when a loader reads
+the file.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class ImageHeaders:
     Attributes:
         codec: (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`.
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
-        width: (N,) int32, likewise.
+        width: (N,) int32, pixels, after the EXIF orientation has been applied.
         orientation: (N,) uint8, 1 to 8.
         skipped: Why a file is left out, by its position. Its header is meaningless.
     """

@@ -55,9 +55,9 @@ def index_images(
 ) -> Manifest:
     """Make a dataset of the images in a folder, or of those that a list names; no image is copied.
 
-    The header of every image is read. Files that are no images, and images that are broken, are left out and
-    counted in ``Manifest.skipped``. A loader compares the size of a file and the time of its last change with
-    those of now each time it reads the file.
+    The header of every image is read. Files that are not images, and images that are broken, are left out
+    and counted in ``Manifest.skipped``. Each time a loader reads a file, it compares the size and the time of
+    the last change with the listing.
 
     Args:
         src: A folder with one folder for each class, whose first level names the class, as torchvision's
@@ -104,7 +104,7 @@ def index_images(
 def is_image_source(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is a list by its name, or a folder that holds a file with the name of an image.
 
-    A folder that is the shard of a container, as those of LMDB, is none.
+    A folder that is a shard, such as one of LMDB, is not such a folder.
     """
     if is_url(path) or is_local_shard(Path(path)):
         return False
@@ -129,7 +129,7 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
     found = find_format(Source(src))
     if found.name not in _FORMATS:
         raise SourceError(
-            f"the source has the format {found.name}, and is not read in place", path=src, hint=_CONVERT
+            f"the source has the format {found.name}, which cannot be read in place", path=src, hint=_CONVERT
         )
     if found.name == "folder":
         flat = unlabelled or _is_flat(src)

@@ -98,7 +98,7 @@ def _hashes(listing: Listing, rows: Labels, seed: int) -> npt.NDArray[np.uint64]
 
 
 def _without(listing: Listing, left_out: dict[str, npt.NDArray[np.bool_]]) -> Listing:
-    """Return a listing without samples, (N,) bool by the reason."""
+    """Return a listing without the samples of ``left_out``, an (N,) bool mask for each reason."""
     keep = ~np.logical_or.reduce(list(left_out.values()))
     if not keep.any():
         reasons = " or ".join(reason for reason, which in left_out.items() if which.any())

@@ -35,7 +35,7 @@ class Source:
         unlabelled: Whether the images of a folder have no classes; None as False.
         path_column: Name of the column of a list with the paths.
         label_column: Name of the column of a list with the labels.
-        suffix: Text behind every path of a list.
+        suffix: Text to append to every path of a list.
     """
 
     path: str | os.PathLike[str]

@@ -91,7 +91,7 @@ def read_place(file: str, file_size: int, offset: int, size: int) -> bytes:
         size: Bytes of the image.
 
     Raises:
-        SkippedError: The file cannot be read, or has changed; or the image is too large, or is none.
+        SkippedError: The file cannot be read, or has changed; or the image is too large, or not an image.
         StorageError: A URL cannot be read.
     """
     if size > _LONGEST:

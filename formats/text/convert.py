@@ -148,7 +148,11 @@ def _matching(path: Paths) -> list[Paths]:
     if Path(path).exists() or not glob.has_magic(text):
         return [path]
     if not (found := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
-        raise SourceError("no file matches the pattern", path=path)
+        raise SourceError(
+            "no file matches the pattern",
+            path=path,
+            hint="check the spelling of the folder and of the pattern",
+        )
     return list(found)
 
 

@@ -154,7 +154,9 @@ def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes]) -> None:
         ]
         if not texts:
             there = ", ".join(table.schema_arrow.names)
-            raise SourceError(f"the table has no column of texts, but {there}", path=path)
+            raise SourceError(
+                f"the table has no column of texts, but {there}", path=path, hint="name a table with texts"
+            )
         for batch in table.iter_batches(_ROWS, columns=texts):
             for row in batch.to_pylist():
                 out.write(json.dumps(row).encode() + b"\n")

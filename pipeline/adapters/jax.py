@@ -105,7 +105,7 @@ def global_batch(
             same step on every process.
         sharding: Divides the first axis over the devices, such as
             ``NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data"))``. A mapping has one for each
-            column of arrays by its name, as the axis of samples is the second one of views:
+            column of arrays, by its name. Views have the samples on their second axis, and need
             ``PartitionSpec(None, "data")``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the batches of a pass read of a remote dataset: payloads, parts of long ones, and their blocks.
+"""The reads of a pass over a remote dataset: payloads of batches, parts of long ones, and their blocks.
 
 Producers state the :class:`BatchReads` of each batch, and the read-ahead plans what it fetches for them.
 """

@@ -14,11 +14,11 @@ __all__ = ["cache"]
 
 def cache(
     source: Annotated[
-        str | None, typer.Argument(help="Folder or list of images, archive or URL; all of them by default.")
+        str | None, typer.Argument(help="Folder or list of images, archive or URL; by default all sources.")
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Remove the indexes.")] = False,
 ) -> None:
-    """List the indexes of images that are read in place, or clear them.
+    """List the indexes of sources that are read in place, or clear them.
 
     Reading images or archives in place keeps an index of each in the folder $STOKER_CACHE, by default
     ~/.cache/stoker. The cache keeps at most a hundred indexes of 4 GiB in all. Without its index, a source is

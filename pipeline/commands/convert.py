@@ -40,7 +40,7 @@ def convert(
         str,
         typer.Argument(
             help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}; Parquet files, as a "
-            "pattern or a folder, or a folder of save_to_disk."
+            "pattern or a folder, or a folder that save_to_disk made."
         ),
     ],
     target: Target,
@@ -112,14 +112,15 @@ def convert(
         bool,
         typer.Option(
             "--skip-other-classes",
-            help="Leave out classes that --classes does not name, instead of an error.",
+            help="Leave out samples of classes that --classes does not name. Otherwise they are an error.",
         ),
     ] = False,
     min_per_class: Annotated[
         int | None, typer.Option(min=1, help="Leave out classes with fewer images.")
     ] = None,
     max_per_class: Annotated[
-        int | None, typer.Option(min=1, help="Largest number of images of a class, chosen by --seed.")
+        int | None,
+        typer.Option(min=1, help="Largest number of images of a class; --seed decides which ones stay."),
     ] = None,
     path_column: Annotated[
         str | None, typer.Option(help="Column of a list with the paths; by default path.")
@@ -128,12 +129,12 @@ def convert(
         str | None, typer.Option(help="Column of a list with the labels; by default label.")
     ] = None,
     suffix: Annotated[
-        str | None, typer.Option(help="Text behind every path of a list, such as .jpg.")
+        str | None, typer.Option(help="Text to append to every path of a list, such as .jpg.")
     ] = None,
     images: Annotated[
         str | None,
         typer.Option(
-            help="Folder or URL of the images of a COCO file or of a list; by default that of the file."
+            help="Folder or URL of the images of a COCO file or a list; by default the folder of that file."
         ),
     ] = None,
     masks: Annotated[
@@ -143,13 +144,13 @@ def convert(
     image: Annotated[
         str | None,
         typer.Option(
-            help="Of a tar, suffixes of images; by default 'jpg;jpeg;png;webp'. Of Parquet, a column."
+            help="Suffixes of the images in a tar, by default 'jpg;jpeg;png;webp'. For Parquet, a column."
         ),
     ] = None,
     label: Annotated[
         str | None,
         typer.Option(
-            help="Of a tar, the member with the class, by default cls; or a field: json:label. Of Parquet, a "
+            help="Member of a tar with the class, by default cls, or a field: json:label. For Parquet, a "
             "column."
         ),
     ] = None,
@@ -170,7 +171,7 @@ def convert(
     """Convert images and their annotations into shards.
 
     Annotations are labels, objects and masks. The bytes of the images stay as they are, unless --resize or
-    --encoding changes them. Files that are no intact images are skipped, and the reasons are printed. If the
+    --encoding changes them. Files that are not intact images are skipped, and the reasons are printed. If the
     command is stopped, the same command continues where it stopped. The same command always writes the same
     bytes. A source at a URL is read by at least 32 threads by default.
 

@@ -110,7 +110,7 @@ def convert_text(
 
 
 def _standard_input(folder: Path) -> str:
-    """Copy standard input to a file in a folder, named as its first letter says: an object begins with {."""
+    """Copy standard input to a file in a folder; its name says JSON Lines if the first character is {."""
     stream = sys.stdin.buffer
     start = stream.read(1)
     file = folder / ("stdin.jsonl" if start == b"{" else "stdin.txt")

@@ -1,4 +1,4 @@
-"""The command ``stoker index``, which makes a dataset of shards of other programs, or of loose images."""
+"""The command ``stoker index``, which makes a dataset of shards of other programs, or of image files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def index(
         list[str],
         typer.Argument(
             help=f"{', '.join(CONTAINERS[name].plural for name in external())}; or their URLs. Or one folder "
-            "or list of images."
+            "or one list of images."
         ),
     ],
     into: Annotated[str, typer.Option(help="Folder or URL for the index.")],
@@ -35,11 +35,11 @@ def index(
     image: Annotated[
         str | None,
         typer.Option(
-            help="Feature with the encoded image; of a tar, suffixes, by default 'jpg;jpeg;png;webp'."
+            help="Feature with the encoded image. For a tar, suffixes; by default 'jpg;jpeg;png;webp'."
         ),
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="The image is pixels of 8 bits, grey or RGB, not an encoded image.")
+        bool, typer.Option("--raw", help="Images are raw pixels of 8 bits, grey or RGB, and not encoded.")
     ] = False,
     height: Annotated[
         str | None, typer.Option("--height-feature", help="Feature with the height of raw pixels.")
@@ -52,12 +52,12 @@ def index(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="Feature with the label; of a tar, a suffix such as cls, or a field: json:label."),
+        typer.Option(help="Feature with the label. For a tar, a suffix such as cls, or a field: json:label."),
     ] = None,
     label_type: Annotated[
         str | None,
         typer.Option(
-            help=f"Form of the label: {', '.join(LABEL_TYPES)}; float is a number that is no class."
+            help=f"Form of the label: {', '.join(LABEL_TYPES)}; float is a number that is not a class."
         ),
     ] = None,
     text: Annotated[
@@ -72,10 +72,10 @@ def index(
     classes: Classes = None,
     unlabelled: Unlabelled = False,
 ) -> None:
-    """Make a dataset of shards that other programs wrote, or of images as they lie.
+    """Make a dataset of shards that other programs wrote, or of image files, without copying them.
 
-    The shards or images stay as they are and where they are: the command writes an index of them. Names of
-    shards may have lists in braces and patterns; a folder stands for the tar archives in it. In a folder of
+    The command writes an index of the shards or images, and neither changes nor moves them. Names of shards
+    may have lists in braces and patterns; a folder stands for the tar archives in it. In a folder of
     images, the first level of folders names the classes.
 
     Examples:
@@ -121,7 +121,10 @@ def _index_images(sources: list[str], into: str, classes: str | None, unlabelled
     from stoker.formats.sources.classes import parse_class_names
 
     if len(sources) > 1:
-        raise ConfigError("images are indexed of one folder or list at a time, and several are named")
+        raise ConfigError(
+            f"{len(sources)} sources of images are given, and stoker index takes one folder or list",
+            hint="run it once for each",
+        )
     with progress("reading headers", "images") as show:
         manifest = index_images(
             sources[0],
@@ -131,4 +134,4 @@ def _index_images(sources: list[str], into: str, classes: str | None, unlabelled
             progress=show,
         )
     print_skipped(manifest.skipped)
-    out.print(f"{count(manifest.index.rows, 'image')} as they lie: {into}")
+    out.print(f"{count(manifest.index.rows, 'image')} in place: {into}")

@@ -39,7 +39,7 @@ def info(
     """Describe a dataset: samples, classes, sizes, options.
 
     The command reads the index alone. With --pixels it reads all images, too, and prints the transform
-    Normalize with their means and deviations. Of images that are read as they lie, it also measures what a
+    Normalize with their means and deviations. If the images are read in place, it also measures what a
     conversion would gain: it converts some of them into a temporary folder, and loads both.
 
     Examples:
@@ -73,7 +73,7 @@ def info(
 
 
 def _gains(opened: StokerDataset) -> list[Gain]:
-    """Return what a conversion would gain for images that are read as they lie; nothing for others."""
+    """Return what a conversion would gain for images that are read in place; nothing for others."""
     if find_container(opened.manifest.container).payload_files is None or not len(opened):
         return []
     from .description.conversion_gain import measure_gain

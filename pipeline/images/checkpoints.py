@@ -77,9 +77,9 @@ class CheckpointedImages(Loader):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
-        The number of ranks, the batch size, the engine and the threads may differ from those of then. With
-        ``steps_per_epoch``, an epoch may then have another number of samples; the stream goes on at the same
-        draw, and the number of the epoch is that of the new length.
+        The number of ranks, the batch size, the engine and the threads may differ from those of the saved
+        loader. With ``steps_per_epoch``, an epoch may then have another number of samples; the stream goes on
+        at the same draw, and the number of the epoch is that of the new length.
 
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.

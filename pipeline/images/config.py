@@ -117,7 +117,7 @@ class ImageLoaderConfig:
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
-        """Those of :attr:`needs` that Python can run last; none if columns of images are named."""
+        """The parts of :attr:`needs` that Python can run last; empty if columns of images are named."""
         return frozenset() if self.has_views else self.images[0].plan.last_custom_steps
 
     def transforms_to_json(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class ImageLoader(CheckpointedImages):
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
             images of a batch as the loader would hand them out, and returns as many images, of any shape and
             dtype. A mapping of names to lists of transforms of images, or to :class:`stoker.augment.Views`,
-            makes a column of images for each name, all of one decoding; see the guide to views.
+            makes a column of images for each name. One decoding serves all of them; see the guide to views.
         shuffle: False keeps the order of the index. True draws any order of all samples. A
             :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,

@@ -70,9 +70,10 @@ class ImageBatchProducer:
         config: Config of the loader.
         schedule: This rank's draws at each step.
         epoch: Number of the epoch.
-        engine: Makes images; shared by all epochs of the loader, and closed by it.
-        annotations: Makes what is annotated, likewise, for each column of images; None if nothing is.
-        arrays: Reads columns of arrays, likewise; None if there are none.
+        engine: Makes images; all epochs of the loader share it, and the loader closes it.
+        annotations: Makes the columns of annotations for each column of images; shared and closed in the same
+            way. None if there are none.
+        arrays: Reads columns of arrays; shared and closed in the same way. None if there are none.
         adapter: Makes arrays of the framework.
         totals: Adds up where the time goes.
         read_ahead: Batches whose bytes are asked for before they are submitted; 0 for none.

@@ -102,7 +102,7 @@ def _rebuild(cls: type[StokerError], message: str, details: dict[str, Any]) -> S
 
 
 class ConfigError(StokerError, ValueError):
-    """An argument cannot be meant as given.
+    """An argument cannot have the value that was given.
 
     The name is unknown, the value is out of range, or two arguments exclude each other.
 
@@ -112,7 +112,7 @@ class ConfigError(StokerError, ValueError):
 
 
 class MissingDependencyError(StokerError, ImportError):
-    """An optional package is needed and not installed.
+    """A package that is optional, and needed here, is not installed.
 
     What to do: run the ``pip install`` command in the error. ``stoker doctor`` lists all optional packages.
     """
@@ -127,7 +127,7 @@ def install_hint(*packages: str) -> str:
 
 
 class DatasetError(StokerError, ValueError):
-    """A folder is no dataset, or not one that this version reads.
+    """A folder is not a dataset, or not one that this version reads.
 
     The conversion into it has not finished, a shard is missing or cut short, the path leads elsewhere, or a
     later version of Stoker wrote it.
@@ -177,8 +177,8 @@ class StorageError(StokerError, OSError):
 
     The address or the credentials are wrong, the network fails, or the server does not answer range requests.
 
-    What to do: check these. Stoker has repeated the request before it raises this error, and the next
-    pass over a loader goes on with the same batch.
+    What to do: check the address, the credentials and the network. Stoker has already repeated the request.
+    The next pass over a loader goes on with the same batch.
     """
 
 
@@ -200,7 +200,7 @@ class CorruptRecordError(SampleError):
 
 
 class DecodeError(SampleError):
-    """The bytes are intact and are no decodable image.
+    """The bytes are intact, but they are not an image that can be decoded.
 
     The image was damaged before its conversion.
 
@@ -230,8 +230,8 @@ class EngineError(StokerError, RuntimeError):
 class CheckpointError(StokerError, ValueError):
     """A saved state does not fit this loader.
 
-    The dataset, the transforms or the seed are others than those of the saved loader; the error names all
-    that differs.
+    The dataset, the transforms or the seed differ from those of the saved loader; the error names all
+    differences.
 
     What to do: make the loader with the same arguments. Threads, prefetching, the engine and the number of
     ranks may differ.

@@ -1,4 +1,4 @@
-"""What earlier releases wrote and later ones read, as docs/stability.md says: datasets, states, recipes."""
+"""Datasets, states and recipes of earlier releases, which later ones read, as docs/stability.md says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel has read into the page cache after the C++ module has asked for it."""
+"""The page cache after the C++ module has asked the kernel to read bytes ahead."""
 
 import ctypes
 import mmap

@@ -39,7 +39,9 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
     """Return a finished page; one that loads something from another host is an error."""
     if loaded := _LOADED.findall(output):
-        raise PluginError(f"{page.file.src_uri} loads {loaded[0]}, and pages of the site ask no other host")
+        raise PluginError(
+            f"{page.file.src_uri} loads {loaded[0]}, and pages of the site load nothing from other hosts"
+        )
     return output
 
 

@@ -101,7 +101,7 @@ def parse_columns(described: Any) -> tuple[Column, ...]:
     """Return the columns that a JSON object describes, of a shard or in ``index.json``.
 
     Raises:
-        BadShardError: It describes none.
+        BadShardError: It does not describe columns.
     """
     known = described if isinstance(described, dict) else {}
     lists = [known.get(f"column_{part}") for part in ("names", "encodings", "sizes")]

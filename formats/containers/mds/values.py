@@ -57,7 +57,10 @@ def decode_value(part: Part, view: memoryview) -> Value:
             return number
     except ValueError:
         pass
-    raise SourceError(f"the column {part.name!r} of encoding {part.encoding} holds no number or text")
+    raise SourceError(
+        f"the column {part.name!r} of encoding {part.encoding} holds no number or text",
+        hint="name another column: --label for the label, --key for the name, --column for others",
+    )
 
 
 def find_image(

@@ -47,7 +47,7 @@ def _whole(value: float, what: str) -> int:
     if not value.is_integer():
         raise SourceError(
             f"{what} is not one integer: {value:g} is not whole",
-            hint="--label-type float keeps a number that is no class",
+            hint="--label-type float keeps a number that is not a class",
         )
     return int(value)
 
@@ -56,7 +56,10 @@ def _positions_of_ones(values: Sequence[float], label_type: str, what: str) -> L
     ones = tuple(position for position, value in enumerate(values) if value == 1)
     others = [value for value in values if value not in (0, 1)]
     if others:
-        raise SourceError(f"{what} is not {label_type}: it holds {others[0]:g}, neither 0 nor 1")
+        raise SourceError(
+            f"{what} is not {label_type}: it holds {others[0]:g}, neither 0 nor 1",
+            hint="name another form of the label (--label-type), or another label (--label)",
+        )
     if label_type == "multi-hot":
         return ones
     if len(ones) != 1:

@@ -39,5 +39,8 @@ def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = Fals
         )
     height, width, channels = (*shape, 1)[:3]
     if height * width > MAX_PIXELS:
-        raise SourceError(f"the image has {words} pixels, more than {MAX_PIXELS}")
+        raise SourceError(
+            f"the image has {words} pixels, more than {MAX_PIXELS}",
+            hint="check the size that is stated for it",
+        )
     return Header(Codec.RAW if channels == 3 else Codec.PLANES, height, width, 1)

@@ -23,7 +23,7 @@ _MOST_DIGITS = 20  # of the length of a PAX record
 
 
 class BadArchiveError(Exception):
-    """What is wrong with an archive.
+    """A fault of an archive.
 
     Args:
         message: What is wrong.
@@ -59,7 +59,7 @@ def parse_header(block: bytes) -> Header:
     """Return the header in a block of 512 bytes.
 
     Raises:
-        BadArchiveError: The checksum is wrong, or a number is none.
+        BadArchiveError: The checksum is wrong, or a field has no number in it.
     """
     name, size, checksum, kind, magic, prefix = _FIELDS.unpack(block)
     stated = _number(checksum) + sum(checksum) - 8 * 0x20  # the sum has spaces in place of the checksum

@@ -20,6 +20,7 @@ __all__ = ["SampleParts"]
 _INTEGER = re.compile(r"\s*-?(0|[1-9]\d{0,18})\s*")  # 007 is a name
 _JSON = ("json", "jsn")
 _LONGEST = 1 << 26  # bytes of a member with a value
+_NAME_ANOTHER = "name another member for this value, or leave its option out"
 
 
 class SampleParts:
@@ -76,14 +77,19 @@ class SampleParts:
             try:
                 self._document = {} if part is None else json.loads(self._text(part))
             except (ValueError, RecursionError) as error:
-                raise SourceError(f"the member .{suffixes} is not JSON: {error}") from error
+                raise SourceError(
+                    f"the member .{suffixes} is not JSON: {error}", hint=_NAME_ANOTHER
+                ) from error
         return self._document
 
     def _text(self, part: Part) -> str:
         if part.kind:
             return ""
         if part.span.length > _LONGEST:
-            raise SourceError(f"the member .{part.name} has {part.span.length} bytes, too many for a value")
+            raise SourceError(
+                f"the member .{part.name} has {part.span.length} bytes, too many for a value",
+                hint=_NAME_ANOTHER,
+            )
         return self._read(part).decode(errors="backslashreplace")
 
 

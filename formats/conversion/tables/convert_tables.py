@@ -55,7 +55,7 @@ def convert_tables(
     columns = find_columns(tables, fields or {})
     total, done, shown = sum(table.rows for table in tables), 0, 0.0
     if not total:
-        raise ConfigError("the table has no rows", path=src)
+        raise ConfigError("the table has no rows", path=src, hint="name a table with samples")
     if options["classes"] is None:
         options["classes"] = columns.classes
     with Writer(dst, num_threads=num_threads, **options) as writer:

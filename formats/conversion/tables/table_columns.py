@@ -1,4 +1,4 @@
-"""What the columns of a table are: the image, the label with the names of its classes, numbers and texts."""
+"""The columns of a table by their use: image, label with the names of its classes, numbers and texts."""
 
 from __future__ import annotations
 

@@ -41,7 +41,9 @@ class Numbering:
             ConfigError: A class is named twice.
         """
         if len(set(numbers)) < len(numbers):
-            raise ConfigError("a class is named twice, and renumber=True gives each one number")
+            raise ConfigError(
+                "a class is named twice, and renumber=True gives each one number", hint="name each class once"
+            )
         return cls(tuple(classes), np.array(numbers, np.int64))
 
     def of_labels(self, labels: Ints) -> Ints:

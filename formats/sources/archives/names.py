@@ -23,6 +23,8 @@ __all__ = ["expand", "expand_braces", "is_pattern"]
 
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _MOST = 1_000_000  # names of one list
+_CHECK = "check the spelling of the folder and of the pattern"
+_CHECK_LISTS = "check the limits of the lists in braces"
 
 
 def expand(path: str | os.PathLike[str]) -> list[str]:
@@ -55,7 +57,7 @@ def expand_braces(text: str) -> list[str]:
     """
     names = list(itertools.islice(_braces(text), _MOST + 1))
     if len(names) > _MOST:
-        raise ConfigError(f"the name stands for more than {_MOST:,} shards", path=text)
+        raise ConfigError(f"the name stands for more than {_MOST:,} shards", path=text, hint=_CHECK_LISTS)
     return names
 
 
@@ -118,7 +120,7 @@ def _count(first: str, last: str, step: str | None) -> Iterator[str]:
 def _on_disk(name: str) -> list[str]:
     if not os.path.lexists(name) and glob.has_magic(name):
         if not (found := sorted(glob.glob(name, recursive=True))):  # noqa: PTH207 - patterns may be absolute
-            raise SourceError("no file matches the pattern", path=name)
+            raise SourceError("no file matches the pattern", path=name, hint=_CHECK)
         return [str(Path(file).resolve()) for file in found]
     path = Path(name).resolve()
     return [str(file) for file in _files_in(path)] or [str(path)]
@@ -146,7 +148,7 @@ def _at_url(url: str) -> list[str]:
     if "*" in pattern:
         names = [file.name for file in Store(folder).files() if "/" not in file.name]
         if not (matching := fnmatch.filter(names, pattern)):
-            raise SourceError("no file matches the pattern", path=url)
+            raise SourceError("no file matches the pattern", path=url, hint=_CHECK)
         return [f"{folder}/{name}" for name in matching]
     if _has_suffix(pattern) or Store(folder).size(pattern) is not None:
         return [f"{folder}/{pattern}"]

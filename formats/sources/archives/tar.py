@@ -210,7 +210,7 @@ def _read_remote(file: str, names: FeatureNames) -> _Archive:
     store = Store(folder)
     size = store.size(name)
     if size is None:
-        raise SourceError("there is no such archive", path=file)
+        raise SourceError("there is no such archive", path=file, hint="check the spelling of its name")
 
     def fetch(offset: int, length: int) -> bytes:
         return store.read_range(name, offset, offset + length)

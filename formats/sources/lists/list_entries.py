@@ -56,7 +56,7 @@ class ListColumns:
     Attributes:
         path: Name of the column with the path.
         label: Name of the column with the label.
-        suffix: Text behind every path, such as ``.jpg`` where the list has names without it.
+        suffix: Text to append to every path, such as ``.jpg`` where the list has names without it.
     """
 
     path: str = "path"
@@ -177,7 +177,10 @@ def _read_lines(file: Path, columns: ListColumns) -> Iterator[Entry]:
                 continue
             path, *label = line.strip().rsplit(maxsplit=1)
             if len(label) != 1 or not _INTEGER.fullmatch(label[0]):
-                fail(file, f"line {number + 1} is no path and number: {shorten(line.strip(), _MOST_SHOWN)}")
+                fail(
+                    file,
+                    f"line {number + 1} is not a path and a number: {shorten(line.strip(), _MOST_SHOWN)}",
+                )
             yield {"path": path, "label": int(label[0])}
 
 

@@ -99,7 +99,7 @@ def class_table(dataset: Dataset) -> Table:
 
 
 def gain_table(gains: list[Gain]) -> Table:
-    """Return a table of what conversions would gain; the first row is of the images as they are."""
+    """Return a table of what conversions would gain; the first row is of the images in place."""
     made = table("random crops of 224 pixels", "images/s", "times", "all images")
     for gain in gains:
         times = gain.images_per_second / gains[0].images_per_second

@@ -63,8 +63,8 @@ Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
-        help="A further column of the index: its name, and the part of a record that it holds, such as "
-        "caption=txt or width=json:width of a tar. May be given several times.",
+        help="Further column of the index: its name, and the part of a record to take, such as "
+        "caption=txt or width=json:width for a tar. May be given several times.",
     ),
 ]
 Unlabelled = Annotated[

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["DaliEngine"]
 
 _MOST_PIPELINES = 3
-"""Pipelines that are kept for each array of images. Each holds threads, and on a GPU a decoder and 32 MiB and
-more for each thread."""
+"""Pipelines that are kept for each array of images. Each holds threads; on a GPU it also holds a decoder, and
+at least 32 MiB for each thread."""
 
 
 class DaliEngine:
@@ -94,7 +94,7 @@ class DaliEngine:
         )
         self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
-        # By place of the images among those of a work. The one used last is last.
+        # By column of images and specification. The pipeline that was used last stands last.
         self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}
         self._works: deque[tuple[int, Payloads]] = deque()  # numbers of batches, and payloads of the samples
         self._in_flight: deque[tuple[DaliBatch, BuiltPipeline]] = deque()
@@ -109,7 +109,7 @@ class DaliEngine:
         try:
             started = [(batch, self._start(batch)) for batch in batches]
         except BaseException:
-            self._pipelines.clear()  # one of them may have begun what is never collected
+            self._pipelines.clear()  # a pipeline may have started a batch that will not be collected
             raise
         self._in_flight.extend(started)
         self._works.append((len(started), payloads))
@@ -120,7 +120,7 @@ class DaliEngine:
             raise EngineError("no batch is in flight")
         count, payloads = self._works.popleft()
         arrays, failures = [], []
-        for _ in range(count):  # all of them, also after a failure, as the next batch is behind them
+        for _ in range(count):  # collects all, also after a failure: the next batch follows
             batch, pipeline = self._in_flight.popleft()
             try:
                 arrays.append(self._finish(batch, pipeline))
@@ -159,8 +159,8 @@ class DaliEngine:
         spec = self._spec(work.samples, column, params)
         if self.device == "cpu":
             return DaliBatch(spec, params, payloads.repeated(1), column=column, cuts=views)
-        # The cuts of a GPU would have to be put together there. On a CPU one decoding for all cuts takes two
-        # thirds of the time of one for each, on photographs of ImageNet's size and quality.
+        # On a GPU the cuts would have to be joined there. On a CPU one decoding for all cuts takes two thirds
+        # of the time of a decoding for each, on photographs of ImageNet's size and quality.
         return DaliBatch(spec, params, payloads.repeated(views), column=column, repeats=views)
 
     def _spec(self, samples: Samples, column: int, params: ImageParams) -> PipelineSpec:

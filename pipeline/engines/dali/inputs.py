@@ -127,11 +127,11 @@ class DaliBatch:
         return anchors
 
     def _rows(self) -> npt.NDArray[np.int64]:
-        """Samples of the parameters that the payloads are, (payloads,)."""
+        """The sample of the parameters that each payload belongs to, (payloads,)."""
         return np.arange(len(self.payloads)) if self.rows is None else np.array(self.rows, np.int64)
 
     def _bad(self) -> npt.NDArray[np.bool_]:
-        """Which samples of the parameters are bad, (N,)."""
+        """Whether each sample of the parameters is bad, (N,)."""
         bad = np.zeros(len(self.params) // self.cuts, np.bool_)
         bad[self._rows()[list(self.payloads.bad)]] = True
         return bad
@@ -153,7 +153,7 @@ def united_crops(crops: npt.NDArray[np.int32], views: int) -> npt.NDArray[np.int
 
 
 def cut_prefix(cut: int) -> str:
-    """What the names of the inputs of a cut begin with, where there are several."""
+    """The prefix of the names of a cut's inputs, for batches of several cuts."""
     return f"cut{cut}."
 
 

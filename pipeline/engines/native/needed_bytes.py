@@ -1,6 +1,6 @@
-"""The bytes of payloads that the native engine will look at: what the read-ahead asks the kernel for.
+"""The bytes of payloads that the native engine needs, which the read-ahead asks the kernel for.
 
-Of a JPEG with restart markers these are its headers, and the bands that its crops lie in.
+For a JPEG with restart markers, these are its headers and the bands of its crops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GAP", "ByteRanges", "needed_bytes"]
 
 GAP = 16 << 10
-"""An SSD reads so many bytes in about the time of another request."""
+"""Bytes that an SSD reads in about the time of one more request."""
 
 _MCU_HEIGHTS = (8, 16)  # the index does not say which one an image has
 

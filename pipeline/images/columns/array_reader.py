@@ -55,7 +55,7 @@ class ArrayConfig:
             raise ConfigError(f"arrays must be one of {', '.join(get_args(ArrayForm))}, found {self.form!r}")
 
     def wanted(self, names: tuple[str, ...]) -> ArrayConfig:
-        """The same with those columns alone that are among the columns of a batch, or whose shapes are."""
+        """The same, with only the columns that a batch has, or that a batch has the shapes of."""
         wanted = {name: one for name, one in self.columns.items() if {name, shape_column(name)} & set(names)}
         return replace(self, columns=wanted)
 

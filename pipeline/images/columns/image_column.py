@@ -60,7 +60,7 @@ class ImageColumn:
     annotations: AnnotationConfig = field(default_factory=AnnotationConfig)
 
     def part(self, name: str) -> str | None:
-        """What a column of the batch holds of these images; None if it is no column of theirs.
+        """What a column of the batch holds of these images; None if it does not belong to them.
 
         Returns:
             "image", "mask" for hidden patches, or the name of a column of annotations without the prefix.
@@ -85,7 +85,7 @@ class ImageColumn:
     def keys(self, keys: Int64) -> Int64:
         """Keys of the random numbers of the images, (M,) int64, from those of N samples.
 
-        Those of a loader's only list are the samples' own.
+        With a single list of transforms, these are the keys of the samples.
         """
         return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
 

@@ -1,4 +1,4 @@
-"""Recipes of views: those that come with Stoker, and views of one's own in a file."""
+"""Recipes of views: those that come with Stoker, and a user's views in a file."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_folder_without_a_conversion(
     assert "no index" in run("cache")
     said = run("index", photos, "--into", tmp_path / "index")
     assert "skipped 1: not an image" in said
-    assert "6 images as they lie" in said
+    assert "6 images in place" in said
     assert "good: 6 samples" in run("verify", tmp_path / "index", "--decode")
     run("index", photos, "--into", tmp_path / "unlabelled", "--unlabelled", "--format", "auto")
     assert "label" not in stoker.open(tmp_path / "unlabelled").columns

@@ -159,7 +159,7 @@ def test_unreadable_files_are_skipped(folder: Path) -> None:
     ("suffix", "text", "says"),
     [
         (".dat", "path,label\n", "neither a folder nor"),
-        (".txt", "images/0.jpg dog\n", "line 1 is no path and number: images/0.jpg dog"),
+        (".txt", "images/0.jpg dog\n", "line 1 is not a path and a number: images/0.jpg dog"),
         (".csv", "", "has no entries"),
         (".csv", "path,label\n", "has no entries"),
         (".json", "[]", "has no entries"),

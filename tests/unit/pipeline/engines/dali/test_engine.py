@@ -1,4 +1,4 @@
-"""What only the DALI engine does: its pipelines, their decoders, and what it refuses."""
+"""The parts of the DALI engine that no other engine has: pipelines, their decoders, and refusals."""
 
 from __future__ import annotations
 
