@@ -36,8 +36,8 @@ class Step:
                 return np.where(pixels >= self.threshold[i], 255 - pixels, pixels)
 
     The reference engine runs ``apply``, and so does the native engine for custom steps that come last
-    (:mod:`stoker.augment.steps.custom`). C++ gets those fields that it names in ``_native.STEP_COLUMNS``, in the
-    dtypes stated there. DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
+    (:mod:`stoker.augment.steps.custom`). C++ gets the fields that ``_native.STEP_COLUMNS`` names, in the
+    dtypes that it states. DALI gets what its row in ``pipeline/engines/dali/steps.py`` feeds.
     ``tests/helpers/transform_examples.py`` states how far engines may differ.
 
     Attributes:
