@@ -54,8 +54,8 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     Raises:
         ConfigError: ``cache_size`` without ``cache``, a cache that is empty or at a URL, or one whose file
             system cannot free parts of a file.
-        DatasetError: The folder is no dataset and has no images, or a data file is missing or not as it was
-            written.
+        DatasetError: The folder is not a dataset and has no images, or a data file is missing or differs from
+            what was written.
         StaleIndexError: The index does not belong to the manifest.
         StorageError: The URL cannot be read, or its index arrives damaged.
         SourceError: Shards cannot be indexed; or images have objects or masks, a class has no image, or

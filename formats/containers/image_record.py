@@ -35,7 +35,7 @@ Value = int | float | str
 
 
 Label = int | str | float | tuple[int, ...]
-"""The label of a sample: the number or the name of a class, a number that is no class (a float), or the
+"""The label of a sample: the number or the name of a class, a number that is not a class (a float), or the
 numbers of several classes."""
 
 LABEL_TYPES = {

@@ -49,7 +49,7 @@ class _Piece(NamedTuple):
 
 
 class _BadPieceError(ValueError):
-    """The file is no whole RecordIO file; the message says what is wrong."""
+    """The file is not a whole RecordIO file; the message says what is wrong."""
 
 
 def scan(path: Path) -> Iterator[Record]:
@@ -71,7 +71,7 @@ def scan(path: Path) -> Iterator[Record]:
                     raise _BadPieceError("the file became shorter while it was read")
             except _BadPieceError as error:
                 key = _key(read_at(descriptor, offset + _PIECE.size, _IMAGE.size), position).decode()
-                hint = None if position else "the file is damaged, or it is no RecordIO"
+                hint = None if position else "the file is damaged, or it is not a RecordIO file"
                 raise CorruptRecordError(
                     str(error), path=path, shard=path.name, record=position, key=key or None, hint=hint
                 ) from error

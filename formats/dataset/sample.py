@@ -51,7 +51,7 @@ def read_sample(dataset: StoredSamples, position: int) -> Sample:
     """
     if dataset.manifest.sample_type != "image":
         raise DatasetError(
-            "samples of text are no images", path=dataset.path, hint="dataset.read(position) has the tokens"
+            "a sample of text has no image", path=dataset.path, hint="dataset.read(position) has the tokens"
         )
     at = dataset.samples([position])
     data = dataset.read(position)

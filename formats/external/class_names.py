@@ -102,7 +102,7 @@ class ClassNames:
 
 
 def check_class(label: int | str | float | None, classes: Sequence[str]) -> None:
-    """Raise SourceError for a label that is none of the classes which the user names."""
+    """Raise SourceError for a label that is not among the classes that the user names."""
     if label is None or isinstance(label, float):
         raise SourceError(
             "the record has no label, and classes are named",

@@ -52,7 +52,7 @@ class ImageHeaders:
 def read_headers(files: ListedFiles, threads: int, report: Callable[[int, int], None]) -> ImageHeaders:
     """Return the headers of the images of a local source.
 
-    Of a JPEG, the start and the end are read; files of other codecs are read whole, because their
+    JPEGs are read at their start and their end. Files of other codecs are read whole, because their
     checksums and ends are checked.
 
     Args:

@@ -58,7 +58,7 @@ def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, 
         renumber: Whether labels are numbered anew, without the classes that are left out.
 
     Raises:
-        ConfigError: A limit is no positive number, or samples do not have one label each.
+        ConfigError: A limit is not a positive number, or samples do not have one label each.
         SourceError: No sample is left.
     """
     if least < 1 or (most is not None and most < least):
@@ -114,7 +114,7 @@ def _without(listing: Listing, left_out: dict[str, npt.NDArray[np.bool_]]) -> Li
 
 
 def _renumbered(listing: Listing, dropped: Labels) -> Listing:
-    """Return a listing without classes of these labels, none of which has a sample."""
+    """Return a listing without the classes of these labels, which have no samples."""
     kept = np.setdiff1d(np.arange(len(listing.classes)), dropped)
     number = np.full(len(listing.classes), -1, np.int64)
     number[kept] = np.arange(len(kept))

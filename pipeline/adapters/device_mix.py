@@ -41,7 +41,7 @@ def mix_arrays(xp: Any, params: MixParams, images: Any, layout: Layout) -> Any:
 
 
 def box_edges(params: MixParams) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """First row and the row behind the last of each box, (N, 2) int32, and likewise of columns."""
+    """First row and the row after the last of each box, (N, 2) int32, and the same for columns."""
     start = params.box[:, :2]
     stop = start + params.box[:, 2:]
     rows, columns = (np.stack((start[:, axis], stop[:, axis]), axis=1) for axis in (0, 1))

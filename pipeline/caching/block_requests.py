@@ -20,7 +20,7 @@ __all__ = ["Request", "Requests"]
 
 _REQUEST_BYTES = 8 << 20
 # Seconds that the end of the interpreter waits for the threads. Reads from fsspec's asynchronous storages end
-# at once when they are told to; a thread that waits for another storage longer than this is left behind.
+# at once when ``stop`` is set. A thread that waits for another storage longer than this is left behind.
 _PATIENCE = 2.0
 
 

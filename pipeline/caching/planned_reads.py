@@ -28,7 +28,7 @@ class BatchReads(NamedTuple):
 
     Attributes:
         rows: (N,) int64, the index row of each payload.
-        slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one behind the last.
+        slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last.
             A slice of a payload may be read once a batch of the same loader has read the whole payload. None
             where all are read whole.
     """

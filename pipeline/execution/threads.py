@@ -1,8 +1,8 @@
 """Worker threads, which end before the interpreter does.
 
 Prefetcher and cache fetching run on them. The interpreter stops a daemon thread at the next lock that the
-thread asks for. If that happens inside C++, the process dies of a signal. So each worker is told to stop, and
-waited for, before the interpreter ends.
+thread asks for. If that happens inside C++, the process dies of a signal. So this module stops each
+worker, and waits for it, before the interpreter ends.
 """
 
 from __future__ import annotations

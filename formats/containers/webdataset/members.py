@@ -27,7 +27,7 @@ class Member(NamedTuple):
     Attributes:
         start: Offset of its first header.
         name: Its path; a key only, which is never opened.
-        kind: What it is if it is no regular file, such as "link"; empty for a regular file.
+        kind: What it is if it is not a regular file, such as "link"; empty for a regular file.
         offset: Offset of its first byte.
         length: Its bytes.
     """

@@ -63,7 +63,7 @@ class SampleParts:
         """Return the value in a part: the text of ``txt``, or a field of JSON, ``json:caption``.
 
         Raises:
-            SourceError: The member is too long, or is no JSON object.
+            SourceError: The member is too long, or is not a JSON object.
         """
         suffixes, colon, field = name.partition(":")
         if colon:

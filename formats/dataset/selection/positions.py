@@ -74,8 +74,8 @@ def in_first_part_of_each(
     Args:
         keys: N keys.
         strata: (N,) number of the stratum of each, from 0.
-        fraction: From 0 to 1.
-        seed: Of the hashes.
+        fraction: Share of the first part, from 0 to 1.
+        seed: Seed of the hashes.
     """
     hashes = np.fromiter(_hashes(keys, seed), np.uint64, len(keys))
     order = np.lexsort((hashes, strata))

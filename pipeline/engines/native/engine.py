@@ -86,7 +86,7 @@ class NativeEngine:
             that shrinks under a mapping kills the process.
         exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
         empty: Makes the array that a batch is written into, of a shape and dtype; by default of memory that
-            is used again when nobody holds it.
+            is used again once no reference to it is left.
 
     Raises:
         StaleIndexError: A file has another size.

@@ -69,7 +69,7 @@ def needed_bytes(samples: Samples, columns: Sequence[ImageParams]) -> ByteRanges
 
 
 def _rows(samples: Samples, columns: Sequence[ImageParams], at: Int64) -> tuple[Int64, Int64]:
-    """The rows of pixels that the images of samples need: the first, and the one behind the last."""
+    """The rows of pixels that the images of samples need: the first, and the one after the last."""
     top = np.full(len(at), np.iinfo(np.int64).max)
     bottom = np.zeros(len(at), np.int64)
     for params in columns:

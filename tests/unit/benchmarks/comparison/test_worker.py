@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """Leaves batches where it is told."""
+    """A loader that hands out one batch twice, where it lies."""
 
     def __init__(self, batch: Any) -> None:
         self.batch = batch

@@ -147,4 +147,4 @@ def test_a_file_with_a_wrong_magic_number_at_its_start_is_named_by_its_suffix(tm
     with pytest.raises(CorruptRecordError, match="the magic number is 0xced72301, not 0xced7230a") as caught:
         index([tmp_path / "x.rec"], tmp_path / "into")
     assert (caught.value.shard, caught.value.record) == ("x.rec", 0)
-    assert caught.value.hint == "the file is damaged, or it is no RecordIO"
+    assert caught.value.hint == "the file is damaged, or it is not a RecordIO file"

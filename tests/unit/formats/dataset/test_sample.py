@@ -67,7 +67,7 @@ def test_a_sample_that_is_damaged_is_named(make_dataset: Callable[..., Path]) ->
 def test_text_has_no_images(tmp_path: Path) -> None:
     with stoker.TextWriter(tmp_path / "text") as writer:
         writer.write("a b")
-    with pytest.raises(DatasetError, match="samples of text are no images"):
+    with pytest.raises(DatasetError, match="a sample of text has no image"):
         stoker.open(tmp_path / "text")[0]
 
 

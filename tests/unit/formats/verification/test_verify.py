@@ -278,7 +278,7 @@ def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., byte
                 True
             ]
         index.unlink()
-        assert stoker.verify(tmp_path / folder).ok, "without DALI's reader nobody misses it"
+        assert stoker.verify(tmp_path / folder).ok, "only DALI's reader needs it"
 
 
 def test_invalid_numbers_of_threads_are_refused(make_dataset: Make) -> None:
