@@ -155,15 +155,15 @@ class ImageBatchProducer:
         params: ImageParams | None,
     ) -> tuple[ImageParams, Callable[[], BatchAnnotations]]:
         """Draw the parameters of a column of images if they are None, and start its annotations."""
+        if not processor:
+            return params or self._draw(planned, column), BatchAnnotations
         shown = column.samples_of_images(len(planned))
         positions = planned.positions[shown]
-        annotations = processor.read(positions) if processor else None
+        annotations = processor.read(positions)
         objects = None
         if annotations and column.annotations.needs_boxes:
             objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
         params = params or self._draw(planned, column, objects)
-        if not processor:
-            return params, BatchAnnotations
         return params, processor.start(positions, planned.samples.take(shown), params, annotations)
 
     def _draw(
@@ -193,9 +193,8 @@ class ImageBatchProducer:
             drawn: list[ImageParams] = []
             if distance and len(planned):
                 drawn = self._drawn_ahead(planned)
-                with contextlib.suppress(
-                    ValueError
-                ):  # a payload outside of its file is reported when it is read
+                # A payload outside of its file is reported when it is read.
+                with contextlib.suppress(ValueError):
                     self._engine.read_ahead(planned.samples, drawn)
             waiting.append((planned, drawn))
             if len(waiting) > reach:

@@ -76,7 +76,8 @@ class ImageColumn:
 
     def samples_of_images(self, n: int) -> Int64:
         """The samples that the images of a batch show, (M,) positions among ``n``."""
-        return np.tile(np.arange(n), self.views or 1)
+        samples = np.arange(n)
+        return samples if self.views is None else np.tile(samples, self.views)
 
     def images_of(self, samples: Int64, n: int) -> Int64:
         """The images of the samples at ``samples``, (K,) positions among ``n``, view by view: (V * K,)."""
