@@ -27,12 +27,12 @@ struct ListingHeader {
 static_assert(sizeof(ListingHeader) == FileListing::kHeaderBytes);
 
 void check_unchanged(const std::string& path, const struct stat& info, std::int64_t length, std::int64_t modified) {
-    if (!S_ISREG(info.st_mode)) throw std::length_error(path + " is no regular file any more");
+    if (!S_ISREG(info.st_mode)) throw std::length_error(path + " is not a regular file any longer");
     if (info.st_size != length)
         throw std::length_error(path + " has changed since it was listed: " + std::to_string(length) +
                                 " bytes, then " + std::to_string(info.st_size));
     if (modified_ns(info) != modified)
-        throw std::length_error(path + " has changed since it was listed: the time of its last change is another");
+        throw std::length_error(path + " has changed since it was listed: its modification time differs");
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ class FileListing {
     // The bytes of all files together.
     std::int64_t size() const { return starts_[count_]; }
     // Reads the file whose bytes are `offset` to `offset + length - 1` into `storage`. Throws std::system_error if it
-    // cannot be read, std::length_error if its size or the time of its last change is another one than when it was
-    // listed, and std::out_of_range if there is no such file.
+    // cannot be read, std::length_error if its size or its modification time differs from that in the listing, and
+    // std::out_of_range if there is no such file.
     Payload read(std::int64_t offset, std::int64_t length, std::vector<std::uint8_t>& storage) const;
     // Asks the kernel to read the files between these bytes ahead.
     void will_need(std::int64_t offset, std::int64_t length) const noexcept;
