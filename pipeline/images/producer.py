@@ -134,7 +134,7 @@ class ImageBatchProducer:
         return perf_counter() - began if self._cached_epoch else 0.0
 
     def _submit(self, planned: PlannedBatch, drawn: Sequence[ImageParams]) -> Callable[[], Contents]:
-        """Draw what is not drawn yet, and start a batch; returns what waits for all but its images."""
+        """Draw the missing parameters of a batch, and start it; return a function that waits for the rest."""
         decided, annotated = [], []
         arrays = self._arrays.start(planned.positions) if self._arrays else None
         columns = zip(self._config.images, self._annotations, strict=True)

@@ -108,6 +108,6 @@ class CheckpointedText(Loader):
         plan = self._plan(epoch)
         if start > len(plan):
             raise CheckpointError(
-                f"the state is at step {start}, and what is left of its epoch has {len(plan)}"
+                f"the state is at step {start}, beyond the end of its epoch (steps: {len(plan)})"
             )
         return TextSchedule(plan, self._ranks.rank, start)

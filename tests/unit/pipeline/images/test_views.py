@@ -1,4 +1,4 @@
-"""Views of a sample: columns of a mapping of transforms, each of which draws independently."""
+"""Views of a sample: a mapping of transforms makes a column for each name; each view draws independently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken COCO files: what is refused, and what is left out with a reason."""
+"""Broken COCO files: the source refuses some, and leaves out parts of others with a reason."""
 
 import json
 from pathlib import Path
