@@ -29,9 +29,10 @@ from ..listing import ListedObjects, Listing, Skip
 from ..lists.file_list import find_files, resolve
 from ..lists.json_stream import stream_object
 from .coco_categories import Categories, is_id
+from .coco_keypoints import choose_keypoints, read_keypoints
 from .coco_segmentation import is_size, read_polygons, read_runs
 from .object_issues import BadObjectError, Issues, checked_box, numbers
-from .object_table import MOST_KEYPOINTS, ObjectTable
+from .object_table import ObjectTable
 
 if TYPE_CHECKING:
     from ..lists.file_list import NamedFiles
@@ -202,25 +203,21 @@ class _Reader:
         return polygons, None
 
     def _keypoints(self, value: Any, image: int, object_id: int) -> list[float]:
-        if not value:
+        try:
+            return read_keypoints(value)
+        except BadObjectError as error:
+            self._issues.note(image, self._annotation_name(object_id), *error.args)
             return []
-        if numbers(value) and len(value) > 3 * MOST_KEYPOINTS:
-            what = f"more than {MOST_KEYPOINTS} keypoints"
-            self._issues.note(image, self._annotation_name(object_id), what)
-            return []
-        if not self._table.keypoints and numbers(value) and len(value) % 3 == 0:
-            self._table.keypoints = len(value) // 3
-            self._table.keypoint_values = array("f", bytes(4 * len(value) * len(self._table)))
-        if not numbers(value) or len(value) != 3 * self._table.keypoints:
-            self._issues.note(
-                image, self._annotation_name(object_id), "keypoints of another number than others have"
-            )
-            return []
-        shift = [0.5 if seen > 0 else 0.0 for seen in value[2::3]]
-        points = list(value)
-        points[0::3] = [x + more for x, more in zip(value[0::3], shift, strict=True)]
-        points[1::3] = [y + more for y, more in zip(value[1::3], shift, strict=True)]
-        return points
+
+    def _choose_keypoints(self) -> None:
+        """Set the number of keypoints that the objects have; note the objects with others."""
+        table, declared = self._table, self._categories.keypoints()
+        found = [size // 3 for size in table.keypoint_sizes]
+        table.keypoints, reason = choose_keypoints(declared, filter(None, found))
+        for at, number in enumerate(found):
+            if number not in (0, table.keypoints):
+                name = self._annotation_name(table.id[at])
+                self._issues.note(table.image[at], name, reason, f"{number}, not {table.keypoints}")
 
     def listing(self, found: NamedFiles, skipped: list[Skip]) -> Listing:
         """The listing of all images that were found, sorted by name."""
@@ -229,6 +226,7 @@ class _Reader:
         row_of[numbers_found] = np.arange(len(found.files))
         labels, classes = self._categories.labels(self._category_numbers)
         left_out = self._left_out(labels)
+        self._choose_keypoints()
         rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
         self._table.label = array("q", labels[np.array(self._table.label, np.int64)].tobytes())
         sizes = np.array([self._sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)

@@ -61,6 +61,11 @@ class Categories:
             for category, name in zip(known, names, strict=True)
         )
 
+    def keypoints(self) -> set[int]:
+        """The numbers of keypoints that categories declare."""
+        names = (category.get("keypoints") for category in self._by_id.values())
+        return {len(some) for some in names if isinstance(some, list) and some}
+
     def info(self, keypoints: int) -> AnnotationInfo:
         """Names, swap and skeleton of the first category with this number of keypoints.
 

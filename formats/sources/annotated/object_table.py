@@ -39,10 +39,11 @@ class ObjectTable:
     """Objects in the order in which they were added; they take no more memory than in an index.
 
     Attributes:
-        keypoints: K, the keypoints of every object; 0 for none.
+        keypoints: K, the keypoints of every object; 0 for none. It may be set when all objects are there.
         image: Number of the image of each object.
         label: Label of each object.
-        keypoint_values: 3K for each object.
+        keypoint_values: x, y and visibility of all keypoints of all objects.
+        keypoint_sizes: Numbers of each object in them. An object with others than 3K has none in an index.
         polygon_values: x and y of all vertices of all polygons of all objects.
         polygon_sizes: Vertices of each polygon.
         polygon_counts: Polygons of each object.
@@ -59,6 +60,7 @@ class ObjectTable:
     crowd: array[int] = field(default_factory=_bytes)
     id: array[int] = field(default_factory=_int64)
     keypoint_values: array[float] = field(default_factory=_float32)
+    keypoint_sizes: array[int] = field(default_factory=_int32)
     polygon_values: array[float] = field(default_factory=_float32)
     polygon_sizes: array[int] = field(default_factory=_int32)
     polygon_counts: array[int] = field(default_factory=_int32)
@@ -92,7 +94,7 @@ class ObjectTable:
             id: Its number in the source.
             area: Its area; by default that of the box.
             crowd: Whether it stands for a group of objects.
-            keypoints: 3K numbers; empty for an object without keypoints.
+            keypoints: x, y and visibility of each keypoint; empty for an object without keypoints.
             polygons: x and y of the vertices of each polygon.
             runs: Run lengths of its mask.
             extra: Further numbers, 0 to 255, by names that are the same for all objects.
@@ -103,7 +105,8 @@ class ObjectTable:
         self.id.append(id)
         self.area.append((box[2] - box[0]) * (box[3] - box[1]) if area is None else area)
         self.crowd.append(crowd)
-        self.keypoint_values.extend(keypoints or (0.0,) * (3 * self.keypoints))
+        self.keypoint_values.extend(keypoints)
+        self.keypoint_sizes.append(len(keypoints))
         for polygon in polygons:
             self.polygon_values.extend(polygon)
             self.polygon_sizes.append(len(polygon) // 2)
@@ -132,11 +135,11 @@ class ObjectTable:
             **{f"object_{name}": values for name, values in self.extra.items()},
         }
         made = {name: ListColumn.of_counts(counts, _view(values)[order]) for name, values in single.items()}
-        made["object_boxes"] = self._fixed_width(self.box, 4, order, counts)
+        boxes = _view(self.box).reshape(-1, 4)[order].reshape(-1)
+        made["object_boxes"] = ListColumn.of_counts(4 * counts, boxes)
         if self.keypoints:
-            made["object_keypoints"] = self._fixed_width(
-                self.keypoint_values, 3 * self.keypoints, order, counts
-            )
+            points = self._keypoints()[order].reshape(-1)
+            made["object_keypoints"] = ListColumn.of_counts(3 * self.keypoints * counts, points)
         if self.polygon_sizes:
             made |= self._polygons(order, counts)
         if self.run_values:
@@ -146,11 +149,13 @@ class ObjectTable:
         types = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in made}
         return {name: made[name].to_arrow().cast(arrow_type) for name, arrow_type in sorted(types.items())}
 
-    def _fixed_width(
-        self, values: array[float], width: int, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
-    ) -> ListColumn:
-        """A column in which each object has ``width`` values."""
-        return ListColumn.of_counts(width * counts, _view(values).reshape(-1, width)[order].reshape(-1))
+    def _keypoints(self) -> npt.NDArray[np.float32]:
+        """(M, 3K) float32, keypoints of each object; zeros for an object without K of them."""
+        sizes = _view(self.keypoint_sizes)
+        table = np.zeros((len(self), 3 * self.keypoints), np.float32)
+        fits = sizes == 3 * self.keypoints
+        table[fits] = _view(self.keypoint_values)[np.repeat(fits, sizes)].reshape(-1, 3 * self.keypoints)
+        return table
 
     def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, ListColumn]:
         of_objects = ListColumn.of_counts(_view(self.polygon_counts), _view(self.polygon_sizes))
