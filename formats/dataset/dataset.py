@@ -126,6 +126,7 @@ class Dataset(StoredSamples):
         self,
         which: npt.ArrayLike | str | pc.Expression | None = None,
         *,
+        where: str | pc.Expression | None = None,
         classes: str | Sequence[str] | None = None,
         renumber: bool = False,
     ) -> Dataset:
@@ -138,6 +139,8 @@ class Dataset(StoredSamples):
                 a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
                 (``"label < 10 and width >= 224"``, see :mod:`stoker.formats.dataset.selection.select`). None
                 for all samples.
+            where: A condition that the samples of ``which`` must meet, too, in the same form; ``num_objects``
+                in it is the number of objects of an image.
             classes: Names of classes. A sample must also have one of them, as a label.
             renumber: Whether the selection has only these classes, numbered from 0 in the order of
                 ``classes``. Other labels of a sample with several are left out.
@@ -146,11 +149,12 @@ class Dataset(StoredSamples):
             ConfigError: The mask or the positions do not fit, or the condition is invalid for this index, or
                 there is no such class; ``renumber`` without ``classes``, or for a dataset with objects.
         """
-        if which is None and classes is None:
+        if which is None and where is None and classes is None:
             raise ConfigError("select needs a condition, positions, a mask or classes")
         if renumber:
             self._check_renumbering(classes)
         selection = self if which is None else self._select(which)
+        selection = selection if where is None else selection._select(_condition(where))
         if classes is None:
             return selection
         numbers = class_numbers(self.classes, classes)
@@ -239,3 +243,17 @@ class Dataset(StoredSamples):
             DatasetError: There is no such file, or it cannot be read.
         """
         return read_tokenizer(self.path)
+
+
+def _condition(where: str | pc.Expression) -> str | pc.Expression:
+    """Return a condition; positions and masks are none.
+
+    Raises:
+        ConfigError: It is neither text nor an expression of PyArrow.
+    """
+    if isinstance(where, str) or np.asarray(where).dtype == object:
+        return where
+    raise ConfigError(
+        f"where must be a condition, not {type(where).__name__}",
+        hint="Give positions and masks as the first argument: select(positions, where=...).",
+    )

@@ -6,6 +6,9 @@ A condition in words is a comparison as Python writes it, with names of columns:
     label in (3, 5, 8) or not key.startswith("train/")
     0.5 < width / height < 2
     "night" in key
+    num_objects > 0
+
+``num_objects`` counts the objects of an image, unless the index has a column of this name.
 
 Only the syntax listed in :func:`parse` is accepted, and nothing is evaluated as Python.
 """
@@ -47,6 +50,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
+_NUM_OBJECTS = "num_objects"
 _STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
 
 
@@ -65,23 +69,29 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
         StaleIndexError: A column of texts or lists that it names is damaged.
     """
     condition = parse(expression) if isinstance(expression, str) else expression
-    batch = pa.record_batch([index.arrow(name) for name in index.types], schema=index.schema)
     for name in index.types:
         if name in str(condition):
             _check_offsets(index, name)
-    columns = (f"{name} ({arrow_type})" for name, arrow_type in index.types.items())
-    hint = f"The columns are {', '.join(columns)}"
+    columns = _columns(index, str(condition))
+    hint = f"The columns are {', '.join(f'{name} ({column.type})' for name, column in columns.items())}"
     try:
-        matches = pads.dataset(pa.table(batch)).to_table(columns={"matches": condition})["matches"]
+        matches = pads.dataset(pa.table(columns)).to_table(columns={"matches": condition})["matches"]
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = str(error).split(" in ")[0] if "FieldRef" in str(error) else error
-        by_name = _hint_of_classes(expression) if isinstance(expression, str) else None
-        raise ConfigError(
-            f"select: {expression} cannot be used: {reason}", hint=f"{by_name} {hint}" if by_name else hint
-        ) from error
+        if isinstance(expression, str) and (by_name := _hint_of_classes(expression)):
+            hint = f"{by_name} {hint}"
+        raise ConfigError(f"the condition {expression} cannot be used: {reason}", hint=hint) from error
     if not pa.types.is_boolean(matches.type):
-        raise ConfigError(f"select: {expression} is no condition but {matches.type}", hint=hint)
+        raise ConfigError(f"{expression} is no condition but {matches.type}", hint=hint)
     return np.asarray(matches.to_numpy(), bool)
+
+
+def _columns(index: Index, condition: str) -> dict[str, pa.Array]:
+    """Return the columns of an index by name; ``num_objects`` if the condition names it."""
+    columns = {name: index.arrow(name) for name in index.types}
+    if _NUM_OBJECTS in condition and "object_labels" in columns:
+        columns.setdefault(_NUM_OBJECTS, pa.array(index.lists("object_labels").counts))
+    return columns
 
 
 def _check_offsets(index: Index, name: str) -> None:
@@ -112,14 +122,14 @@ def parse(text: str) -> pc.Expression:
         return _translate(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError as error:
         raise ConfigError(
-            f"select: {text!r} is no expression: {error.msg}", hint=_hint_of_classes(text)
+            f"the condition {text!r} is no expression: {error.msg}", hint=_hint_of_classes(text)
         ) from error
     except (RecursionError, MemoryError) as error:
-        raise ConfigError("select: the expression is nested too deeply") from error
+        raise ConfigError("the condition is nested too deeply") from error
     except (ValueError, OverflowError, pa.ArrowException) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"select: {text!r} cannot be used: {error}") from error
+        raise ConfigError(f"the condition {text!r} cannot be used: {error}") from error
 
 
 def _hint_of_classes(text: str) -> str | None:
@@ -139,7 +149,7 @@ def _translate(node: ast.expr) -> Any:
 
 def _not_understood(node: ast.AST) -> ConfigError:
     return ConfigError(
-        f"select: {ast.unparse(node)!r} is not understood",
+        f"{ast.unparse(node)!r} is not understood in a condition",
         hint="Use columns, numbers, texts, == != < <= > >=, in, and, or, not, + - * /, .startswith().",
     )
 
@@ -193,7 +203,7 @@ def _link(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Any:
     if isinstance(operator, ast.NotIn):
         return ~_contains(left, right)
     if type(operator) not in _COMPARISONS:
-        raise ConfigError("select: 'is' is not understood", hint="Compare with ==.")
+        raise ConfigError("'is' is not understood in a condition", hint="Compare with ==.")
     return _COMPARISONS[type(operator)](_translate(left), _translate(right))
 
 

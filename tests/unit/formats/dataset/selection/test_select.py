@@ -143,7 +143,7 @@ def test_a_condition_that_does_not_fit_lists_the_columns(index: Index, condition
     ],
 )
 def test_unknown_syntax_is_refused(index: Index, words: str) -> None:
-    with pytest.raises(ConfigError, match="select: "):
+    with pytest.raises(ConfigError, match="condition"):
         matching(index, words)
 
 
@@ -166,6 +166,17 @@ def test_a_selection_is_selected_from(make_dataset: Callable[..., Path]) -> None
     assert dataset.select("label == 0").fingerprint == dataset.select(dataset.labels == 0).fingerprint
     assert dataset.select(pc.field("label") > 0).rows.tolist() == [1, 2, 4, 5]
     assert len(dataset.select("label > 7")) == 0
+
+
+def test_a_condition_joins_positions_and_counts_objects(
+    pack_images: Callable[..., Path], make_jpeg: Any
+) -> None:
+    objects = pa.array([[0, 2], [], [1]], pa.large_list(pa.int64()))
+    dataset = stoker.open(pack_images([make_jpeg(i) for i in range(3)], object_labels=objects))
+    assert dataset.select(where="num_objects > 0").rows.tolist() == [0, 2]
+    assert dataset.select([2, 1, 0], where="num_objects != 1 and key != 'k0'").rows.tolist() == [1]
+    with pytest.raises(ConfigError, match="where must be a condition"):
+        dataset.select(where=[True, False, True])  # type: ignore[arg-type]
 
 
 class TestClassNames:
