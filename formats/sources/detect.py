@@ -10,6 +10,7 @@ from stoker.errors import ConfigError, SourceError, StokerError
 from ..remote.store import is_url
 from .annotated.mask_pairs import with_masks
 from .archives.names import is_pattern
+from .dataset_roots import check_is_no_root
 from .format_names import SourceFormatName
 from .registry import SOURCE_FORMATS
 
@@ -28,7 +29,7 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
 
     Raises:
         ConfigError: No format has the name.
-        SourceError: A folder cannot be read.
+        SourceError: A folder cannot be read, or is the root of annotated datasets.
         StorageError: A URL cannot be read.
     """
     if name is not None:
@@ -39,7 +40,10 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
             )
         return named[name]
     try:
-        return next(row for row in SOURCE_FORMATS if row.detects(source))
+        found = next(row for row in SOURCE_FORMATS if row.detects(source))
+        if found.name == "folder":
+            check_is_no_root(source)
+        return found
     except StokerError:
         raise
     except OSError as error:

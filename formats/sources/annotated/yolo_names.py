@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from ..folders.source_folder import SourceFolder
 
-__all__ = ["YoloNames", "read_names"]
+__all__ = ["YAML_NAMES", "YoloNames", "read_names"]
 
-_YAML, _TEXT = ("data.yaml", "dataset.yaml", "data.yml"), "classes.txt"
+YAML_NAMES = ("data.yaml", "dataset.yaml", "data.yml")
+_TEXT = "classes.txt"
 _LONGEST = 1 << 20  # characters of a YAML file: names of ten thousand classes have fewer
 _DEEPEST = 16  # lists and mappings in each other; PyYAML crashes at some ten thousand
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # several times as fast, where PyYAML has it
@@ -48,7 +49,7 @@ def read_names(folders: Sequence[SourceFolder]) -> YoloNames:
         SourceError: The file has another form than Ultralytics' or cannot be read.
     """
     for folder in folders:
-        for name in (*_YAML, _TEXT):
+        for name in (*YAML_NAMES, _TEXT):
             if (lines := folder.lines(name)) is not None:
                 if name != _TEXT:
                     return _parse_yaml(f"{folder.root}/{name}", lines)

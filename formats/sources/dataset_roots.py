@@ -1,0 +1,107 @@
+"""Folders that hold annotated datasets, which detection would take for folders of classes.
+
+Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, or of images and masks. It is
+refused with the command that converts a dataset in it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import SourceError
+
+from ..remote.store import is_url
+from .annotated.coco import is_coco
+from .annotated.yolo_names import YAML_NAMES
+from .source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["check_is_no_root"]
+
+_MOST_FOLDERS = 50  # of a root; a folder of classes may have thousands
+_MOST = 1_000  # files in a folder that are looked at
+_NAMED = 4  # commands in a hint
+_OTHERWISE = "if its folders are classes: --source-format folder (source_format='folder')"
+_MASKS = (
+    ("images", "annotations"),  # ADE20K
+    ("images", "masks"),
+    ("leftImg8bit", "gtFine"),  # Cityscapes
+    ("JPEGImages", "SegmentationClass"),
+)
+
+
+def check_is_no_root(source: Source) -> None:
+    """Check that a folder on a disk is not the root of annotated datasets; URLs are not looked at.
+
+    Raises:
+        SourceError: It is one; the hint has the commands for the datasets in it.
+    """
+    path = os.fspath(source.path)
+    if is_url(path) or source.unlabelled or not Path(path).is_dir():
+        return
+    root = Path(path)
+    folders = sorted(one for one in _entries(root) if one.is_dir())
+    if len(folders) > _MOST_FOLDERS:
+        return
+    for name, commands_of in _KINDS.items():
+        if commands := commands_of(root, folders):
+            raise SourceError(
+                f"the folder is the root of {name}, not a folder of classes",
+                path=root,
+                hint=f"convert {'; or '.join(commands[:_NAMED])}; {_OTHERWISE}",
+            )
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for _, entry in zip(range(_MOST), entries, strict=False)]
+    except OSError:
+        return []
+
+
+def _voc(root: Path, folders: list[Path]) -> list[str]:
+    years = [one for one in folders if (one / "Annotations").is_dir() and (one / "JPEGImages").is_dir()]
+    return [f"one year: stoker convert {year} TARGET" for year in years]
+
+
+def _coco(root: Path, folders: list[Path]) -> list[str]:
+    files = [file for folder in [root, *folders] for file in _entries(folder) if is_coco(Source(file))]
+    files.sort(key=lambda file: (not file.name.startswith(("instances", "_annotations")), file))
+    return [f"one file: stoker convert {file} TARGET --images {_images_of(file, folders)}" for file in files]
+
+
+def _images_of(file: Path, folders: list[Path]) -> Path | str:
+    """The folder of the images of a COCO file, by its name."""
+    if file.parent.name != "annotations":
+        return file.parent
+    inside = [
+        one for folder in folders if folder.name == "images" for one in _entries(folder) if one.is_dir()
+    ]
+    named = [one for one in [*folders, *inside] if one.name in file.stem]
+    return max(named, key=lambda one: len(one.name), default="DIR")
+
+
+def _yolo(root: Path, folders: list[Path]) -> list[str]:
+    splits = [one for one in folders if (one / "images").is_dir() and (one / "labels").is_dir()]
+    if not splits and any((root / name).is_file() for name in YAML_NAMES):
+        return [f"a folder of images with labels beside it: {root}/images/x.jpg and {root}/labels/x.txt"]
+    return [f"a split: stoker convert {split} TARGET" for split in splits]
+
+
+def _masks(root: Path, folders: list[Path]) -> list[str]:
+    names = {one.name for one in folders}
+    pairs = [pair for pair in _MASKS if names.issuperset(pair)]
+    return [f"with masks: stoker convert {root / a} TARGET --masks {root / b}" for a, b in pairs]
+
+
+_KINDS: dict[str, Callable[[Path, list[Path]], list[str]]] = {
+    "Pascal VOC's datasets": _voc,
+    "COCO's datasets": _coco,
+    "YOLO's splits": _yolo,
+    "images and masks": _masks,
+}

@@ -1,0 +1,72 @@
+"""Roots of annotated datasets are refused with the command to use."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.errors import SourceError
+from stoker.formats.sources.detect import find_format
+from stoker.formats.sources.source import Source
+
+
+def _root(folder: Path, *files: str) -> Path:
+    for name in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text('{"images": []}' if name.endswith(".json") else "")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "commands"),
+    [
+        (
+            ["VOC2007/Annotations/1.xml", "VOC2007/JPEGImages/1.jpg", "VOC2012/Annotations/1.xml",
+             "VOC2012/JPEGImages/1.jpg"],
+            "Pascal VOC's datasets",
+            ["stoker convert {root}/VOC2007 TARGET", "stoker convert {root}/VOC2012 TARGET"],
+        ),
+        (
+            ["annotations/captions_train2017.json", "annotations/instances_train2017.json", "train2017/1"],
+            "COCO's datasets",
+            ["stoker convert {root}/annotations/instances_train2017.json TARGET --images {root}/train2017;"],
+        ),
+        (
+            ["annotations/instances_val2017.json", "images/val2017/1.jpg"],
+            "COCO's datasets",
+            ["annotations/instances_val2017.json TARGET --images {root}/images/val2017;"],
+        ),
+        (
+            ["train/_annotations.coco.json", "train/1.jpg", "valid/_annotations.coco.json"],
+            "COCO's datasets",
+            ["stoker convert {root}/train/_annotations.coco.json TARGET --images {root}/train;"],
+        ),
+        (
+            ["data.yaml", "train/images/1.jpg", "train/labels/1.txt", "valid/images/2", "valid/labels/2.txt"],
+            "YOLO's splits",
+            ["stoker convert {root}/train TARGET", "stoker convert {root}/valid TARGET"],
+        ),
+        (["data.yaml", "train/1.jpg", "train/1.txt"], "YOLO's splits", ["{root}/images/x.jpg"]),
+        (
+            ["images/training/1.jpg", "annotations/training/1.png"],
+            "images and masks",
+            ["stoker convert {root}/images TARGET --masks {root}/annotations"],
+        ),
+    ],
+    ids=["voc", "coco", "coco-in-images", "roboflow-coco", "roboflow-yolo", "darknet", "ade20k"],
+)  # fmt: skip
+def test_the_root_of_a_dataset_does_not_become_classes(
+    tmp_path: Path, files: list[str], kind: str, commands: list[str]
+) -> None:
+    root = _root(tmp_path, *files)
+    with pytest.raises(SourceError, match=f"the folder is the root of {kind}") as caught:
+        find_format(Source(root))
+    for command in commands:
+        assert command.format(root=root) in str(caught.value)
+    assert find_format(Source(root), "folder").name == "folder"
+    assert find_format(Source(root, unlabelled=True)).name == "folder"
+
+
+def test_folders_of_classes_stay_such(tmp_path: Path) -> None:
+    root = _root(tmp_path, "images/1.jpg", "cat/1.jpg", "cat/notes.json", "data.txt")
+    (root / "cat" / "notes.json").write_text("[1]")
+    assert find_format(Source(root)).name == "folder"
