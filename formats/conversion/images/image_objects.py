@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ _GREY, _INDEXED = 0, 3  # colour types of PNG
 
 
 class Dropped(NamedTuple):
-    """An object that was left out.
+    """An object that was left out, or a part of one.
 
     Attributes:
         object: Its position among the objects of the image.
@@ -53,7 +54,8 @@ def fit_objects(
         relative: Whether coordinates are shares of the image's width and height.
 
     Returns:
-        The objects that are left, and those that were left out.
+        The objects that are left; and those that were left out, and keypoints far outside the image, which
+        become unlabelled.
     """
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)
@@ -65,10 +67,12 @@ def fit_objects(
         for i in np.flatnonzero(share <= 0).tolist()
     ]
     dropped += _wrong_runs(objects, source)
+    objects, unlabelled = _without_far_keypoints(objects, source)
     kept = np.arange(len(objects))
     if dropped:
         kept = np.delete(kept, [one.object for one in dropped])
         objects = objects.take(kept)
+    dropped += unlabelled
     if geometry.is_identity:
         return objects, dropped
     objects, share = clip_objects(resize_objects(objects, geometry, source), geometry.size)
@@ -92,6 +96,25 @@ def _wrong_runs(objects: Annotations, source: tuple[int, int]) -> list[Dropped]:
         for i, number in enumerate(sums)
         if number != pixels
     ]
+
+
+def _without_far_keypoints(
+    objects: Annotations, source: tuple[int, int]
+) -> tuple[Annotations, list[Dropped]]:
+    """Unlabel the keypoints that lie further outside the image than it is wide or high."""
+    if objects.keypoints is None:
+        return objects, []
+    size = np.array([source[1], source[0]], np.float32)
+    places, labelled = objects.keypoints[..., :2], objects.keypoints[..., 2] > 0
+    far = labelled & ((places < -size) | (places > 2 * size)).any(axis=-1)
+    if not far.any():
+        return objects, []
+    dropped = []
+    for i, k in np.argwhere(far).tolist():
+        x, y = places[i, k].tolist()
+        detail = f"{x:g}, {y:g} in {source[1]} x {source[0]}"
+        dropped.append(Dropped(i, "keypoint far outside its image", detail, True))
+    return replace(objects, keypoints=np.where(far[..., None], np.float32(0), objects.keypoints)), dropped
 
 
 def _unlabel_outside(keypoints: npt.NDArray[np.float32], geometry: ResizeGeometry) -> None:
@@ -161,4 +184,7 @@ def _values(data: bytes, bits: int) -> npt.NDArray[Any]:
         return (pixels // (255 // ((1 << bits) - 1))).astype(np.uint8) if bits < 8 else pixels
     if mode in ("I;16", "I;16B", "I") and 0 <= pixels.min() <= pixels.max() < 1 << 16:
         return pixels.astype(np.uint16)
+    if mode in ("I", "F"):
+        kind = "floating-point numbers" if mode == "F" else "numbers that are not from 0 to 65535"
+        raise SkippedError(f"mask of {kind}", "a mask has the number of a class in each pixel")
     raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}")

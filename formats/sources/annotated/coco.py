@@ -25,16 +25,19 @@ from ...files.paths import printable_name
 from ...files.reading import open_regular, read_at
 from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
-from ..listing import ListedObjects, Listing, Skip
+from ..listing import ListedObjects, Listing
 from ..lists.file_list import find_files, resolve
-from ..lists.json_stream import stream_object
+from ..lists.json_stream import stream_object, unpacked
+from ..no_images import no_images_error
 from .coco_categories import Categories, is_id
+from .coco_images import Images
 from .coco_keypoints import choose_keypoints, read_keypoints
-from .coco_segmentation import is_size, read_polygons, read_runs
+from .coco_segmentation import read_polygons, read_runs
 from .object_issues import BadObjectError, Issues, checked_box, numbers
 from .object_table import ObjectTable
 
 if TYPE_CHECKING:
+    from ..listing import Skip
     from ..lists.file_list import NamedFiles
     from ..source import Source
 
@@ -45,9 +48,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def is_coco(source: Source) -> bool:
-    """Whether a source is a ``.json`` file, on a disk or at a URL, that holds an object."""
+    """Whether a source is a ``.json`` file or a ``.json.gz``, on a disk or at a URL, that holds an object."""
     path = os.fspath(source.path)
-    if not path.lower().endswith(".json"):
+    if not path.lower().endswith((".json", ".json.gz")):
         return False
     head = b""
     if is_url(path):
@@ -56,7 +59,7 @@ def is_coco(source: Source) -> bool:
     else:
         with suppress(OSError), open_regular(path) as (descriptor, _):
             head = read_at(descriptor, 0, _HEAD_BYTES)
-    return head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
+    return unpacked(head).removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
 
 
 def list_coco(source: Source) -> Listing:
@@ -86,68 +89,45 @@ def list_coco_file(
         SourceError: The file is no such JSON, or none of its images exists.
     """
     file = Path(path)
-    reader = _Reader(file)
+    root = resolve(file.parent if images is None else images)
+    reader = _Reader(file, root)
     members = set()
     for name, value in stream_object(file, reader.handlers.keys()):
         members.add(name)
         if name in reader.handlers:
             reader.handlers[name](value)
-    if not reader.names:
+    names = reader.images.names
+    if not names:
         found_members = ", ".join(sorted(members)[:10]) or "nothing"
         raise SourceError(
             f"the JSON object names no images: it has {found_members}",
             path=file,
             hint="give an object with images, annotations and categories, or an array of path and label",
         )
-    root = resolve(file.parent if images is None else images)
-    found, skipped = find_files(root, reader.names, follow_links=follow_links)
+    found, skipped = find_files(root, names, follow_links=follow_links)
     if not len(found.files):
-        raise SourceError(
-            f"not one of {len(reader.names):,} images is in {root}, such as {', '.join(reader.names[:3])}",
-            path=file,
-            hint="name the folder of the images: --images DIR",
-        )
+        message = f"not one of {len(names):,} images is in {root}"
+        raise no_images_error(message, file, skipped, "name the folder of the images: --images DIR")
     return reader.listing(found, skipped)
 
 
 class _Reader:
     """Collects the contents of a COCO file; an image gets its number when its id is first seen, anywhere."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, root: str) -> None:
         self._categories = Categories(file)
+        self.images = Images(file, root)
         self.handlers = {
-            "images": self._image,
+            "images": self.images.add,
             "annotations": self._annotation,
             "categories": self._categories.add,
         }
-        self.names: list[str] = []
         self._file = file
-        self._image_of_name: list[int] = []  # the number of each named image
-        self._sizes: dict[int, tuple[int, int]] = {}
-        self._numbers: dict[Any, int] = {}  # of images, by id
         self._category_numbers: dict[Any, int] = {}  # in the order in which they appear
         self._table = ObjectTable()
         self._run_sizes: dict[int, tuple[int, int]] = {}  # by object
         self._issues = Issues()
-        self._bad_images: list[Skip] = []
         self._annotations = 0
-
-    def _image(self, value: Any) -> None:
-        known = isinstance(value, dict) and is_id(value.get("id"))
-        name = value.get("file_name") if known else None
-        if not isinstance(name, str) or not name:
-            detail = f"image {len(self.names) + len(self._bad_images)} of {self._file.name}"
-            self._bad_images.append(Skip(self._file.name, "image without an id or a file_name", detail))
-            return
-        number = self._numbers.setdefault(value["id"], len(self._numbers))
-        if number in self._sizes:
-            detail = f"{value['id']} in {self._file.name}"
-            self._bad_images.append(Skip(name, "image whose id another one has", detail))
-            return
-        sizes = (value.get("height"), value.get("width"))
-        self._sizes[number] = tuple(size if is_size(size) else 0 for size in sizes)  # type: ignore[assignment]  # two
-        self._image_of_name.append(number)
-        self.names.append(name)
 
     def _annotation(self, value: Any) -> None:
         position = self._annotations
@@ -155,8 +135,7 @@ class _Reader:
         known = isinstance(value, dict)
         number = value.get("id") if known else None
         object_id = number if type(number) is int and is_id(number) else position
-        image_id = value.get("image_id") if known else None
-        image = self._numbers.setdefault(image_id, len(self._numbers)) if is_id(image_id) else -1
+        image = self.images.number(value.get("image_id") if known else None)
         try:
             if image < 0:
                 raise BadObjectError("annotation without an image")
@@ -197,9 +176,8 @@ class _Reader:
             runs, self._run_sizes[len(self._table)] = read_runs(value)
             return [], runs
         polygons, bad = read_polygons(value)
-        if bad:
-            what = self._annotation_name(object_id)
-            self._issues.note(image, what, "polygon of less than three points", f"{bad}")
+        for reason, number in sorted(bad.items()):
+            self._issues.note(image, self._annotation_name(object_id), reason, f"{number}")
         return polygons, None
 
     def _keypoints(self, value: Any, image: int, object_id: int) -> list[float]:
@@ -221,23 +199,24 @@ class _Reader:
 
     def listing(self, found: NamedFiles, skipped: list[Skip]) -> Listing:
         """The listing of all images that were found, sorted by name."""
-        numbers_found = [self._image_of_name[entry] for entry in found.entries.tolist()]
-        row_of = np.full(len(self._numbers) + 1, -1, np.int64)
+        images = self.images
+        numbers_found = [images.numbers[entry] for entry in found.entries.tolist()]
+        row_of = np.full(len(images.number_of) + 1, -1, np.int64)
         row_of[numbers_found] = np.arange(len(found.files))
         labels, classes = self._categories.labels(self._category_numbers)
-        left_out = self._left_out(labels)
+        left_out = self._left_out(labels, images.listed_twice(found.entries.tolist()))
         self._choose_keypoints()
         rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
         self._table.label = array("q", labels[np.array(self._table.label, np.int64)].tobytes())
-        sizes = np.array([self._sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
-        ids = {number: image_id for image_id, number in self._numbers.items()}
+        sizes = np.array([images.sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
+        ids = {number: image_id for image_id, number in images.number_of.items()}
         bad = self._skips(none_left=bool(left_out.all()))
         return Listing(
             **vars(found.files),
             labels=None,
             classes=classes,
             columns={"image_id": _id_column([ids[number] for number in numbers_found])},
-            skipped=tuple(sorted([*skipped, *self._bad_images, *bad])),
+            skipped=tuple(sorted([*skipped, *images.bad, *bad])),
             objects=ListedObjects(
                 columns=self._table.columns(rows, len(found.files)),
                 relative=False,
@@ -248,20 +227,27 @@ class _Reader:
             info=self._categories.info(self._table.keypoints),
         )
 
-    def _left_out(self, labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Objects that cannot be used, (M,) bool; the reasons are noted."""
+    def _left_out(self, labels: np.ndarray[Any, Any], twice: set[int]) -> np.ndarray[Any, Any]:
+        """Objects that cannot be used, (M,) bool; the reasons are noted.
+
+        Args:
+            labels: Label of each category, in the order in which they appeared; -1 for an unknown one.
+            twice: Numbers of images that are listed twice.
+        """
         table = self._table
         image = np.array(table.image, np.int64)
-        unknown_image = ~np.isin(image, list(self._sizes))
+        unknown_image = ~np.isin(image, list(self.images.sizes))
+        again = np.isin(image, list(twice))
         unknown_category = ~unknown_image & (labels[np.array(table.label, np.int64)] < 0)
         for at, reason in (
             *((at, "object of an unknown image") for at in np.flatnonzero(unknown_image).tolist()),
             *((at, "object of an unknown category") for at in np.flatnonzero(unknown_category).tolist()),
+            *((at, "object of an image that is listed twice") for at in np.flatnonzero(again).tolist()),
         ):
             self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason)
-        left_out: np.ndarray[Any, Any] = unknown_image | unknown_category
+        left_out: np.ndarray[Any, Any] = unknown_image | unknown_category | again
         for at, size in self._run_sizes.items():
-            declared = self._sizes.get(table.image[at], (0, 0))
+            declared = self.images.sizes.get(table.image[at], (0, 0))
             if all(declared) and declared != size:
                 reason = "run lengths of another size than the image"
                 self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason)
@@ -270,8 +256,8 @@ class _Reader:
 
     def _skips(self, *, none_left: bool) -> list[Skip]:
         """The objects that are left out; the file stands for an image without a name."""
-        names = [self._file.name] * (len(self._numbers) + 1)
-        for name, number in zip(self.names, self._image_of_name, strict=True):
+        names = [self._file.name] * (len(self.images.number_of) + 1)
+        for name, number in zip(self.images.names, self.images.numbers, strict=True):
             names[number] = name
         skips = self._issues.skips(names)
         if skips and none_left:

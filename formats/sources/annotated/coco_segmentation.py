@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +21,23 @@ def is_size(value: Any) -> bool:
     return type(value) in (int, float) and 0 < value < 1 << 31 and value == int(value)
 
 
-def read_polygons(value: Any) -> tuple[list[list[float]], int]:
-    """Return the polygons, x and y of each point in turn, and the number of those that are none."""
+def read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
+    """Return the polygons, x and y of each point in turn; and the reasons for which others are left out."""
     polygons = value if isinstance(value, list) else [value] if value else []
-    good = [part for part in polygons if numbers(part) and len(part) >= 6 and len(part) % 2 == 0]
-    return good, len(polygons) - len(good)
+    if polygons and not any(isinstance(part, list) for part in polygons) and numbers(polygons):
+        polygons = [polygons]  # one polygon without the list around it
+    problems = [_problem(part) for part in polygons]
+    good = [part for part, problem in zip(polygons, problems, strict=True) if not problem]
+    return good, Counter(filter(None, problems))
+
+
+def _problem(polygon: Any) -> str:
+    """What is wrong with a polygon; empty if nothing is."""
+    if not numbers(polygon):
+        return "polygon with values that are no numbers"
+    if len(polygon) % 2:
+        return "polygon whose last point has no y"
+    return "" if len(polygon) >= 6 else "polygon of less than three points"
 
 
 def read_runs(value: dict[str, Any]) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:

@@ -6,11 +6,13 @@ docs/decisions/0011 compares it with ijson.
 from __future__ import annotations
 
 import codecs
+import gzip
 import json
 import math
 import os
 import re
-from contextlib import contextmanager
+import zlib
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stoker.errors import SourceError
@@ -18,13 +20,14 @@ from stoker.errors import SourceError
 from ...files.reading import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-__all__ = ["stream_array", "stream_object"]
+__all__ = ["stream_array", "stream_object", "unpacked"]
 
 _WINDOW = 1 << 22
 _LONGEST = 1 << 28  # characters of one value; a file with a longer one is no list of small things
+_GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -32,7 +35,7 @@ def stream_object(path: Path, arrays: Collection[str]) -> Iterator[tuple[str, An
     """Members of the JSON object that a file holds, in their order.
 
     Args:
-        path: The file, UTF-8.
+        path: The file, UTF-8, as it is or packed by gzip.
         arrays: Names of members whose arrays are yielded element by element; an empty array yields nothing.
 
     Yields:
@@ -65,24 +68,52 @@ def stream_array(path: Path) -> Iterator[Any]:
 def _open(path: Path, container: str, decoder: json.JSONDecoder) -> Iterator[_Stream]:
     try:
         with open_regular(path) as (descriptor, _):
-            yield _Stream(path, descriptor, container, decoder)
+            if os.pread(descriptor, 2, 0) != _GZIP:
+                yield _Stream(path, _Reader(descriptor).read, container, decoder)
+            else:
+                with os.fdopen(os.dup(descriptor), "rb") as packed, gzip.GzipFile(fileobj=packed) as file:
+                    yield _Stream(path, file.read, container, decoder)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise SourceError(f"the file is no gzip, or not a whole one: {error}", path=path) from error
     except OSError as error:
         raise SourceError(f"the file cannot be read: {error.strerror or error}", path=path) from error
+
+
+def unpacked(head: bytes) -> bytes:
+    """The start of a file that may be packed by gzip, unpacked; as it is where it is not."""
+    if head.startswith(_GZIP):
+        with suppress(zlib.error):
+            return zlib.decompressobj(wbits=31).decompress(head, len(head))
+    return head
+
+
+class _Reader:
+    """Reads a descriptor from the start, wherever its position is."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, self._at)
+        self._at += len(data)
+        return data
 
 
 class _Stream:
     """A window of text that moves through a file."""
 
-    def __init__(self, path: Path, descriptor: int, container: str, decoder: json.JSONDecoder) -> None:
+    def __init__(
+        self, path: Path, read: Callable[[int], bytes], container: str, decoder: json.JSONDecoder
+    ) -> None:
         self._path = path
         self._container = container
-        self._descriptor = descriptor
+        self._read = read
         # A byte order mark is no JSON, but some editors write one.
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._scan = decoder.raw_decode
         self._text = ""
         self._at = 0
-        self._read = 0  # bytes
         self._before = 0  # characters before the window
         self._more = True
 
@@ -163,8 +194,7 @@ class _Stream:
         rest = self._text[self._at :]
         if len(rest) > _LONGEST:
             self._fail(f"a value of more than {_LONGEST} characters")
-        data = os.pread(self._descriptor, max(_WINDOW, len(rest)), self._read)
-        self._read += len(data)
+        data = self._read(max(_WINDOW, len(rest)))
         self._more = bool(data)
         self._before += self._at
         try:

@@ -106,6 +106,8 @@ def read_entries(file: Path, columns: ListColumns = _USUAL) -> Iterator[Entry]:
     reader = _READERS.get(file.suffix.lower())
     if reader is None and is_local_shard(file):
         raise SourceError("the source is a shard of another program", path=file, hint=INDEX_SHARDS)
+    if reader is None and file.suffix.lower() == ".gz":
+        fail(file, "the source is packed by gzip, as only COCO's JSON may be: unpack it")
     if reader is None:
         fail(file, "the source is neither a folder nor a .csv, .json, .jsonl or .txt file")
     try:
@@ -198,6 +200,12 @@ _READERS = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl, ".txt
 
 
 def _check_names(file: Path, where: str, names: Collection[str], label: str) -> None:
+    if "image_id" in names and not {"bbox", "segmentation"}.isdisjoint(names):
+        fail(
+            file,
+            f"{where} is an annotation, such as those in COCO's results: give the object that has images, "
+            "annotations and categories",
+        )
     for name in ("path", label):
         if name not in names:
             there = shorten(", ".join(names), _MOST_SHOWN, placeholder=" ...") or "nothing"

@@ -52,9 +52,10 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"segmentation": {"size": [30, 20], "counts": [600]}}, "a.png", "run lengths of another size"),
     ({"segments_info": []}, "a.png", "panoptic annotation"),
     ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
-    ({"segmentation": [[1, 1, 5, 1, 5, 5, 3]]}, "a.png", "polygon of less than three points"),
-    ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon of less than three points"),
-    ({"segmentation": "1 1 2 2 3 1"}, "a.png", "polygon of less than three points"),
+    ({"segmentation": [[1, 1, 5, 1, 5, 5, 3]]}, "a.png", "polygon whose last point has no y"),
+    ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon with values that are no numbers"),
+    ({"segmentation": "1 1 2 2 3 1"}, "a.png", "polygon with values that are no numbers"),
+    ({"keypoints": [1, 2, 2, 900, 1, 2, 0, 0, 0]}, "a.png", "keypoint far outside its image"),
     ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),
 ]
 
@@ -73,12 +74,41 @@ def test_a_broken_annotation_is_skipped_with_a_reason(
     assert "annotation 500 of instances.json" in told[0][2]
     assert dataset.manifest.skipped == {told[0][1]: 1}
     # If one part of an object is broken, the rest is kept.
-    whole = not reason.startswith(("polygon", "keypoints"))
+    whole = not reason.startswith(("polygon", "keypoint"))
     assert len(dataset.annotations(range(4))) == 5 - whole
     with pytest.raises((SourceError, DecodeError), match=reason) as caught:
         convert(folder, content, "strict", strict=True)
     assert caught.value.key == key
     assert not (folder / "strict" / "dataset.json").exists()
+
+
+def test_a_keypoint_far_outside_becomes_unlabelled(folder: Path) -> None:
+    content = document()
+    content["annotations"][0]["keypoints"] = [4, 5, 2, 61, 5, 2, -30, -1, 1]
+    found = convert(folder, content).annotations([1]).keypoints
+    assert found is not None
+    assert found[0].tolist() == [[4.5, 5.5, 2], [0, 0, 0], [-29.5, -0.5, 1]]
+
+
+def test_a_file_that_is_listed_twice_costs_no_object_uncounted(folder: Path) -> None:
+    content = document()
+    content["images"].append({"id": 40, "file_name": "./a.png"})
+    content["annotations"].append({"id": 500, "image_id": 40, "category_id": 3, "bbox": [1, 1, 3, 3]})
+    assert left_out(convert(folder, content)) == {
+        ("a.png", "listed twice", ""),
+        ("./a.png", "object of an image that is listed twice", "annotation 500 of instances.json"),
+    }
+
+
+def test_links_that_are_not_followed_are_not_called_missing(folder: Path) -> None:
+    (folder / "images").rename(folder / "real")
+    (folder / "images").mkdir()
+    for image in document()["images"]:
+        (folder / "images" / image["file_name"]).symlink_to(folder / "real" / image["file_name"])
+    assert len(convert(folder, document())) == 4
+    with pytest.raises(SourceError, match="left out: 4 x link, such as") as caught:
+        convert(folder, document(), "strict", follow_links=False)
+    assert "leave out --no-follow-links" in str(caught.value)
 
 
 def test_a_size_of_four_hundred_digits_is_none(folder: Path) -> None:
@@ -118,9 +148,13 @@ def test_broken_and_missing_images_are_skipped(folder: Path) -> None:
         ("{}", "names no images: it has nothing"),
         (
             '{"images": [{"id": 1, "file_name": "nowhere.png"}]}',
-            "not one of 1 images is in .*, such as nowhere.png",
+            "not one of 1 images is in .*; left out: 1 x unreadable: No such file.*, such as nowhere.png",
         ),
         ('{"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}', "no id"),
+        (
+            '[{"image_id": 5, "bbox": [1, 1, 2, 2]}]',
+            "entry 1 is an annotation, such as those in COCO's results",
+        ),
     ],
 )
 def test_files_that_are_no_coco_are_refused(folder: Path, content: str, says: str) -> None:

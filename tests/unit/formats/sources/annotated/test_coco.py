@@ -1,6 +1,8 @@
 """COCO's JSON becomes shards whose annotations are those of the file."""
 
 import copy
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -186,3 +188,34 @@ def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
     content = document()
     content["annotations"][0]["bbox"][0] += 0.25
     assert list_coco_file(write(folder, content), folder / "images").fingerprint() != before
+
+
+@pytest.mark.parametrize("name", ["instances.json.gz", "instances.json"])
+def test_a_file_may_be_packed_by_gzip(folder: Path, name: str) -> None:
+    expected = convert(folder, document()).annotations(range(4)).id.tolist()
+    file = folder / name
+    file.write_bytes(gzip.compress(json.dumps(document()).encode()))
+    stoker.convert(file, folder / "packed", images=folder / "images")
+    assert stoker.open(folder / "packed").annotations(range(4)).id.tolist() == expected
+
+
+def test_a_gzip_file_that_is_cut_short_is_refused(folder: Path) -> None:
+    file = folder / "instances.json.gz"
+    file.write_bytes(gzip.compress(json.dumps(document()).encode())[:-20])
+    with pytest.raises(SourceError, match="the file is no gzip, or not a whole one"):
+        stoker.convert(file, folder / "out", images=folder / "images")
+
+
+@pytest.mark.parametrize("inside", ["", "train2017"])
+def test_images_of_lvis_are_found_by_the_end_of_their_url(folder: Path, inside: str) -> None:
+    """LVIS v1 has no file_name: https://www.lvisdataset.org/dataset."""
+    content = document()
+    for image in content["images"]:
+        image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
+        image |= {"not_exhaustive_category_ids": [], "neg_category_ids": [3]}
+    images = folder / "images"
+    if inside:
+        images.rename(folder / inside)
+    stoker.convert(write(folder, content), folder / "out", images=folder if inside else images)
+    keys = stoker.open(folder / "out").keys(range(4))
+    assert keys == [f"{inside}/{name}".lstrip("/") for name in ("a.png", "b.png", "empty.png", "tiny.png")]

@@ -36,10 +36,12 @@ def png(image: Image.Image, **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def tiff(value: int) -> bytes:
-    """A mask of 32 bits, whose values fit into 16."""
+def tiff(value: float) -> bytes:
+    """A mask of 32 bits with one value in all pixels."""
     stream = io.BytesIO()
-    Image.fromarray(np.full((H, W), value, np.int32)).save(stream, "TIFF")
+    Image.fromarray(np.full((H, W), value, np.int32 if isinstance(value, int) else np.float32)).save(
+        stream, "TIFF"
+    )
     return stream.getvalue()
 
 
@@ -176,8 +178,9 @@ def test_intact_files_that_are_no_masks_are_skipped() -> None:
         (png(Image.fromarray(values()))[:-30], "broken mask"),
         (png(Image.fromarray(values(size=(H, W + 1)))), "mask of another size than its image"),
         (png(Image.fromarray(np.zeros((H, W, 3), np.uint8))), "mask of more than one channel"),
-        (tiff(70_000), "mask of more than one channel"),
-        (tiff(-1), "mask of more than one channel"),
+        (tiff(70_000), "mask of numbers that are not from 0 to 65535"),
+        (tiff(-1), "mask of numbers that are not from 0 to 65535"),
+        (tiff(1.5), "mask of floating-point numbers"),
         (jpeg(Image.fromarray(values())), "mask in JPEG, which changes values"),
         (None, "image without a mask"),
     ],

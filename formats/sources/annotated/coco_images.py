@@ -1,0 +1,101 @@
+"""The images that a COCO file names: their ids, file names and sizes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ...remote.store import is_url
+from ..listing import Skip
+from .coco_categories import is_id
+from .coco_segmentation import is_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["Images"]
+
+
+class Images:
+    """The images of a file; an image gets its number when its id is first seen, anywhere in the file.
+
+    Args:
+        file: The file.
+        root: Folder of the images, or its URL.
+
+    Attributes:
+        names: File name of each named image, in their order in the file.
+        numbers: Number of each of them.
+        sizes: Height and width of each named image, by number; 0 where the file does not say them.
+        number_of: Number of each id.
+        bad: Entries that name no image.
+    """
+
+    def __init__(self, file: Path, root: str) -> None:
+        self._file = file
+        self._root = root
+        self._has_folder: dict[str, bool] = {}
+        self.names: list[str] = []
+        self.numbers: list[int] = []
+        self.sizes: dict[int, tuple[int, int]] = {}
+        self.number_of: dict[Any, int] = {}
+        self.bad: list[Skip] = []
+
+    def number(self, image_id: Any) -> int:
+        """The number of the image with an id; -1 where it cannot be one."""
+        return self.number_of.setdefault(image_id, len(self.number_of)) if is_id(image_id) else -1
+
+    def add(self, value: Any) -> None:
+        """Add an element of ``images``."""
+        known = isinstance(value, dict) and is_id(value.get("id"))
+        name = self._file_name(value) if known else ""
+        if not name:
+            detail = f"image {len(self.names) + len(self.bad)} of {self._file.name}"
+            self.bad.append(Skip(self._file.name, "image without an id or a file_name", detail))
+            return
+        number = self.number(value["id"])
+        if number in self.sizes:
+            detail = f"{value['id']} in {self._file.name}"
+            self.bad.append(Skip(name, "image whose id another one has", detail))
+            return
+        sizes = (value.get("height"), value.get("width"))
+        self.sizes[number] = tuple(size if is_size(size) else 0 for size in sizes)  # type: ignore[assignment]  # two
+        self.numbers.append(number)
+        self.names.append(name)
+
+    def listed_twice(self, found: Iterable[int]) -> set[int]:
+        """Numbers of the images whose file another image has, which stands for both.
+
+        Args:
+            found: Positions in :attr:`names` of the images that were found, each file once.
+        """
+        taken = set(found)
+        files = {os.path.normpath(self.names[at]) for at in taken}
+        others = (at for at in range(len(self.names)) if at not in taken)
+        return {self.numbers[at] for at in others if os.path.normpath(self.names[at]) in files}
+
+    def _file_name(self, value: dict[str, Any]) -> str:
+        """The file name of an image; empty where it has none.
+
+        LVIS has ``coco_url`` in its place, such as http://images.cocodataset.org/train2017/000000391895.jpg.
+        The folder counts where the images lie in folders of such names.
+        """
+        name, url = value.get("file_name"), value.get("coco_url")
+        if isinstance(name, str) and name:
+            return name
+        if name is not None or not isinstance(url, str):
+            return ""
+        folder, _, name = urlsplit(url).path.rpartition("/")
+        folder = folder.rpartition("/")[2]
+        if folder not in self._has_folder:
+            inside = (
+                not self._root.endswith(f"/{folder}")
+                if is_url(self._root)
+                else (
+                    os.path.isdir(f"{self._root}/{folder}")  # noqa: PTH112 - the root is text
+                )
+            )
+            self._has_folder[folder] = bool(folder) and inside
+        return f"{folder}/{name}" if self._has_folder[folder] else name
