@@ -8,7 +8,7 @@ Each of these modules and folders imports only those before it:
 - ``color``, ``dirichlet``, ``noise``, ``resample``: formulas, which know arrays alone.
 - ``steps``: operations on pixels that no map of colours can express.
 - ``params``: what was decided for a batch of images, for an engine to execute.
-- ``geometry``: boxes, keypoints and masks under the parameters of their image.
+- ``geometry``: boxes, keypoints and masks under the parameters of their image, and back.
 - ``reference``: the slow execution of parameters that every engine is tested against.
 - ``state``: a batch of images between two transforms.
 - ``description``: the base of all transforms, their arguments as data.
@@ -25,6 +25,7 @@ from . import transforms
 from .batch.base import BatchTransform
 from .batch.mix import CutMix, MixUp
 from .batch.mosaic import Mosaic
+from .geometry.source_coordinates import keypoints_to_source, masks_to_source, to_source
 from .params.image_params import ImageParams
 from .patch_masks import BlockMask, PatchMask, RandomMask
 from .plan import ImagePlan, compile_image
@@ -44,11 +45,14 @@ __all__ = [
     "RandomMask",
     "Views",
     "compile_image",
+    "keypoints_to_source",
     "load_recipe",
     "load_views",
+    "masks_to_source",
     "recipe_names",
     "register",
     "save_recipe",
+    "to_source",
     "view_recipe_names",
 ]
 __all__ += transforms.__all__

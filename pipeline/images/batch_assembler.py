@@ -16,6 +16,7 @@ from ..execution.batch import ColumnSpec
 from ..order.sample_source import batched_values
 from .annotations.objects import pad
 from .batch_transforms import function_name
+from .columns import source_columns
 from .columns.contents import ImageContents
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ class BatchAssembler:
         """
         began, before = perf_counter(), sum(self._totals.on_batches.values())
         chosen = np.arange(len(planned)) if kept is None else kept
-        parts = zip(self._config.images, images, contents.annotated, strict=True)
-        columns = [self._kept(planned, *part, kept) for part in parts]
+        parts = zip(self._config.images, images, contents.annotated, contents.to_source, strict=True)
+        columns = [self._kept(planned, *part, kept=kept) for part in parts]
         labels = self._labels(planned, chosen)
         if len(chosen):
             columns[0], labels = self._transform(columns[0], labels, planned.draw_keys[chosen])
@@ -97,6 +98,8 @@ class BatchAssembler:
         column: ImageColumn,
         images: Any,
         annotated: BatchAnnotations,
+        to_source: Array | None,
+        *,
         kept: Int64 | None,
     ) -> ImageContents:
         """The images to hand out, and what follows them; images on a GPU are the framework's arrays."""
@@ -106,13 +109,14 @@ class BatchAssembler:
         if on_gpu:
             images = self._adapter.images(images, self._config.image_format.dtype)
         if kept is None:
-            return ImageContents(images, objects, masks, patches)
+            return ImageContents(images, objects, masks, patches, to_source)
         shown = column.images_of(kept, n)
         return ImageContents(
             self._adapter.take(images, shown) if on_gpu else images[shown],
             None if objects is None else objects.of_samples(shown, n * (column.views or 1)),
             None if masks is None else masks[shown],
             None if patches is None else patches[shown],
+            None if to_source is None else to_source[shown],
         )
 
     def _patches(self, planned: PlannedBatch, column: ImageColumn) -> Array | None:
@@ -187,6 +191,8 @@ class BatchAssembler:
         values: Array | list[str]
         if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
+        elif name == source_columns.SIZE:
+            values = source_columns.source_sizes(planned.samples)[chosen]
         elif name == "row":
             values = planned.positions[chosen]
         else:
@@ -194,8 +200,12 @@ class BatchAssembler:
         return self._adapter.column(values)
 
     def _following(self, kind: str, column: ImageColumn, contents: ImageContents, n: int) -> Any:
-        """A column that follows the images of ``n`` samples: patches, class masks, or objects."""
-        of_images = {"mask": contents.patches, "segmentation": contents.masks}.get(kind)
+        """A column that follows the images of ``n`` samples: patches, matrices, class masks, or objects."""
+        of_images = {
+            "mask": contents.patches,
+            "segmentation": contents.masks,
+            source_columns.MATRIX: contents.to_source,
+        }.get(kind)
         if of_images is not None:
             return self._adapter.column(_with_views(of_images, column.views))
         objects, config = contents.objects, column.annotations.objects

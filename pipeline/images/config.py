@@ -24,6 +24,7 @@ from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
 from .columns.array_reader import ArrayConfig
 from .columns.column_names import column_names
 from .columns.image_column import ImageColumn, plan_columns
+from .columns.source_columns import SIZE
 
 if TYPE_CHECKING:
     import os
@@ -143,8 +144,9 @@ class ImageLoaderConfig:
             return arrays
         if name == "label" and (self.multi_label or self.batch_transform_plan.transforms):
             return ColumnSpec(name, "float32", (self.dataset.num_classes,))
-        known = {"mask": "bool", "row": "int64"}
-        return ColumnSpec(name, known.get(name) or value_dtype(self.dataset, name), ())
+        known = {"mask": "bool", "row": "int64", SIZE: "int64"}
+        shape = (2,) if name == SIZE else ()
+        return ColumnSpec(name, known.get(name) or value_dtype(self.dataset, name), shape)
 
     def draw_epoch(self, epoch: int) -> int:
         """The epoch that keys random parameters: always 0 for a stream, whose draw keys go on over epochs."""

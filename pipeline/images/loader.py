@@ -94,6 +94,8 @@ class ImageLoader(CheckpointedImages):
             - "row": (N,) int64, number of each sample in :attr:`dataset`, as its ``keys()`` and ``labels``
               count; ``dataset.rows[row]`` is its row in the index. "key": list of N names in the source.
             - "mask": (N,) bool, see ``last_batch``.
+            - "to_source": (N, 3, 3) float64, leads from the images to their sources; "source_size": (N, 2)
+              int64. See :func:`stoker.augment.to_source`.
             - Any column of numbers of the index, (N,), or of strings, list of N str, by its name.
             - Any array column of the dataset, (N, ...), or as ``arrays`` says; and ``<name>_shape``. Arrays
               are handed out as they were written, whatever transforms do to the images.
@@ -101,8 +103,8 @@ class ImageLoader(CheckpointedImages):
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
               float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64.
             - With a mapping of transforms: "<name>" in place of "image", (V, N, 3, H, W) with V views of each
-              sample; and these columns of annotated datasets with the prefix "<name>_", which follow the
-              images of that name.
+              sample; and these columns of annotated datasets, and "to_source", with the prefix "<name>_",
+              which follow the images of that name.
         objects: Form of the columns of objects. "ragged" hands out a list of N arrays. "padded" hands out one
             array, (N, largest M, ...), padded with zeros, and adds a column ``count``, (N,) int64.
         arrays: Form of array columns whose shapes differ between samples. "ragged" hands out a list of N

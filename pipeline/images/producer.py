@@ -23,6 +23,7 @@ from ..execution.batch import FinishedBatch
 from .annotations.annotation_processor import BatchAnnotations
 from .batch_assembler import BatchAssembler
 from .columns.contents import Contents
+from .columns.source_columns import source_matrices
 from .planned_batches import planned_batches
 
 if TYPE_CHECKING:
@@ -142,10 +143,13 @@ class ImageBatchProducer:
             params, wait = self._decide(planned, column, processor, known)
             decided.append(params)
             annotated.append(wait)
+        prefixes = [column.prefix for column in self._config.images]
+        to_source = source_matrices(self._config.columns, prefixes, decided)
         # Last, as an error before would leave a batch in the engine that is never collected.
         if len(planned):
             self._engine.submit(Work(planned.samples, decided[0], tuple(decided[1:])))
-        return lambda: Contents.of(len(planned), [wait() for wait in annotated], arrays and arrays())
+        n = len(planned)
+        return lambda: Contents.of(n, [wait() for wait in annotated], to_source, arrays and arrays())
 
     def _decide(
         self,

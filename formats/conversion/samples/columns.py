@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnType", "column_type", "number_column", "store_array", "store_value"]
 
-_RESERVED = {"label", "row", "image", "mask", "count", "dataset", "segmentation", *KNOWN_COLUMNS}
+_RESERVED = {"label", "row", "image", "mask", "count", "dataset", "segmentation", "to_source", "source_size"}
+_RESERVED |= set(KNOWN_COLUMNS)
 _RESERVED_STARTS = ("object_", "mask_")
 _KINDS = {"number": "a number", "text": "a text", "array": "an array"}
 

@@ -144,7 +144,7 @@ def make_annotation_config(
             path=dataset.path,
             hint="Leave the column 'label' out, or convert with classes.",
         )
-    _check_mixing(made | ({"label"} & set(columns)), batch_transform_plan)
+    _check_mixing(made | ({"label", "to_source"} & set(columns)), batch_transform_plan)
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
     return AnnotationConfig(objects, masks, plan.uses_boxes)
 
@@ -153,7 +153,7 @@ def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformP
     """Raise ConfigError if a transform of batches cannot mix a column."""
     if not batch_transform_plan.transforms:
         return
-    kinds = {"label", "keypoints", "masks", "segmentation"}
+    kinds = {"label", "keypoints", "masks", "segmentation", "to_source"}
     for name in sorted(columns):
         if (name if name in kinds else "boxes") not in batch_transform_plan.columns:
             names = ", ".join(type(transform).__name__ for transform in batch_transform_plan.transforms)

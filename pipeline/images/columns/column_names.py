@@ -10,6 +10,7 @@ from stoker.formats.dataset.columns.array_columns import shape_column
 
 from ...order.sample_source import batchable_columns
 from ..annotations.annotation_config import task_columns
+from . import source_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ def column_names(
             names = (*names, f"{prefix}count")
     names = arrays.with_shapes(names)
     of_images = {one.name: _names_of_images(one, annotated) for one in images}
-    of_samples = {"row", "mask", *batchable_columns(dataset), *arrays.columns}
+    of_samples = {"row", "mask", source_columns.SIZE, *batchable_columns(dataset), *arrays.columns}
     of_samples |= {*map(shape_column, arrays.columns), *(["label"] if "label" in dataset.types else [])}
     if images[0].prefix:
         _check_taken(of_images, of_samples, dataset)
@@ -69,7 +70,7 @@ def column_names(
 def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]:
     """The column of images, and all columns that may follow it."""
     follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
-    return [column.name, *(f"{column.prefix}{name}" for name in follow)]
+    return [column.name, *(f"{column.prefix}{name}" for name in (*follow, source_columns.MATRIX))]
 
 
 def _check_taken(of_images: Mapping[str, Sequence[str]], of_samples: set[str], dataset: SampleSource) -> None:

@@ -29,11 +29,13 @@ class Contents:
 
     Attributes:
         annotated: Annotations of each column of images, M images of N samples in each.
+        to_source: Matrices of each column of images, (M, 3, 3) float64; None where no column needs them.
         arrays: Arrays of the dataset; None if there are no such columns.
         errors: Errors in what belongs to samples, by position in the batch.
     """
 
     annotated: Sequence[BatchAnnotations]
+    to_source: Sequence[Array | None]
     arrays: BatchArrays | None
     errors: dict[int, SampleError]
 
@@ -42,12 +44,13 @@ class Contents:
         cls,
         n: int,
         annotated: Sequence[BatchAnnotations],
+        to_source: Sequence[Array | None],
         arrays: tuple[BatchArrays, dict[int, SampleError]] | None,
     ) -> Contents:
         """The contents of a batch of ``n`` samples, with the errors of all parts."""
         read, errors = arrays or (None, {})
         found = {image % n: error for one in annotated for image, error in one.errors.items()}
-        return cls(annotated, read, {**errors, **found})
+        return cls(annotated, to_source, read, {**errors, **found})
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +62,14 @@ class ImageContents:
         objects: Objects of all images.
         masks: (M, H, W), class masks.
         patches: (M, rows, columns) bool, patches to hide.
+        to_source: (M, 3, 3) float64, from the pixels of the images to those of their sources.
     """
 
     images: Any
     objects: BatchObjects | None
     masks: Array | None
     patches: Array | None
+    to_source: Array | None
 
     def mixed(
         self, params: BatchParams, mix: Callable[..., Any], layout: Layout, config: ObjectConfig
@@ -76,4 +81,5 @@ class ImageContents:
             None if objects is None else objects.mixed(params, config),
             None if masks is None else params.segmentation(masks),
             self.patches,
+            self.to_source,
         )

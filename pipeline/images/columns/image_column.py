@@ -16,6 +16,7 @@ from stoker.errors import ConfigError
 from ...execution.batch import ColumnSpec
 from ..annotations.annotation_config import AnnotationConfig
 from ..batch_transforms import BatchTransformPlan, function_name, split_transforms
+from . import source_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,8 @@ class ImageColumn:
         """What a column of the batch holds of these images; None if it does not belong to them.
 
         Returns:
-            "image", "mask" for hidden patches, or the name of a column of annotations without the prefix.
+            "image", "mask" for hidden patches, "to_source" for the way back, or the name of a column of
+            annotations without the prefix.
         """
         if name == self.name:
             return "image"
@@ -72,6 +74,8 @@ class ImageColumn:
         bare = name.removeprefix(self.prefix)
         if bare == "mask":
             return bare if self.mask else None
+        if bare == source_columns.MATRIX:
+            return bare
         return bare if bare in self.annotations.columns else None
 
     def samples_of_images(self, n: int) -> Int64:
@@ -97,6 +101,8 @@ class ImageColumn:
             return ColumnSpec(name, dtype, shape, views=self.views)
         if part == "mask" and self.mask:
             return ColumnSpec(name, "bool", self.mask.grid(self.plan.size), views=self.views)
+        if part == source_columns.MATRIX:
+            return ColumnSpec(name, "float64", (3, 3), views=self.views)
         return self.annotations.spec(name, part, dataset, self.plan.size, self.views)
 
     def to_json(self) -> dict[str, Any]:
