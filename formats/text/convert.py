@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,11 +22,13 @@ from ..remote.copies import local_copies
 from ..remote.store import is_url
 from ..sources.archives.names import expand
 from .convert_listing import convert_listing
-from .spool import spool_items
-from .text_listing import open_text
+from .listing.row_columns import RowColumns
+from .listing.row_values import read_row_columns
+from .listing.spool import spool_items
+from .listing.text_listing import open_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from fractions import Fraction
 
 __all__ = ["convert_text"]
@@ -40,6 +43,9 @@ def convert_text(
     *,
     tokenizer: str | os.PathLike[str] = "whitespace",
     fields: Sequence[str] | None = None,
+    label: str | None = None,
+    columns: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
     format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
     seed: int | None = None,
     shard_size: str | int | None = None,
@@ -74,6 +80,11 @@ def convert_text(
             path of a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
         fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the
             name of the field, by default ``tokens``; for parallel files, a name for each.
+        label: For JSON Lines, Parquet and dicts, the name of the value that is the class of a sample. Labels
+            that are texts are numbered by their sorted order, and the dataset has their names; integers stay
+            as they are. A sample without a label is skipped.
+        columns: Names of further values, numbers or texts, that become columns of the index.
+        classes: Names of the classes, that of label 0 first. None takes those in the source.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
@@ -106,6 +117,7 @@ def convert_text(
         paths = [file for path in paths for file in _matching(path)]
     check_named(target=dst)
     check_num_threads(num_threads)
+    wanted = RowColumns.of(label, columns, classes or _class_names(src, label))
     report = progress or no_progress
     report(0, 0, 0, "listing")
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
@@ -123,13 +135,13 @@ def convert_text(
     with os_errors(scratch):
         if paths is None:
             _check_not_parallel(parallel)
-            with closing(spool_items(cast("Iterable[Any]", src), fields, scratch)) as spool:
-                return convert_listing(spool.listing(), dst, **options)
+            with closing(spool_items(cast("Iterable[Any]", src), fields, scratch, wanted)) as spool:
+                return convert_listing(read_row_columns(spool.listing(), wanted), dst, **options)
         with (
             local_copies(paths) as copies,
-            open_text(copies, fields, scratch, parallel=parallel) as listing,
+            open_text(copies, fields, scratch, parallel=parallel, columns=wanted) as listing,
         ):
-            return convert_listing(listing, dst, **options)
+            return convert_listing(read_row_columns(listing, wanted), dst, **options)
 
 
 def _paths_of(src: Any) -> list[Paths] | None:
@@ -154,6 +166,14 @@ def _matching(path: Paths) -> list[Paths]:
             hint="check the spelling of the folder and of the pattern",
         )
     return list(found)
+
+
+def _class_names(src: Any, label: str | None) -> tuple[str, ...] | None:
+    """Names of the classes that a dataset of Hugging Face states for its labels; None if it states none."""
+    features = getattr(src, "features", None)
+    feature = features.get(label) if isinstance(features, Mapping) and label is not None else None
+    names = getattr(feature, "names", None)
+    return tuple(names) if names else None
 
 
 def _check_not_parallel(parallel: bool) -> None:

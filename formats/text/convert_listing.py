@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .text_listing import TextListing
+    from .listing.text_listing import TextListing
 
 __all__ = ["TextOptions", "convert_listing"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .text_listing import TextListing
+    from .listing.text_listing import TextListing
     from .tokenizers import Tokenizer
 
 __all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column"]
@@ -109,8 +109,9 @@ class TextEncoder:
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """See :class:`Encoder`; the user's columns."""
-        return {name: array.take(rows) for name, array in self.listing.columns.items()}
+        """See :class:`Encoder`; labels and the user's columns."""
+        labels = {} if self.listing.labels is None else {"label": self.listing.labels}
+        return {name: array.take(rows) for name, array in {**labels, **self.listing.columns}.items()}
 
     def strict_error(self, skip: Skip) -> SourceError:
         """See :class:`Encoder`."""

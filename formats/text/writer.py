@@ -18,8 +18,11 @@ from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import check_target, folder_lock, os_errors
 from ..files.reading import check_named
 from ..remote.store import is_url
+from ..sources.classes import check_classes
 from .convert_listing import TextOptions, check_fields, convert_listing
-from .spool import TextSpool
+from .listing.row_columns import RowColumns
+from .listing.row_values import read_row_columns
+from .listing.spool import TextSpool
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from ..conversion.execution import Summary
 
 __all__ = ["TextWriter"]
+
+_LABEL = " label"  # of a sample in the spool; no field has a name with a space in front
 
 
 class TextWriter(WriterContext):
@@ -42,6 +47,8 @@ class TextWriter(WriterContext):
         target: Folder to write; made if missing.
         tokenizer: "whitespace", "bytes", or the path of a Hugging Face tokenizers JSON.
         fields: Names of the sequences of a sample, such as ("source", "target") for translations.
+        classes: Names of the classes, that of label 0 first. None takes the sorted names of the labels that
+            are written.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the calls.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
@@ -66,6 +73,7 @@ class TextWriter(WriterContext):
         *,
         tokenizer: str | os.PathLike[str] = "whitespace",
         fields: Sequence[str] = ("text",),
+        classes: Sequence[str] | None = None,
         format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
         seed: int | None = None,
         shard_size: str | int | None = None,
@@ -80,6 +88,8 @@ class TextWriter(WriterContext):
         _check_is_local(target)
         self._fields = list_of_names("fields", fields)
         check_fields(self._fields)
+        self._classes = check_classes(classes)
+        self._labelled: bool | None = None
         self._options: dict[str, Any] = {
             "tokenizer": tokenizer,
             "format": format,
@@ -130,17 +140,26 @@ class TextWriter(WriterContext):
         """Number of samples that were written so far."""
         return len(self._spool)
 
-    def write(self, text: str | None = None, *, key: str | None = None, **columns: Any) -> None:
+    def write(
+        self,
+        text: str | None = None,
+        label: int | str | None = None,
+        *,
+        key: str | None = None,
+        **columns: Any,
+    ) -> None:
         """Write a sample.
 
         Args:
             text: The text, where samples have one field.
+            label: The name or the number of its class, in every sample or in none.
             key: Name of the sample; by default its number, from ``00000000``.
             columns: A text for each field, where it is not ``text``; any other name is a column of the index,
                 a number or a text in every sample.
 
         Raises:
-            ConfigError: A field has no text, or a column does not fit the first sample; names key and column.
+            ConfigError: A field has no text, or a column or the label does not fit the first sample; names
+                key and column.
             LockedError: The process was forked from the one that made the writer.
             WriteError: The disk is full or refuses a write.
         """
@@ -153,7 +172,9 @@ class TextWriter(WriterContext):
             if text is not None:
                 texts[self._fields[0]] = text
             values = {field: value for field, value in columns.items() if field not in texts}
-            self._spool.add(name, texts, values)
+            self._check_label(label, name)
+            self._spool.add(name, texts, values, {} if label is None else {_LABEL: label})
+            self._labelled = label is not None
 
     def close(self) -> Summary:
         """Tokenize all texts and publish the dataset; a second call returns the same.
@@ -165,7 +186,8 @@ class TextWriter(WriterContext):
         self._check_usable()
         try:
             with self._lock:
-                listing = self._spool.listing()
+                wanted = RowColumns(_LABEL if self._labelled else None, classes=self._classes)
+                listing = read_row_columns(self._spool.listing(), wanted)
                 self._held.close()  # the conversion takes the lock itself
                 self._summary = convert_listing(listing, self._folder, **self._options)
         finally:
@@ -176,6 +198,16 @@ class TextWriter(WriterContext):
         """Give up what was written; after :meth:`close` it does nothing."""
         self._closed = True
         self._abandon()
+
+    def _check_label(self, label: int | str | None, key: str) -> None:
+        if label is not None and (isinstance(label, (bool, float)) or label == ""):
+            raise ConfigError(f"label must be the name or the number of a class, not {label!r}", key=key)
+        if self._labelled is not None and self._labelled != (label is not None):
+            raise ConfigError(
+                "the sample and the first one do not both have a label",
+                key=key,
+                hint="write a label with every sample, or with none",
+            )
 
     def _check_usable(self) -> None:
         if not self._owner.is_current():

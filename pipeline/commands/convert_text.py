@@ -14,6 +14,7 @@ from stoker.formats.containers.registry import DEFAULT_CONTAINER
 
 from .shared.console import print_summary
 from .shared.options import (
+    Classes,
     Container,
     Overwrite,
     ShardRecords,
@@ -45,8 +46,20 @@ def convert_text(
     ] = "whitespace",
     fields: Annotated[
         str | None,
-        typer.Option(help="Fields of the JSON lines, or names for parallel files, with commas between."),
+        typer.Option(
+            "--fields",
+            "--text",
+            help="Fields of the JSON lines, or names for parallel files, with commas between.",
+        ),
     ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Value of the JSON lines that is the class of a sample.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Further values of the JSON lines, with commas between: columns of the index."),
+    ] = None,
+    classes: Classes = None,
     parallel: Annotated[
         bool,
         typer.Option(
@@ -75,9 +88,11 @@ def convert_text(
       stoker convert-text gsm8k.jsonl shards/gsm8k --fields question,answer --seed 0
       stoker convert-text part-*.txt shards/corpus --tokenizer tokenizer.json
       stoker convert-text 'data/train-*.parquet' shards/corpus --fields text
+      stoker convert-text reviews.jsonl shards/reviews --text review --label stars --columns score
       stoker convert-text - shards/web < web.jsonl
       stoker convert-text train.en train.de shards/pairs --parallel
     """
+    from stoker.formats.sources.classes import parse_class_names
     from stoker.formats.text.convert import convert_text as run
 
     options: dict[str, Any] = {  # run() checks the words in these
@@ -96,6 +111,9 @@ def convert_text(
             target,
             tokenizer=tokenizer,
             fields=split_names(fields),
+            label=label,
+            columns=split_names(columns),
+            classes=None if classes is None else parse_class_names(classes),
             parallel=parallel,
             seed=seed,
             val=val,

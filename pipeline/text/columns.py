@@ -18,6 +18,8 @@ from .epoch import TokenSlices
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy.typing as npt
+
     from stoker.bucketing import Batchify
     from stoker.bucketing.batchify.sequences import Labels
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from .planner import TextPlanner
     from .token_reader import TokenReader
 
-__all__ = ["column_names", "default_batchify", "probe_batchify", "run_batchify"]
+__all__ = ["column_names", "default_batchify", "probe_batchify", "rows_of_segments", "run_batchify"]
 
 _OUTPUTS = get_args(Output)
 _PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
@@ -112,6 +114,15 @@ def run_batchify(
     return made
 
 
+def rows_of_segments(slices: TokenSlices, most: int) -> npt.NDArray[np.int64]:
+    """(B, most) int64: the sample of each segment of B packed rows, in their order; -1 after the last."""
+    assert slices.groups is not None, "called only with packing"
+    counts = np.diff(slices.groups)
+    table = np.full((len(counts), most), -1, np.int64)
+    table[np.arange(most) < counts[:, None]] = slices.positions
+    return table
+
+
 def column_names(
     columns: Sequence[str] | None,
     made: Mapping[str, Any],
@@ -134,9 +145,9 @@ def column_names(
     names = tuple(made) if columns is None else list_of_names("columns", columns)
     if batching.last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
-    known = {*made, "mask"}
+    known = {*made, "mask", "row"}
     if batching.pack is None:
-        known |= {"row"} | batchable_columns(dataset)
+        known |= batchable_columns(dataset)
     for name in names:
         if name not in known:
             outputs = {prefix + output for prefix in _prefixes(fields) for output in _OUTPUTS}

@@ -60,6 +60,11 @@ class TextLoaderConfig:
         return self.dataset.rows
 
     @property
+    def segments(self) -> int:
+        """Largest number of sequences in a packed row; 0 without packing."""
+        return 0 if self.planner.batching.pack is None else self.planner.max_sequences
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What decides the batches, as JSON returns it; states record it."""
         planner = self.planner
@@ -76,7 +81,8 @@ class TextLoaderConfig:
 
     def spec(self, name: str) -> ColumnSpec:
         """Dtype and shape of a column, without the batch axis; None for lengths that differ."""
-        known = {"mask": ("bool", ()), "row": ("int64", ()), **self.arrays}
+        row = (self.segments,) if self.segments else ()
+        known = {"mask": ("bool", ()), "row": ("int64", row), **self.arrays}
         return ColumnSpec(name, *(known.get(name) or (value_dtype(self.dataset, name), ())))
 
 

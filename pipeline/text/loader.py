@@ -97,9 +97,11 @@ class TextLoader(CheckpointedText):
               "segment_ids" and "position_ids", (N, L); and the other arrays of :mod:`stoker.bucketing`.
               With several fields each name has the prefix ``<field>_``.
             - "mask": (N,) bool, see ``last_batch``.
-            - Of rows that are not packed: "row", (N,) int64, number of each sample in :attr:`dataset`, as its
-              ``keys()`` counts; "key", list of N names in the source; any column of numbers of the index,
-              (N,), or of strings, list of N str; and "dataset" of a mixture.
+            - "row": (N,) int64, number of each sample in :attr:`dataset`, as its ``keys()`` counts. Of packed
+              rows (N, ``max_sequences``): ``row[i, s - 1]`` is the sample of segment s, and -1 is none.
+            - Of rows that are not packed: "label", (N,) int64, where samples have classes; "key", list of N
+              names in the source; any column of numbers of the index, (N,), or of strings, list of N str; and
+              "dataset" of a mixture.
 
             None hands out "input_ids" and "attention_mask", or of packed rows "input_ids", "segment_ids" and
             "position_ids".

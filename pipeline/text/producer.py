@@ -16,7 +16,7 @@ import numpy as np
 from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
 from ..order.sample_source import batched_values
-from .columns import run_batchify
+from .columns import rows_of_segments, run_batchify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,6 +73,7 @@ class TextBatchProducer:
         self._epoch = epoch
         self._adapter = adapter
         self._totals = totals
+        self._most = config.segments
         self._next = 0
         self._in_flight: deque[_BatchInFlight] = deque()
         self._cached_epoch = (
@@ -128,7 +129,8 @@ class TextBatchProducer:
         elif name == "mask":
             value = oldest.mask
         elif name == "row":
-            value = oldest.slices.positions.astype(np.int64, copy=False)
+            packed = oldest.slices.groups is not None
+            value = rows_of_segments(oldest.slices, self._most) if packed else oldest.slices.positions
         else:
             value = batched_values(self._config.dataset, name, oldest.slices.positions)
         # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.

@@ -52,7 +52,7 @@ def test_long_sequences_are_refused_truncated_or_split(
         ({"pad_multiple": 0}, "pad_multiple"),
         ({"pack": 40, "fields": None}, "packing takes one field"),
         ({"pack": 40, "max_length": 3}, "Leave out max_length"),
-        ({"pack": 40, "columns": ("row",)}, "no 'row'"),
+        ({"pack": 40, "columns": ("key",)}, "no 'key'"),
         ({"too_long": "split"}, "needs pack"),
         ({"max_sequences": 2}, "needs pack"),
         ({"pack": 40, "max_sequences": 0}, "max_sequences must be at least 1"),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,23 +13,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.arguments import list_of_names
-from stoker.errors import ConfigError, SourceError
 
-from ..files.reading import read_at
-from ..sources.listing import Listing, Skip
-from ..sources.source_reader import SkippedError
+from ...files.reading import read_at
+from ...sources.listing import Listing, Skip
+from ...sources.source_reader import SkippedError
 from .lines import LineFile, open_lines
+from .row_columns import RowColumns
+from .source_files import (
+    are_json_lines,
+    check_fields,
+    check_first,
+    check_lines,
+    check_together,
+    default_fields,
+    name_files,
+)
 from .text_check import START_BYTES, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import numpy.typing as npt
 
 __all__ = ["TextListing", "open_text"]
 
-_JSON_LINES = (".jsonl", ".ndjson")
-_PARQUET = ".parquet"  # its texts are read as JSON Lines
 _LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
 
 
@@ -46,6 +52,7 @@ class TextListing(Listing):
         fields: Names of the fields, each a sequence of tokens.
         json_lines: Whether a line is a JSON object with the fields.
         parallel: Whether lines of one number form a sample.
+        left_out: Samples that lack a value, by row.
     """
 
     files: tuple[LineFile, ...]
@@ -53,6 +60,7 @@ class TextListing(Listing):
     fields: tuple[str, ...]
     json_lines: bool
     parallel: bool
+    left_out: Mapping[int, Skip] = field(default_factory=dict)
 
     def fingerprint(self) -> str:
         """SHA-256 of names, fields and content, in hexadecimal."""
@@ -60,6 +68,9 @@ class TextListing(Listing):
         known: list[Any] = [self.fields, self.json_lines, digests]
         if len(self.files) > 1 and not self.parallel:
             known.append("corpus")
+        if self.labels is not None or self.columns:
+            labels = b"" if self.labels is None else self.labels.to_numpy().tobytes()
+            known.append([sorted(self.columns), self.classes, hashlib.sha256(labels).hexdigest()])
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[str, ...] | Skip]:
@@ -74,12 +85,31 @@ class TextListing(Listing):
         long = self.sizes[rows] > _LONGEST
         keys = self.keys.take(rows).to_pylist()
         found = iter(self._lines(rows[~long]))
-        return [
+        texts = [
             Skip(key, "line too long", f"more than {_LONGEST} bytes")
             if skip
             else self._text(key, next(found))
             for key, skip in zip(keys, long.tolist(), strict=True)
         ]
+        if not self.left_out:
+            return texts
+        return [self.left_out.get(row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
+
+    def documents(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
+        """Read the objects of samples in JSON Lines; None for a line that the conversion skips.
+
+        Args:
+            rows: (M,) int64.
+
+        Raises:
+            SourceError: A file has changed since the samples were listed.
+        """
+        long = self.sizes[rows] > _LONGEST
+        found: list[dict[str, Any] | None] = [None] * len(rows)
+        for place, (line,) in zip(np.flatnonzero(~long).tolist(), self._lines(rows[~long]), strict=True):
+            with suppress(UnicodeDecodeError, SkippedError):
+                found[place] = _document_of(line.decode())
+        return found
 
     def path_of(self, key: str) -> Path:
         """Path of the file that holds the sample ``key``."""
@@ -108,24 +138,28 @@ class TextListing(Listing):
     def _text(self, key: str, lines: tuple[bytes, ...]) -> tuple[str, ...] | Skip:
         try:
             texts = tuple(line.decode() for line in lines)
-            return _fields_of(texts[0], self.fields) if self.json_lines else texts
+            return _fields_of(_document_of(texts[0]), self.fields) if self.json_lines else texts
         except UnicodeDecodeError as error:
             return Skip(key, "not UTF-8", error.reason)
         except SkippedError as skip:
             return Skip(key, *skip.args)
 
 
-def _fields_of(line: str, fields: Sequence[str]) -> tuple[str, ...]:
+def _document_of(line: str) -> dict[str, Any]:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise SkippedError("not JSON", str(error)) from error
     if not isinstance(document, dict):
         raise SkippedError("not a JSON object", type(document).__name__)
-    for field in fields:
-        if not isinstance(document.get(field), str):
-            raise SkippedError(f"no text in field {field!r}", "")
-    texts = tuple(document[field] for field in fields)
+    return document
+
+
+def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ...]:
+    for name in fields:
+        if not isinstance(document.get(name), str):
+            raise SkippedError(f"no text in field {name!r}", "")
+    texts = tuple(document[name] for name in fields)
     if not _is_unicode(texts):
         raise SkippedError("not Unicode", "half of a surrogate pair")
     return texts
@@ -141,7 +175,12 @@ def _is_unicode(texts: tuple[str, ...]) -> bool:
 
 @contextmanager
 def open_text(
-    paths: Sequence[Path], fields: Sequence[str] | None, scratch: Path, *, parallel: bool = False
+    paths: Sequence[Path],
+    fields: Sequence[str] | None,
+    scratch: Path,
+    *,
+    parallel: bool = False,
+    columns: RowColumns | None = None,
 ) -> Iterator[TextListing]:
     """List the samples of text files, which stay open inside the context.
 
@@ -153,28 +192,29 @@ def open_text(
             differ.
         scratch: Folder on whose disk a compressed file is unpacked.
         parallel: Whether the lines of one number of all files form a sample, with a field for each file.
+        columns: Labels and further columns that will be read of JSON Lines and Parquet files.
 
     Raises:
         ConfigError: The fields are not different names, one for each parallel file; or the files do not fit
             each other.
         SourceError: A file cannot be used, or parallel files have different numbers of lines.
     """
-    json_lines = _is_json_lines(paths)
-    _check_together(paths, json_lines, parallel)
-    if fields is None:
-        names = _default_fields(paths, json_lines, parallel)
-    else:
-        names = list_of_names("fields", fields)
-    _check_fields(names, paths, json_lines, parallel)
+    json_lines = are_json_lines(paths)
+    check_together(paths, json_lines, parallel)
+    chosen = default_fields(paths, json_lines, parallel) if fields is None else fields
+    names = list_of_names("fields", chosen)
+    check_fields(names, paths, json_lines, parallel)
+    wanted = columns or RowColumns()
+    wanted.check(names, json_lines)
     with ExitStack() as stack:
-        files = tuple(stack.enter_context(open_lines(path, scratch)) for path in paths)
+        files = tuple(stack.enter_context(open_lines(path, scratch, wanted.names)) for path in paths)
         for file in files:
             check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
-        _check_files(files, parallel)
+        check_lines(files, parallel)
         if json_lines:
             for file in files:
-                _check_first(file, names)
-        root, listed = _file_names(paths)
+                check_first(file, names, wanted.names)
+        root, listed = name_files(paths)
         counted = files[:1] if parallel else files
         number = sum(map(len, counted))
         keys = [_keys(name, len(file)) for name, file in zip(listed, counted, strict=not parallel)]
@@ -184,7 +224,7 @@ def open_text(
             keys=pa.concat_arrays(keys),
             sizes=cast("npt.NDArray[np.int64]", sum(sizes) if parallel else np.concatenate(sizes)),
             modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), number),
-            labels=pa.array(np.zeros(number, np.int64)),
+            labels=None,
             classes=(),
             files=files,
             file_names=listed,
@@ -194,105 +234,9 @@ def open_text(
         )
 
 
-def _file_names(paths: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
-    """The folder of files, and their different names in it."""
-    names = tuple(path.name for path in paths)
-    if len(set(names)) == len(names):
-        return paths[0].parent, names
-    root = Path(os.path.commonpath([path.absolute().parent for path in paths]))
-    return root, tuple(path.absolute().relative_to(root).as_posix() for path in paths)
-
-
 def _keys(name: str, lines: int) -> pa.Array:
     """(lines,) large_string, the keys of a file's lines."""
     numbers = pc.cast(pa.array(np.arange(1, lines + 1)), pa.large_string())
     return pc.binary_join_element_wise(
         pa.scalar(name, pa.large_string()), numbers, pa.scalar(":", pa.large_string())
     )
-
-
-def _is_json_lines(paths: Sequence[Path]) -> bool:
-    if not paths:
-        raise ConfigError("there is no source: name a text file")
-    for path in paths:
-        if _bare(path).suffix.lower() == ".json":
-            raise SourceError(
-                "a .json file is no text source: its lines are no samples",
-                path=path,
-                hint="write JSON Lines, one object in each line, and name the file .jsonl",
-            )
-    are_json_lines = {_bare(path).suffix.lower() in (*_JSON_LINES, _PARQUET) for path in paths}
-    if len(are_json_lines) > 1:
-        raise ConfigError("files of lines and files of JSON Lines cannot form one corpus")
-    return True in are_json_lines
-
-
-def _check_together(paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
-    if parallel and json_lines:
-        raise ConfigError("parallel files hold lines of text; JSON Lines hold all fields in one file")
-    if parallel and len(paths) < 2:
-        raise ConfigError("parallel files are two or more", hint="name a file for each field")
-    real = [os.path.realpath(path) for path in paths]
-    twice = [path for number, path in enumerate(paths) if real.index(real[number]) < number]
-    if twice:
-        raise ConfigError("a file of text is named twice", path=twice[0])
-
-
-def _bare(path: Path) -> Path:
-    """A path without the suffix of a compressed file."""
-    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
-
-
-def _default_fields(paths: Sequence[Path], json_lines: bool, parallel: bool) -> tuple[str, ...]:
-    if json_lines:
-        return ("text",)
-    if not parallel:
-        return ("tokens",)
-    bare = [_bare(path) for path in paths]
-    suffixes = tuple(path.suffix.removeprefix(".") for path in bare)
-    return suffixes if len(set(suffixes)) == len(bare) else tuple(path.stem for path in bare)
-
-
-def _check_fields(fields: tuple[str, ...], paths: Sequence[Path], json_lines: bool, parallel: bool) -> None:
-    if not fields or len(set(fields)) < len(fields) or any(not name or "," in name for name in fields):
-        raise ConfigError(
-            f"fields must be different names without commas, not {fields}",
-            hint="name them with fields=(...) (--fields)",
-        )
-    if parallel and len(fields) != len(paths):
-        raise ConfigError(f"there are {len(paths)} parallel files and {len(fields)} fields: {fields}")
-    if not parallel and not json_lines and len(fields) > 1:
-        raise ConfigError(
-            f"files of lines are one corpus with one field, and there are {len(fields)} fields: {fields}",
-            hint="for parallel files, whose lines of one number form a sample, give parallel=True "
-            "(--parallel)",
-        )
-
-
-def _check_files(files: Sequence[LineFile], parallel: bool) -> None:
-    for file in files if parallel else ():
-        if len(file) != len(files[0]):
-            raise SourceError(
-                f"parallel files must have equal numbers of lines: {len(files[0])} in {files[0].path.name}, "
-                f"{len(file)} in {file.path.name}",
-                path=file.path,
-            )
-    if not any(map(len, files)):
-        raise SourceError("the file has no lines", path=files[0].path)
-
-
-def _check_first(file: LineFile, fields: tuple[str, ...]) -> None:
-    """Raise SourceError if the first object lacks a field: the name of the field is probably misspelt."""
-    if not len(file):
-        return
-    try:
-        document: Any = json.loads(file.read(np.zeros(1, np.int64))[0])
-    except (ValueError, RecursionError):
-        return  # a bad line is skipped, or refused, when it is converted
-    if isinstance(document, dict) and not document.keys() >= set(fields):
-        there = [name for name, value in document.items() if isinstance(value, str)]
-        raise SourceError(
-            f"the first line has no field {next(name for name in fields if name not in document)!r}",
-            path=file.path,
-            hint=f"choose with fields=(...) (--fields) from: {', '.join(there)}",
-        )

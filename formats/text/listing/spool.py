@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ..conversion.samples.columns import number_column, store_value, types_of
-from ..dataset.columns.strings import Strings
+from ...conversion.samples.columns import number_column, store_value, types_of
+from ...dataset.columns.strings import Strings
 from .lines import LineFile
 from .text_listing import TextListing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..conversion.samples.columns import ColumnType
+    from ...conversion.samples.columns import ColumnType
+    from .row_columns import RowColumns
 
 __all__ = ["TextSpool", "spool_items"]
 
@@ -56,13 +56,20 @@ class TextSpool:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, key: str, texts: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    def add(
+        self,
+        key: str,
+        texts: Mapping[str, Any],
+        values: Mapping[str, Any],
+        others: Mapping[str, Any] | None = None,
+    ) -> None:
         """Add a sample.
 
         Args:
             key: Its name.
             texts: A text for each field.
             values: Numbers and texts of further columns, the same names in all samples.
+            others: Values that :func:`read_row_columns` finds beside the texts.
 
         Raises:
             ConfigError: A field has no text, or a column does not fit the first sample; names the key.
@@ -76,7 +83,8 @@ class TextSpool:
                 )
         types = self._column_types(values, key)
         stored = {name: store_value(name, values[name], column, key) for name, column in types.items()}
-        line = json.dumps({name: texts[name] for name in self.fields}).encode()
+        document = {**(others or {}), **{name: texts[name] for name in self.fields}}
+        line = json.dumps(document, default=_plain).encode()
         self._file.write(line + b"\n")
         self._starts.append(self._starts[-1] + len(line) + 1)
         self._digest.update(line + b"\n" + key.encode(errors="backslashreplace") + b"\0")
@@ -118,7 +126,7 @@ class TextSpool:
             keys=self._keys.to_arrow(),
             sizes=file.sizes,
             modified=np.broadcast_to(np.int64(status.st_mtime_ns), len(self)),
-            labels=pa.array(np.zeros(len(self), np.int64)),
+            labels=None,
             classes=(),
             columns=columns,
             files=(file,),
@@ -133,22 +141,31 @@ class TextSpool:
         self._file.close()
 
 
-def spool_items(items: Iterable[Any], fields: Sequence[str] | None, scratch: Path) -> TextSpool:
+def _plain(value: Any) -> Any:
+    """A value of NumPy as one of Python; of any other type its text."""
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else str(value)
+
+
+def spool_items(
+    items: Iterable[Any], fields: Sequence[str] | None, scratch: Path, columns: RowColumns
+) -> TextSpool:
     """Keep the texts of an iterable; the caller closes the spool.
 
     Args:
         items: Texts, or mappings of fields, whose others are left out.
         fields: Names of the fields; by default "text" of mappings and "tokens" for texts.
         scratch: Folder on whose disk they are kept.
+        columns: Values of the mappings that are kept besides the texts.
 
     Raises:
-        ConfigError: An item is neither, or a field has no text.
+        ConfigError: An item is neither, or a field has no text, or the first item lacks a column.
     """
     spool: TextSpool | None = None
     for number, item in enumerate(items):
         named = isinstance(item, Mapping)
         if spool is None:
             spool = TextSpool(fields or (("text",) if named else ("tokens",)), scratch)
+            _check_columns(spool.fields, columns, item if named else None)
         if not named and len(spool.fields) > 1:
             raise ConfigError(
                 f"an item is a {type(item).__name__}, and there are {len(spool.fields)} fields",
@@ -156,5 +173,16 @@ def spool_items(items: Iterable[Any], fields: Sequence[str] | None, scratch: Pat
                 hint="give dicts with the fields",
             )
         texts = {name: item.get(name) for name in spool.fields} if named else {spool.fields[0]: item}
-        spool.add(f"{number:08d}", texts, {})
+        others = {name: item.get(name) for name in columns.names} if named else {}
+        spool.add(f"{number:08d}", texts, {}, others)
     return TextSpool(fields or ("text",), scratch) if spool is None else spool
+
+
+def _check_columns(fields: Sequence[str], columns: RowColumns, first: Mapping[str, Any] | None) -> None:
+    columns.check(fields, json_lines=first is not None)
+    if first is not None and (missing := [name for name in columns.names if name not in first]):
+        raise ConfigError(
+            f"the first item has no value {missing[0]!r}",
+            key="00000000",
+            hint=f"choose label and columns from: {', '.join(map(str, first))}",
+        )

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.sources.listing import Skip
-from stoker.formats.text import text_listing
-from stoker.formats.text.lines import open_lines
-from stoker.formats.text.text_listing import open_text
+from stoker.formats.text.listing import text_listing
+from stoker.formats.text.listing.lines import open_lines
+from stoker.formats.text.listing.text_listing import open_text
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 
 from stoker.errors import SourceError
 
-from ..files.reading import open_regular, read_at
+from ...files.reading import open_regular, read_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from typing import IO
 
@@ -100,20 +100,21 @@ class LineFile:
 
 
 @contextmanager
-def open_lines(path: Path, scratch: Path) -> Iterator[LineFile]:
+def open_lines(path: Path, scratch: Path, columns: Sequence[str] = ()) -> Iterator[LineFile]:
     """Open a text file, plain or compressed with gzip or zstd, or a Parquet file, and find its lines.
 
     Args:
         path: A regular file.
         scratch: Folder on whose disk a compressed file is unpacked.
+        columns: Columns of a Parquet file that are read besides those of texts.
 
     Raises:
-        SourceError: The file cannot be read, or unpacked.
+        SourceError: The file cannot be read, or unpacked; or a table lacks a column.
         OSError: The disk is too full to unpack it.
     """
     with ExitStack() as stack:
         try:
-            found = _open(path, scratch, stack)
+            found = _open(path, scratch, columns, stack)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -121,21 +122,21 @@ def open_lines(path: Path, scratch: Path) -> Iterator[LineFile]:
         yield found
 
 
-def _open(path: Path, scratch: Path, stack: ExitStack) -> LineFile:
+def _open(path: Path, scratch: Path, columns: Sequence[str], stack: ExitStack) -> LineFile:
     descriptor, size = stack.enter_context(open_regular(path))
     start = read_at(descriptor, 0, 4)
     if start[:2] != _GZIP and start != _ZSTD and path.suffix.lower() != _PARQUET:
         return _find_lines(path, descriptor, size)
     unpacked = stack.enter_context(tempfile.TemporaryFile(dir=scratch)).fileno()  # noqa: SIM115 - the stack closes it
-    _unpack(path, descriptor, unpacked)
+    _unpack(path, descriptor, unpacked, columns)
     return _find_lines(path, unpacked, os.fstat(unpacked).st_size)
 
 
-def _unpack(path: Path, source: int, target: int) -> None:
+def _unpack(path: Path, source: int, target: int, columns: Sequence[str]) -> None:
     try:
         with os.fdopen(os.dup(source), "rb") as packed, os.fdopen(os.dup(target), "wb") as out:
             if path.suffix.lower() == _PARQUET:
-                _write_json_lines(path, packed, out)
+                _write_json_lines(path, packed, out, columns)
                 return
             is_zstd = read_at(source, 0, 4) == _ZSTD
             with pa.CompressedInputStream(packed, "zstd") if is_zstd else gzip.open(packed) as stream:
@@ -144,14 +145,21 @@ def _unpack(path: Path, source: int, target: int) -> None:
         raise SourceError(f"the file cannot be unpacked: {error}", path=path) from error
 
 
-def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes]) -> None:
-    """Write the columns of texts of a Parquet file, one object in each line."""
+def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes], columns: Sequence[str]) -> None:
+    """Write the columns of texts of a Parquet file, and those that are named, one object in each line."""
     with pq.ParquetFile(packed, page_checksum_verification=True) as table:
         texts = [
             field.name
             for field in table.schema_arrow
             if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
         ]
+        if missing := [name for name in columns if name not in table.schema_arrow.names]:
+            raise SourceError(
+                f"the table has no column {missing[0]!r}",
+                path=path,
+                hint=f"choose from: {', '.join(table.schema_arrow.names)}",
+            )
+        texts += [name for name in columns if name not in texts]
         if not texts:
             there = ", ".join(table.schema_arrow.names)
             raise SourceError(
@@ -159,7 +167,7 @@ def _write_json_lines(path: Path, packed: IO[bytes], out: IO[bytes]) -> None:
             )
         for batch in table.iter_batches(_ROWS, columns=texts):
             for row in batch.to_pylist():
-                out.write(json.dumps(row).encode() + b"\n")
+                out.write(json.dumps(row, default=str).encode() + b"\n")
 
 
 def _find_lines(path: Path, descriptor: int, size: int) -> LineFile:

@@ -1,0 +1,87 @@
+"""Labels and further columns of the samples of a text source, read from its objects before the conversion.
+
+The rules for values are those of lists of images (:mod:`stoker.formats.sources.lists.entry_columns`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import ConfigError, SourceError
+
+from ...sources.classes import number_classes
+from ...sources.listing import Skip
+from ...sources.lists.entry_columns import EntryColumns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .row_columns import RowColumns
+    from .text_listing import TextListing
+
+__all__ = ["read_row_columns"]
+
+_CHUNK = 4096  # lines that are read at once
+_FILLED = {"int64": 0, "double": np.nan, "large_string": ""}
+
+
+def read_row_columns(listing: TextListing, wanted: RowColumns) -> TextListing:
+    """Return the listing with labels, classes and columns; a sample without a label is left out.
+
+    Raises:
+        ConfigError: Names and numbers are mixed among the labels, or labels are numbers with fractions.
+        SourceError: No sample has a label, or the source has a class that is not among those given.
+    """
+    if not wanted.names:
+        return listing
+    values = EntryColumns(cells=False)
+    left_out: dict[int, Skip] = {}
+    rows = np.fromiter(map(int, values.gather(_entries(listing, wanted, left_out))), np.int64)
+    path = listing.files[0].path
+    if not len(rows):
+        raise SourceError(f"no sample has a label in {wanted.label!r}", path=path)
+    everything = np.arange(len(rows))
+    columns = {name: _spread(array, rows, len(listing)) for name, array in values.others(everything).items()}
+    found = replace(listing, columns={**listing.columns, **columns}, left_out=left_out)
+    if wanted.label is None:
+        return found
+    try:
+        labels, classes = values.labels(everything)
+    except ValueError as error:
+        raise ConfigError(f"label {wanted.label!r}: {error}", path=path) from error
+    found = replace(found, labels=labels, classes=classes)
+    if wanted.classes is not None:
+        found = cast("TextListing", number_classes(found, wanted.classes, path))
+    assert found.labels is not None, "set above"
+    return replace(found, labels=_spread(found.labels, rows, len(listing)))
+
+
+def _entries(listing: TextListing, wanted: RowColumns, left_out: dict[int, Skip]) -> Iterator[dict[str, Any]]:
+    """Yield the values of each sample that has a label; its path is its row."""
+    for start in range(0, len(listing), _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, len(listing)))
+        for row, document in zip(rows.tolist(), listing.documents(rows), strict=True):
+            if document is None:
+                continue  # the conversion skips it
+            label = 0 if wanted.label is None else document.get(wanted.label)
+            if label is None or label == "" or isinstance(label, (dict, list)):
+                left_out[row] = Skip(listing.keys[row].as_py(), f"no label in {wanted.label!r}")
+                continue
+            if isinstance(label, bool):
+                label = str(label)
+            given = {name: document.get(name) for name in wanted.columns}
+            yield {**given, "path": str(row), "label": label}
+
+
+def _spread(array: pa.Array, rows: Any, size: int) -> pa.Array:
+    """(size,) values, of which those at ``rows`` are given; samples at the others are skipped."""
+    if len(rows) == size:
+        return array
+    places = np.full(size, len(rows), np.int64)
+    places[rows] = np.arange(len(rows))
+    filled = pa.concat_arrays([array, pa.array([_FILLED[str(array.type)]], array.type)])
+    return filled.take(pa.array(places))
