@@ -87,7 +87,7 @@ def convert(
         fields: For datasets of dicts: names of :meth:`stoker.Writer.write` by names of fields, such as
             ``{"picture": "image", "fine_label": "label", "uuid": "key", "coarse_label": None}``. None leaves
             a field out. For tar archives: image, label, key or the name of a column, by members, such as
-            ``{"png": "image", "json:label": "label", "json:text": "caption"}``.
+            ``{"png": "image", "json:label": "label", "json:text": "caption"}``. For Parquet, by columns.
         dst: Folder to write; made if missing. It may be such a URL, too.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.

@@ -1,8 +1,9 @@
-"""The execution of a conversion's request, by what its source is: files, tables, or a dataset in Python."""
+"""The execution of a conversion's request, by what its source is: files, or a dataset in Python."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import TYPE_CHECKING
 
 from stoker.arguments import check_progress
@@ -13,16 +14,17 @@ from ..remote.store import is_url
 from ..sources.classes import check_classes
 from ..sources.detect import find_format
 from ..sources.source import Source
+from ..sources.tables.block_images import BlockImages
 from .execution import Summary, check_num_threads, check_outside_source, execute
+from .images.image_encoder import ImageEncoder
 from .listed_samples import list_samples
 from .options import parse_resize
 from .plan import plan_conversion
 from .run import no_progress
 from .samples.convert_samples import convert_samples
-from .tables.convert_tables import convert_tables
-from .tables.table_files import is_table
 
 if TYPE_CHECKING:
+    from ..sources.listing import Listing
     from .request import ConvertRequest
 
 __all__ = ["convert_request"]
@@ -69,8 +71,6 @@ def convert_request(request: ConvertRequest) -> Summary:
     src = request.src
     if request.make is not None or not isinstance(src, (str, os.PathLike)):
         return _convert_items(request)
-    if request.source_format is None and is_table(src):
-        return _convert_tables(request, src)
     return _convert_files(request, src)
 
 
@@ -90,29 +90,6 @@ def _convert_items(request: ConvertRequest) -> Summary:
         fields=request.fields,
         seed=request.seed,
         engine=request.engine,
-        num_threads=request.num_threads,
-        progress=request.progress,
-        **{name: getattr(request, name) for name in _WRITER_OPTIONS},
-    )
-
-
-def _convert_tables(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
-    """Convert images in the rows of Parquet or Arrow files."""
-    given = {name: getattr(request, name) or None for name in _FILE_OPTIONS}
-    given |= {"seed": request.seed, "engine": None if request.engine == "local" else request.engine}
-    for name, value in given.items():
-        if value is not None:
-            raise ConfigError(
-                f"{name} is for sources of files, and the source is a table, whose rows are read in order",
-                path=src,
-                hint="leave it out: ImageLoader shuffles in any case, and Dataset.split divides a dataset",
-            )
-    check_progress(request.progress)
-    check_named(source=src, target=request.dst)
-    return convert_tables(
-        src,
-        request.dst,
-        fields=request.fields,
         num_threads=request.num_threads,
         progress=request.progress,
         **{name: getattr(request, name) for name in _WRITER_OPTIONS},
@@ -145,5 +122,14 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     check_outside_source(src, dst, options.splits)
     report = request.progress or no_progress
     report(0, 0, 0, "listing")
-    plan = plan_conversion(list_samples(request, source, found_format, names), options)
+    listing = list_samples(request, source, found_format, names)
+    plan = plan_conversion(listing, options, ImageEncoder(listing, options, _block_images(listing, request)))
     return execute(plan, dst, threads, overwrite=request.overwrite, report=report, engine=request.engine)
+
+
+def _block_images(listing: Listing, request: ConvertRequest) -> BlockImages | None:
+    """Return what reads the images of a listing that lie in blocks of files; None for other listings."""
+    if listing.blocks is None:
+        return None
+    folder = tempfile.gettempdir() if is_url(request.dst) else os.path.abspath(request.dst)  # noqa: PTH100 - as text
+    return BlockImages(listing.blocks, None if request.seed is None else folder)

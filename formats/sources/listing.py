@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["ListedFiles", "ListedObjects", "ListedPlaces", "Listing", "Skip"]
+__all__ = ["ListedBlocks", "ListedFiles", "ListedObjects", "ListedPlaces", "Listing", "Skip"]
 
 
 class Skip(NamedTuple):
@@ -98,6 +98,31 @@ class ListedPlaces:
 
 
 @dataclass(frozen=True)
+class ListedBlocks:
+    """Where images lie in files that are read in blocks, such as the row groups of Parquet.
+
+    Attributes:
+        files: Path or URL of each file.
+        file_sizes: Bytes of each file when it was listed.
+        column: Name of the column of the images.
+        file: (N,) int32, the file of each image.
+        block: (N,) int32, its block in the file.
+        row: (N,) int32, its row in the block.
+    """
+
+    files: tuple[str, ...]
+    file_sizes: tuple[int, ...]
+    column: str
+    file: npt.NDArray[np.int32]
+    block: npt.NDArray[np.int32]
+    row: npt.NDArray[np.int32]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> ListedBlocks:
+        """The places of the images at ``rows``, (M,) int64."""
+        return replace(self, file=self.file[rows], block=self.block[rows], row=self.row[rows])
+
+
+@dataclass(frozen=True)
 class ListedObjects:
     """Objects of the images of a source.
 
@@ -143,6 +168,7 @@ class Listing(ListedFiles):
         objects: Objects of the images, if the source has any.
         masks: The mask of each image, if the source has masks.
         places: Where each image lies, if images lie in larger files; keys are then names alone.
+        blocks: Where each image lies, if such files are read in blocks; sizes are then estimates.
         info: Meaning of the objects and masks.
     """
 
@@ -154,6 +180,7 @@ class Listing(ListedFiles):
     objects: ListedObjects | None = None
     masks: ListedFiles | None = None
     places: ListedPlaces | None = None
+    blocks: ListedBlocks | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Listing:
@@ -166,6 +193,7 @@ class Listing(ListedFiles):
             objects=None if self.objects is None else self.objects.take(rows),
             masks=None if self.masks is None else self.masks.take(rows),
             places=None if self.places is None else self.places.take(rows),
+            blocks=None if self.blocks is None else self.blocks.take(rows),
         )
 
     @property
@@ -195,6 +223,9 @@ class Listing(ListedFiles):
         if self.places is not None:
             digest.update(repr((self.places.files, self.places.file_sizes)).encode())
             arrays += [self.places.file, self.places.offset]
+        if self.blocks is not None:
+            digest.update(repr((self.blocks.files, self.blocks.file_sizes, self.blocks.column)).encode())
+            arrays += [self.blocks.file, self.blocks.block, self.blocks.row]
         for name in sorted(named):
             for piece in _buffers(named[name]):
                 digest.update(piece)

@@ -37,6 +37,8 @@ from .annotated.yolo import is_yolo, list_yolo
 from .archives.tar import is_tar, list_tar
 from .class_folder import is_class_folder, list_class_folder
 from .lists.file_list import is_list, list_listed_images
+from .tables.table_files import holds_tables
+from .tables.tables import list_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +68,7 @@ class SourceFormat:
 
 
 SOURCE_FORMATS = (
+    SourceFormat("table", holds_tables, list_table, options=("fields",)),
     SourceFormat("webdataset", is_tar, list_tar, options=("fields",)),
     SourceFormat("voc", is_voc, list_voc),
     SourceFormat("coco", is_coco, list_coco, options=("images",)),

@@ -38,10 +38,7 @@ _SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d
 def convert(
     source: Annotated[
         str,
-        typer.Argument(
-            help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}; Parquet files, as a "
-            "pattern or a folder, or a folder that save_to_disk made."
-        ),
+        typer.Argument(help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}."),
     ],
     target: Target,
     container: Container = DEFAULT_CONTAINER,

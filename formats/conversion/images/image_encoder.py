@@ -12,6 +12,7 @@ import numpy as np
 
 from stoker.errors import DecodeError
 
+from ...codecs.registry import SIGNATURE_BYTES, is_image_start
 from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns
 from ...dataset.columns.list_column import ListColumn
 from ...sources.listing import Skip
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ...dataset.columns.annotations import Annotations
-    from ...sources.listing import Listing
+    from ...sources.listing import ListedBlocks, Listing
+    from ...sources.tables.block_images import BlockImages
     from ..encoder import EncodedRecord
     from ..options import ConvertOptions
     from .encode_image import EncodedImage
@@ -58,10 +60,17 @@ class _Source(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageEncoder(ImageColumns):
-    """Encodes the image files of a listing, see :class:`stoker.formats.conversion.encoder.Encoder`."""
+    """Encodes the images of a listing, see :class:`stoker.formats.conversion.encoder.Encoder`.
+
+    Attributes:
+        listing: The images.
+        options: How they are stored.
+        images: Reads them where they lie in blocks of files.
+    """
 
     listing: Listing
     options: ConvertOptions
+    images: BlockImages | None = None
 
     @property
     def chunk_samples(self) -> int:
@@ -91,11 +100,22 @@ class ImageEncoder(ImageColumns):
 
     def _read(self, source: _Source) -> bytes:
         listing, places = self.listing, self.listing.places
+        if listing.blocks is not None:
+            return self._read_block(source.row, listing.blocks)
         if places is None:
             root, follow_links = str(listing.root), listing.follow_links
             return read_source_file(root, source.key, source.size, follow_links=follow_links)
         file, offset = int(places.file[source.row]), int(places.offset[source.row])
         return read_place(places.files[file], places.file_sizes[file], offset, source.size)
+
+    def _read_block(self, row: int, blocks: ListedBlocks) -> bytes:
+        assert self.images is not None, "given for every listing with blocks"
+        data = self.images.read(int(blocks.file[row]), int(blocks.block[row]), int(blocks.row[row]))
+        if data is None:
+            raise SkippedError("row without an image", "")
+        if not is_image_start(data[:SIGNATURE_BYTES]):
+            raise SkippedError("not an image", "")
+        return data
 
     @cached_property
     def _rules(self) -> RecordRules:

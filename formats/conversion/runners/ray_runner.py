@@ -66,11 +66,18 @@ class RayRunner:
                     ray.cancel(reference, force=True)
 
 
+_kept: dict[str, ConversionPlan] = {}
+"""The plan of a worker's last shard, by its fingerprint: its encoder keeps images that it read ahead."""
+
+
 def _make(shared: tuple[ConversionPlan, ShardMaker], number: int) -> StokerError | None:
     """Make a shard on a worker. Stoker's errors are returned, because Ray would wrap raised ones."""
     plan, maker = shared
+    if _kept.get(plan.fingerprint) is None:
+        _kept.clear()
+        _kept[plan.fingerprint] = plan
     try:
-        maker.make(plan, number)
+        maker.make(_kept[plan.fingerprint], number)
     except StokerError as error:
         return error
     return None

@@ -141,7 +141,8 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
         return False
     if not isinstance(options, ConvertOptions):
         return _has_texts(plan, rows, index)
-    return not options.keeps_bytes or np.array_equal(index.column("length"), listing.sizes[rows])
+    sizes_known = options.keeps_bytes and listing.blocks is None
+    return not sizes_known or np.array_equal(index.column("length"), listing.sizes[rows])
 
 
 def _has_texts(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stoker.errors import ConfigError, SourceError
 
+from ...dataset.index import KNOWN_COLUMNS
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from .table_files import TableFile
 
@@ -21,6 +21,7 @@ __all__ = ["TableColumns", "find_columns"]
 
 _IMAGE_NAMES = ("image", "img", "picture", "photo")
 _HUGGING_FACE = b"huggingface"
+_TAKEN = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
 
 
 @dataclass(frozen=True)
@@ -30,49 +31,21 @@ class TableColumns:
     Attributes:
         image: Column of the images: binary, or structs with a field ``bytes``.
         label: Column of the labels; None if there is none.
-        classes: Names of the classes, by label; None where the table does not name them.
+        classes: Names of the classes, by label; empty where the table does not name them.
         key: Column of the names of samples; None where they are numbered.
-        values: NumPy's type, or "str", of each column of numbers or texts.
-        names: Name of each of these in the dataset.
-        left_out: Columns that have other types, or no value at all.
+        values: Name in the dataset of each column of numbers or texts.
     """
 
     image: str
     label: str | None
-    classes: tuple[str, ...] | None
+    classes: tuple[str, ...]
     key: str | None
     values: Mapping[str, str]
-    names: Mapping[str, str]
-    left_out: tuple[str, ...] = field(default=())
 
     @property
-    def all(self) -> list[str]:
-        """Names of the columns to read."""
-        return [self.image, *(name for name in (self.label, self.key) if name), *self.values]
-
-    def samples(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        """Yield the arguments of a writer for each row; ``image`` is None where a row has no image."""
-        images = batch.column(self.image)
-        if pa.types.is_struct(images.type):
-            images = pc.struct_field(images, "bytes")  # null where the struct is
-        columns: dict[str, list[Any]] = {"image": images.to_pylist()}
-        if self.label is not None:
-            columns["label"] = batch.column(self.label).to_pylist()
-        if self.key is not None:
-            columns["key"] = batch.column(self.key).cast(pa.large_string()).to_pylist()
-        for column, dtype in self.values.items():
-            columns[self.names[column]] = _values(batch.column(column), dtype)
-        for row in zip(*columns.values(), strict=True):
-            yield dict(zip(columns, row, strict=True))
-
-
-def _values(column: pa.Array, dtype: str) -> list[Any]:
-    """Return the values of a column: an empty text, or NaN, where a row has none."""
-    if dtype == "str":
-        return ["" if value is None else value for value in column.to_pylist()]
-    if column.null_count:
-        return list(np.asarray([np.nan if value is None else value for value in column.to_pylist()], dtype))
-    return list(column.to_numpy(zero_copy_only=False).astype(dtype))
+    def listed(self) -> list[str]:
+        """Names of the columns to read before any image."""
+        return list(dict.fromkeys([*(name for name in (self.label, self.key) if name), *self.values]))
 
 
 def find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> TableColumns:
@@ -94,26 +67,29 @@ def find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> T
                 path=table.path,
                 hint="convert tables of different columns each to a folder of its own",
             )
+    unlabelled = fields.get("") == "label"
+    fields = {name: role for name, role in fields.items() if name}
     if missing := [name for name in fields if name not in schema.names]:
         raise ConfigError(f"the table has no column {missing[0]!r}", hint=f"it has {', '.join(schema.names)}")
     features = _features(schema)
     roles = {role: name for name, role in fields.items() if role in ("image", "label", "key")}
     image = roles.get("image") or _image(schema, features, fields)
-    label = roles.get("label") or _label(schema, features, fields)
+    label = None if unlabelled else roles.get("label") or _label(schema, features, fields)
     key = roles.get("key") or ("key" if "key" in schema.names and "key" not in fields else None)
-    classes = features.get(label or "", {}).get("names")
     taken = {image, label, key}
     others = [name for name in schema.names if name not in taken and fields.get(name, "") is not None]
-    kinds = {name: _dtype(schema.field(name).type, tables, name) for name in others}
     return TableColumns(
         image,
         label,
-        None if classes is None else tuple(classes),
+        tuple(_class_names(features.get(label or "", {}))),
         key,
-        {name: kind for name, kind in kinds.items() if kind},
-        {name: fields.get(name) or name for name in others},
-        tuple(name for name, kind in kinds.items() if not kind),
+        {name: fields.get(name) or _free(name) for name in others if _is_value(schema.field(name).type)},
     )
+
+
+def _free(name: str) -> str:
+    """Return the name of a column in the dataset, where some names have a meaning of their own."""
+    return f"{name}_" if name in _TAKEN or name.startswith(("object_", "mask_")) else name
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:
@@ -123,6 +99,13 @@ def _features(schema: pa.Schema) -> dict[str, Any]:
         return {name: feature for name, feature in stated.items() if isinstance(feature, dict)}
     except (KeyError, TypeError, ValueError):
         return {}
+
+
+def _class_names(feature: dict[str, Any]) -> list[str]:
+    """Return the names of a ClassLabel, or of a sequence of them."""
+    inner = feature.get("feature")
+    names = feature.get("names") or (inner.get("names") if isinstance(inner, dict) else None) or []
+    return [str(name) for name in names]
 
 
 def _image(schema: pa.Schema, features: dict[str, Any], fields: Mapping[str, str | None]) -> str:
@@ -158,15 +141,9 @@ def _holds_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _dtype(kind: pa.DataType, tables: list[TableFile], name: str) -> str:
-    """Return the type of a column in the index: NumPy's name, "str", or nothing where it has none there."""
-    stated = [table.nulls.get(name, -1) for table in tables]
-    if min(stated) >= 0 and sum(stated) == sum(table.rows for table in tables):
-        return ""
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return "str"
-    if pa.types.is_boolean(kind):
-        return "float64" if any(stated) else "uint8"
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return ""
-    return "float64" if pa.types.is_integer(kind) and any(stated) else str(np.dtype(kind.to_pandas_dtype()))
+def _is_value(kind: pa.DataType) -> bool:
+    """Return whether a column holds numbers, truth values or texts, of which the index has columns."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_integer)
+    return any(test(kind) for test in tests) or pa.types.is_floating(kind)

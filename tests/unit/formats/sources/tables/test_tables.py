@@ -11,6 +11,9 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, SourceError
+from stoker.formats.sources.source import Source
+from stoker.formats.sources.tables.block_images import BlockImages
+from stoker.formats.sources.tables.tables import list_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +110,7 @@ def test_columns_without_values(pictures: list[bytes], tmp_path: Path) -> None:
         row_group_size=3,
     )
     dataset = converted(file, tmp_path / "shards")
-    assert dataset.classes == ("b", "a")
+    assert dataset.classes == ("a", "b")
     assert {"nothing", "no_text", "day", "photo"}.isdisjoint(dataset.columns)
     np.testing.assert_array_equal(dataset.column("age"), [1, np.nan, 3, 4, 5, 6, 7])
     assert dataset.strings("text", [0, 1, 2]) == ["x", "", "z"]
@@ -124,7 +127,7 @@ def test_rows_without_an_image_or_a_label_are_counted(pictures: list[bytes], tmp
     assert dataset.labels.tolist() == [0, 1, 2]
     assert dict(dataset.manifest.skipped) == {
         "row without an image": 2,
-        "broken image": 1,
+        "not an image": 1,
         "row without a label": 1,
     }
 
@@ -175,8 +178,89 @@ def test_files_at_a_url(pictures: list[bytes], tmp_path: Path, memory: Any) -> N
     assert read_all(dataset) == pictures * 2
 
 
-@pytest.mark.parametrize("option", [{"seed": 0}, {"val": "10%"}, {"engine": "ray"}])
-def test_options_of_files_are_refused(pictures: list[bytes], tmp_path: Path, option: dict[str, Any]) -> None:
+def test_other_options_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
     file = write(tmp_path / "a.parquet", {"image": pictures})
-    with pytest.raises(ConfigError, match="is for sources of files"):
-        stoker.convert(file, tmp_path / "shards", **option)
+    with pytest.raises(ConfigError, match=r"class_depth is for sources of the format folder.*\n?.*table"):
+        stoker.convert(file, tmp_path / "shards", class_depth=1)
+
+
+def same_as_a_folder(pictures: list[bytes], tmp_path: Path, **options: Any) -> None:
+    """The samples of a table have the order and the splits of files with the same names."""
+    names = [f"data/{i:08d}" for i in range(len(pictures))]
+    for name, data in zip(names, pictures, strict=True):
+        file = tmp_path / "photos" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    table = write(tmp_path / "data.parquet", {"image": pictures}, row_group_size=3)
+    stoker.convert(tmp_path / "photos", tmp_path / "a", unlabelled=True, **options)
+    stoker.convert(table, tmp_path / "b", **options)
+    for split in ("train", "val") if "val" in options else ("",):
+        of_folder, of_table = stoker.open(tmp_path / "a" / split), stoker.open(tmp_path / "b" / split)
+        assert of_table.index.arrow("key").equals(of_folder.index.arrow("key"))
+        assert read_all(of_table) == read_all(of_folder)
+
+
+@pytest.mark.parametrize(
+    "options", [{"seed": 3}, {"val": "30%"}, {"val": "30%", "seed": 0, "num_threads": 3}]
+)
+def test_splits_and_shuffles_are_those_of_a_folder(
+    encode_picture: Picture, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    same_as_a_folder([encode_picture(i, "JPEG") for i in range(20)], tmp_path, shards=2, **options)
+
+
+def test_a_conversion_goes_on_after_it_was_stopped(pictures: list[bytes], tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", {"image": pictures}, row_group_size=2)
+
+    def stop(done: int, total: int, size: int, stage: str) -> None:
+        if stage == "publishing":
+            raise KeyboardInterrupt
+
+    for seed in (None, 0):
+        options: dict[str, Any] = {"seed": seed, "shards": 3}
+        with pytest.raises(KeyboardInterrupt):
+            stoker.convert(file, tmp_path / f"{seed}", progress=stop, **options)
+        summary = stoker.convert(file, tmp_path / f"{seed}", **options)
+        assert summary.images_per_second == 0  # all shards were there
+        stoker.convert(file, tmp_path / f"whole{seed}", **options)
+        assert read_all(stoker.open(tmp_path / f"{seed}")) == read_all(stoker.open(tmp_path / f"whole{seed}"))
+        assert stoker.convert(file, tmp_path / f"{seed}", **options).already
+
+
+def test_an_image_read_out_of_order_is_the_same(pictures: list[bytes], tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", {"image": [*pictures[:4], None, *pictures[4:]]}, row_group_size=4)
+    listing = list_table(Source(tmp_path / "a.parquet"))
+    assert listing.blocks is not None
+    for folder in (None, str(tmp_path / "missing")):
+        images = BlockImages(listing.blocks, folder)
+        rows = [7, 0, 4, 6, 3, 3]
+        found = [images.read(0, int(listing.blocks.block[row]), int(listing.blocks.row[row])) for row in rows]
+        assert found == [pictures[6], pictures[0], None, pictures[5], pictures[3], pictures[3]]
+
+
+def test_labels_without_a_value_are_missing(pictures: list[bytes], tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    feature = datasets.Features({"image": datasets.Image(), "kind": datasets.ClassLabel(names=["a", "b"])})
+    for name, kinds in {"some": [0, -1, 1, -1, 0, 0, 1], "none": [-1] * 7}.items():
+        images = [{"bytes": data, "path": None} for data in pictures]
+        made = datasets.Dataset.from_dict({"image": images, "kind": kinds}, features=feature)
+        made.to_parquet(tmp_path / f"{name}.parquet")
+    some = converted(tmp_path / "some.parquet", tmp_path / "a")
+    assert some.labels.tolist() == [0, 1, 0, 0, 1]
+    assert dict(some.manifest.skipped) == {"row without a label": 2}
+    assert "label" not in converted(tmp_path / "none.parquet", tmp_path / "b").columns
+
+
+def test_a_row_has_several_labels(pictures: list[bytes], tmp_path: Path) -> None:
+    labels = [["b"], ["a", "b"], [], ["c"], ["a"], ["b"], ["c", "a"]]
+    file = write(tmp_path / "a.parquet", {"image": pictures, "label": labels})
+    dataset = converted(file, tmp_path / "shards")
+    assert dataset.classes == ("a", "b", "c")
+    assert dataset.index.arrow("label").to_pylist() == [[1], [0, 1], [], [2], [0], [1], [2, 0]]
+
+
+def test_labels_that_are_no_classes_are_refused(pictures: list[bytes], tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", {"image": pictures, "label": [0.5] * 7})
+    with pytest.raises(SourceError, match=r"'label' holds no classes: the labels are double(.|\n)*--label"):
+        stoker.convert(file, tmp_path / "shards")
+    assert converted(file, tmp_path / "shards", fields={"": "label"}).column("label_").tolist() == [0.5] * 7

@@ -1,0 +1,228 @@
+"""The images in the rows of tables, read for a conversion in the order of the rows or in any other order.
+
+A block, such as a row group of Parquet, can be read from its start alone. In the order of the rows, a few
+blocks are open, and only the last rows of each are in memory. In a shuffled order, the images of a block are
+copied to a temporary file when the first of them is needed, and are read from there.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import weakref
+from collections import OrderedDict, defaultdict
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ...concurrency.cores import available_cores
+from ...files.reading import read_at
+from .table_files import opened_table, reading_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from ..listing import ListedBlocks
+
+__all__ = ["BlockImages"]
+
+_PIECE = 4 << 20  # bytes of images that are decompressed at once
+_MOST_ROWS = 64
+_MOST_FILES = 16  # whose footers are kept
+
+
+class BlockImages:
+    """The images of a listing that lie in blocks of files. Threads may share it; a copy starts anew.
+
+    Args:
+        blocks: Files, and the column of the images.
+        folder: Folder for a temporary file, if the images are read in a shuffled order; else None.
+    """
+
+    def __init__(self, blocks: ListedBlocks, folder: str | None) -> None:
+        self._blocks = blocks
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[int, int], _OpenBlock] = OrderedDict()
+        self._metadata: OrderedDict[int, Any] = OrderedDict()
+        self._spool: _Spool | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockImages, (self._blocks, self._folder)
+
+    def read(self, file: int, block: int, row: int) -> bytes | None:
+        """Return the bytes in a row of a block; None if it has none.
+
+        Raises:
+            SourceError: The file is damaged or cannot be read, or has changed since it was listed.
+            StorageError: A URL cannot be read.
+            OSError: The temporary file cannot be written.
+        """
+        if self._folder is not None:
+            with self._lock:
+                self._spool = self._spool or _Spool(self._folder)
+            return self._spool.read((file, block), row, partial(self._pieces, file, block))
+        return self._block(file, block).read(row)
+
+    def _block(self, file: int, block: int) -> _OpenBlock:
+        """Return an open block; of the others, those that were not used for longest are closed."""
+        with self._lock:
+            found = self._open.get((file, block))
+            if found is None:
+                found = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block))
+            self._open.move_to_end((file, block))
+            while len(self._open) > 4 + available_cores() // 4:
+                self._open.popitem(last=False)
+            return found
+
+    def _pieces(self, file: int, block: int) -> Iterator[pa.Array]:
+        """Yield the images of a block, some rows at a time."""
+        path, size, column = self._blocks.files[file], self._blocks.file_sizes[file], self._blocks.column
+        with ExitStack() as stack:
+            stack.enter_context(reading_table(path))
+            if os.path.lexists(path) and (found := os.stat(path).st_size) != size:  # noqa: PTH116 - may be a URL
+                raise ValueError(f"it had {size} bytes when it was listed, and has {found}")
+            opened = stack.enter_context(opened_table(path, size, self._metadata.get(file)))
+            if isinstance(opened, pq.ParquetFile):
+                self._keep(file, opened.metadata)
+                batches = opened.iter_batches(
+                    _piece_rows(opened.metadata.row_group(block), column),
+                    row_groups=[block],
+                    columns=[column],
+                    use_threads=False,
+                )
+            else:
+                batches = _slices(next(batch for number, batch in enumerate(opened) if number == block))
+            for batch in batches:
+                images = batch.column(column)
+                yield pc.struct_field(images, "bytes") if pa.types.is_struct(images.type) else images
+
+    def _keep(self, file: int, metadata: Any) -> None:
+        with self._lock:
+            self._metadata[file] = metadata
+            while len(self._metadata) > _MOST_FILES:
+                self._metadata.popitem(last=False)
+
+
+def _piece_rows(group: Any, column: str) -> int:
+    """Return how many rows of a row group have some megabytes of images."""
+    columns = [group.column(number) for number in range(group.num_columns)]
+    size = sum(
+        one.total_uncompressed_size for one in columns if one.path_in_schema in (column, f"{column}.bytes")
+    )
+    return int(min(max(_PIECE * group.num_rows // max(size, 1), 1), _MOST_ROWS))
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(start, _MOST_ROWS) for start in range(0, len(batch), _MOST_ROWS))
+
+
+class _OpenBlock:
+    """A block that is read from its start to its end, whose last rows are kept.
+
+    Threads ask for rows nearly in order: one that was read too long ago starts the block anew.
+
+    Args:
+        pieces: Yields the images of the block, some rows at a time.
+    """
+
+    def __init__(self, pieces: Callable[[], Iterator[pa.Array]]) -> None:
+        self._start = pieces
+        self._lock = threading.Lock()
+        self._most = (16 + 2 * available_cores()) << 20
+        self._restart()
+
+    def _restart(self) -> None:
+        self._pieces = self._start()
+        self._kept: list[tuple[int, pa.Array]] = []  # first row, images
+        self._next = 0
+
+    def read(self, row: int) -> bytes | None:
+        """Return the bytes in a row; None if it has none."""
+        with self._lock:
+            if self._kept and row < self._kept[0][0]:
+                self._restart()
+            while row >= self._next:
+                self._advance()
+            first, images = next(kept for kept in reversed(self._kept) if kept[0] <= row)
+        value: bytes | None = images[row - first].as_py()
+        return value
+
+    def _advance(self) -> None:
+        images = next(self._pieces, None)
+        if images is None:
+            raise ValueError("a block has fewer rows than when it was listed")
+        self._kept.append((self._next, images))
+        self._next += len(images)
+        while len(self._kept) > 2 and sum(one.nbytes for _, one in self._kept) > self._most:
+            self._kept.pop(0)
+
+
+class _Spooled(NamedTuple):
+    """The images of a block in the temporary file: first byte and length of each, and which rows have one."""
+
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    known: npt.NDArray[np.bool_]
+
+
+class _Spool:
+    """A temporary file with the images of blocks, which has no name and goes with its process.
+
+    Args:
+        folder: Its folder; the nearest one above it that exists is taken.
+    """
+
+    def __init__(self, folder: str) -> None:
+        place = next((one for one in [Path(folder), *Path(folder).parents] if one.is_dir()), None)
+        with tempfile.TemporaryFile(dir=place) as file:
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+        self._size = 0
+        self._lock = threading.Lock()
+        self._locks: defaultdict[tuple[int, int], threading.Lock] = defaultdict(threading.Lock)
+        self._blocks: dict[tuple[int, int], _Spooled] = {}
+
+    def read(
+        self, block: tuple[int, int], row: int, pieces: Callable[[], Iterator[pa.Array]]
+    ) -> bytes | None:
+        """Return the bytes in a row of a block; None if it has none."""
+        with self._lock:
+            lock = self._locks[block]
+        with lock:
+            if block not in self._blocks:
+                self._blocks[block] = self._copy(pieces())
+        place = self._blocks[block]
+        if not place.known[row]:
+            return None
+        return read_at(self._file, int(place.starts[row]), int(place.lengths[row]))
+
+    def _copy(self, pieces: Iterator[pa.Array]) -> _Spooled:
+        """Copy the images of a block to the end of the file, where other blocks are copied to as well."""
+        starts, lengths, known = [], [], []
+        for images in pieces:
+            sizes = np.asarray(
+                pc.fill_null(pc.binary_length(images), 0).to_numpy(zero_copy_only=False), np.int64
+            )
+            with self._lock:
+                at, self._size = self._size, self._size + int(sizes.sum())
+            starts.append(at + np.cumsum(sizes) - sizes)
+            lengths.append(sizes)
+            known.append(np.asarray(images.is_valid().to_numpy(zero_copy_only=False), bool))
+            self._write(b"".join(image.as_buffer() for image in images if image.is_valid), at)
+        return _Spooled(np.concatenate(starts), np.concatenate(lengths), np.concatenate(known))
+
+    def _write(self, data: bytes, at: int) -> None:
+        left = memoryview(data)
+        while left:
+            written = os.pwrite(self._file, left, at)
+            left, at = left[written:], at + written

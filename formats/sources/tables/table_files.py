@@ -1,0 +1,212 @@
+"""Files with tables, on a disk or at a URL: Parquet, and the Arrow files of ``save_to_disk``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotation
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stoker.errors import SourceError, StokerError
+
+from ...remote.range_file import RangeFile
+from ...remote.store import Store, is_url
+from ..archives.names import expand, is_pattern
+from ..folders.suffixes import has_image_suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..source import Source
+
+__all__ = ["TableFile", "find_tables", "holds_tables", "open_table", "opened_table", "reading_table"]
+
+_PARQUET = ".parquet"
+_ARROW = ".arrow"
+_STATE = "state.json"  # of save_to_disk
+_SPLITS = "dataset_dict.json"
+_REQUEST = 4 << 20  # bytes of a column that are read at once
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file with a table, which is read in blocks: row groups of Parquet, record batches of Arrow.
+
+    Attributes:
+        path: Its path or URL.
+        size: Its bytes.
+        modified: Time of its last change, nanoseconds since 1970; 0 where the storage does not state it.
+        schema: Names, types and metadata of its columns.
+        rows: Number of rows of each block.
+        bytes: Bytes of each block, by the path of a column, such as ``image.bytes``.
+    """
+
+    path: str
+    size: int
+    modified: int
+    schema: pa.Schema
+    rows: tuple[int, ...]
+    bytes: tuple[dict[str, int], ...]
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Return some columns of all rows.
+
+        Raises:
+            SourceError: The file is damaged or cannot be read.
+            StorageError: A URL cannot be read.
+        """
+        with reading_table(self.path), opened_table(self.path, self.size) as file:
+            if isinstance(file, pq.ParquetFile):
+                return file.read(list(columns))
+            return pa.Table.from_batches([batch.select(list(columns)) for batch in file])
+
+
+def holds_tables(source: Source) -> bool:
+    """Return whether a source is a table by its name, or a folder of tables without images."""
+    text = os.fspath(source.path).rstrip("/")
+    if text.endswith(_PARQUET):
+        return True
+    if is_url(text):
+        if is_pattern(text) or Path(text).suffix:
+            return False
+        there = any("/" not in name for name in source.folder.names(_PARQUET))
+        return text.startswith("hf://") or (there and not len(source.folder.images()[0]))
+    folder = Path(text)
+    if not folder.is_dir():
+        return False
+    if (folder / _STATE).is_file() or (folder / _SPLITS).is_file():
+        return True
+    files = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    others = any(file.is_dir() or has_image_suffix(file.name) for file in files)
+    return not others and any(file.suffix == _PARQUET for file in files)
+
+
+def find_tables(source: Source) -> list[str]:
+    """Return the paths or URLs of the files of a source, in the order of their names or of their state.
+
+    Raises:
+        SourceError: There is none, or the folder has several datasets.
+        StorageError: A URL cannot be listed.
+    """
+    text = os.fspath(source.path).rstrip("/")
+    if text.endswith(_PARQUET):
+        return expand(text)
+    if is_url(text):
+        found = [f"{text}/{name}" for name in source.folder.names(_PARQUET)]
+    elif (Path(text) / _SPLITS).is_file():
+        splits = _parsed(Path(text) / _SPLITS)["splits"]
+        raise SourceError(
+            f"the folder has several datasets: {', '.join(splits)}",
+            path=source.path,
+            hint=f"convert each to a folder of its own: stoker convert {text}/{splits[0]} TARGET",
+        )
+    elif (Path(text) / _STATE).is_file():
+        state = _parsed(Path(text) / _STATE)
+        found = [str(Path(text).resolve() / Path(file["filename"]).name) for file in state["_data_files"]]
+    else:
+        found = sorted(str(file) for file in Path(text).resolve().iterdir() if file.suffix == _PARQUET)
+    if not found:
+        raise SourceError(
+            "there is no Parquet file", path=source.path, hint="name the files: 'URL/data/*.parquet'"
+        )
+    return found
+
+
+def _parsed(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise SourceError(
+            f"the file cannot be read: {error}", path=file, hint="copy the folder again"
+        ) from error
+
+
+def open_table(path: str) -> TableFile:
+    """Return what a file says of its table.
+
+    Raises:
+        SourceError: It is damaged or cannot be read.
+        StorageError: A URL cannot be read.
+    """
+    size, modified = _status(path)
+    with reading_table(path), opened_table(path, size) as file:
+        if isinstance(file, pq.ParquetFile):
+            groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+            columns = [[group.column(i) for i in range(group.num_columns)] for group in groups]
+            return TableFile(
+                path,
+                size,
+                modified,
+                file.schema_arrow,
+                tuple(group.num_rows for group in groups),
+                tuple(
+                    {one.path_in_schema: one.total_uncompressed_size for one in group} for group in columns
+                ),
+            )
+        batches = list(file)
+        stated = tuple({name: batch.column(name).nbytes for name in batch.schema.names} for batch in batches)
+        return TableFile(path, size, modified, file.schema, tuple(map(len, batches)), stated)
+
+
+def _status(path: str) -> tuple[int, int]:
+    """Return the bytes of a file, and the time of its last change in nanoseconds since 1970."""
+    if is_url(path):
+        folder, _, name = path.rpartition("/")
+        store = Store(folder)
+        size = store.size(name)
+        if size is None:
+            raise SourceError("there is no such table", path=path, hint="check the spelling of its name")
+        return size, store.modified(name)
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path or a string
+    except OSError as error:
+        raise SourceError(f"the table cannot be read: {error.strerror}", path=path) from error
+    return status.st_size, status.st_mtime_ns
+
+
+@contextmanager
+def opened_table(path: str, size: int, metadata: Any = None) -> Iterator[Any]:
+    """Open a file: a ParquetFile, or a reader of the record batches of an Arrow stream.
+
+    Args:
+        path: Its path or URL.
+        size: Its bytes.
+        metadata: What ``ParquetFile.metadata`` was, to leave out reading it.
+    """
+    options: dict[str, Any] = {
+        "metadata": metadata,
+        "page_checksum_verification": True,
+        "buffer_size": _REQUEST,  # pages are read as they are needed, not a whole column of a row group
+        "pre_buffer": False,
+    }
+    if is_url(path):
+        folder, _, name = path.rpartition("/")
+        stream = pa.PythonFile(RangeFile(Store(folder), name, size), mode="r")
+        with stream, pq.ParquetFile(stream, **options) as file:
+            yield file
+    elif path.endswith(_ARROW):
+        with pa.memory_map(path) as source, pa.ipc.open_stream(source) as reader:
+            yield reader
+    else:
+        with pq.ParquetFile(path, **options) as file:
+            yield file
+
+
+@contextmanager
+def reading_table(path: str) -> Iterator[None]:
+    """Turn the errors of reading a table into SourceError, which names the file."""
+    try:
+        yield
+    except StokerError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise SourceError(
+            f"the table cannot be read: {reason}", path=path, hint="copy or download the file again"
+        ) from error
