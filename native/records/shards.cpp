@@ -84,19 +84,19 @@ DataFile::DataFile(const std::string& path, std::int64_t size, std::size_t file,
 
 void DataFile::find_listing(const Descriptor& descriptor) {
     const auto size = static_cast<std::size_t>(size_);
+    // Not from the mapping: a page fault reads as much around the page as the device's readahead, 128 KiB or more.
+    copy_.resize(std::min(size, FileListing::kHeaderBytes));
+    read_bytes(descriptor, path_, 0, copy_.data(), copy_.size());
+    const bool recognized = FileListing::recognizes(copy_.data(), copy_.size());
+    copy_ = {};
+    if (!recognized) return;
     const std::uint8_t* data = map_;
     if (map_ == nullptr) {
-        copy_.resize(std::min(size, FileListing::kHeaderBytes));
-        read_bytes(descriptor, path_, 0, copy_.data(), copy_.size());
-        if (!FileListing::recognizes(copy_.data(), copy_.size())) {
-            copy_ = {};
-            return;
-        }
         copy_.resize(size);
         read_bytes(descriptor, path_, 0, copy_.data(), size);
         data = copy_.data();
     }
-    if (FileListing::recognizes(data, size)) listing_ = std::make_unique<const FileListing>(path_, data, size);
+    listing_ = std::make_unique<const FileListing>(path_, data, size);
 }
 
 DataFile::~DataFile() {

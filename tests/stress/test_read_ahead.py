@@ -42,3 +42,17 @@ def test_all_that_is_needed_is_read_ahead(tmp_path: Path, mapped: bool) -> None:
             time.sleep(0.01)
             share = resident(file.fileno(), size)
         assert share == 1
+
+
+def test_opening_a_shard_reads_only_its_beginning(tmp_path: Path) -> None:
+    """A page fault would read as much around the first page as the readahead of the device."""
+    path, size = tmp_path / "shard", 24 << 20
+    path.write_bytes(bytes(size))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if resident(file.fileno(), size) > 0:
+            pytest.skip("this file system keeps everything in memory")
+        shards = _native.Shards([str(path)], [size], True)
+        assert resident(file.fileno(), size) * size <= 64 << 10
+        shards.close()
