@@ -146,6 +146,7 @@ class Store:
         if self.url.startswith(("http://", "https://")):
             there = look_up(self._info, crawl(self._links, self._root) if names is None else names)
         else:
+            self._fs.invalidate_cache()  # other machines, such as Ray's, may have written since
             found = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
             there = {path.removeprefix(self._root).lstrip("/"): info for path, info in found.items()}
         return sorted(

@@ -1,0 +1,2 @@
+# [the page]
+assert len(loader.dataset) == 108
