@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
 from .checks import check_size, checked_transform, fixed_size
@@ -14,6 +15,7 @@ from .params.image_params import ImageParams
 from .params.optional_params import Erase, Noise
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
+from .transforms.base import Transform
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
 
@@ -26,9 +28,8 @@ if TYPE_CHECKING:
 
     from .description import Description
     from .geometry.boxes import Objects
-    from .transforms.base import Transform
 
-__all__ = ["ImagePlan", "compile_image"]
+__all__ = ["ImagePlan", "compile_image", "resized"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +159,39 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
     plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, tuple(map(form.from_rgb, erased)))
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
+
+
+def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
+    """Return the transforms with ``size`` in place of the size of the last crop or resize.
+
+    Args:
+        transforms: Transforms of images.
+        size: Height and width of the images that they are to leave, pixels.
+
+    Raises:
+        ConfigError: There is no crop or resize to replace, or the images get another size after it.
+    """
+    changed = list(transforms)
+    for place in reversed(range(len(changed))):
+        given = changed[place]
+        if isinstance(given, Transform) and (sized := given.with_size(size)):
+            changed[place] = sized
+            break
+    else:
+        raise ConfigError(
+            "sizes: no crop or resize stands in the list of transforms, whose size could be replaced",
+            hint="Add RandomResizedCrop(size), CenterCrop(size) or Resize((height, width)).",
+        )
+    found: Size | None = size
+    for one in changed[place + 1 :]:
+        found = one.output_size(found) if isinstance(one, Transform) else found
+    if found != size:
+        raise ConfigError(
+            f"sizes: {type(changed[place]).__name__} leaves images of the size, "
+            "and a transform after it changes that",
+            hint="Move the last crop or resize behind all transforms that pad or turn with expand=True.",
+        )
+    return changed
 
 
 def _probe(plan: ImagePlan) -> ImageParams:

@@ -91,3 +91,7 @@ class Transform(Description):
     def output_size(self, size: Size | None) -> Size | None:
         """Return the size after this transform if it is the same for all samples, else None."""
         return size
+
+    def with_size(self, size: Size) -> Transform | None:
+        """Return the same transform that leaves images of ``size``; None if it gives images no size."""
+        return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 from stoker.errors import ConfigError
 from stoker.types import DType, Layout, Size
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.samples import Samples
 
     from .dali.options import DaliOptions
+
+_Side = TypeVar("_Side", bound="int | None")
 
 __all__ = ["Engine", "EngineSettings", "ImageFormat", "Result", "Status", "Work"]
 
@@ -70,8 +72,8 @@ class ImageFormat:
         """The dtype of NumPy's arrays: uint16 bits for bfloat16, which NumPy does not have."""
         return "uint16" if self.dtype == "bfloat16" else self.dtype
 
-    def shape(self, n: int, size: Size) -> tuple[int, int, int, int]:
-        """Shape of ``n`` images of ``size``, (height, width) in pixels."""
+    def shape(self, n: int, size: tuple[_Side, _Side]) -> tuple[int, int | _Side, _Side, int | _Side]:
+        """Shape of ``n`` images of ``size``, (height, width) in pixels; None for a side that differs."""
         height, width = size
         if self.layout == "NCHW":
             return n, 3, height, width

@@ -1,20 +1,35 @@
-"""The budget of bad samples: how many of an epoch a loader skips or replaces before it gives up."""
+"""Bad samples: the errors that they raise, and how many an epoch may have before a loader gives up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, SupportsIndex
 
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, CorruptRecordError, DecodeError, ImageTooLargeError
 
+from ..engines.base import Status
 from ..execution.arguments import whole_number
 
-__all__ = ["BadSampleBudget", "OnError", "make_bad_sample_budget"]
+__all__ = ["ERRORS", "BadSampleBudget", "OnError", "make_bad_sample_budget"]
 
 OnError = Literal["raise", "skip", "replace"]
 _SHARE = 0.01
 _LEAST_SEEN = 100
 """Samples that a loader has seen before a share counts: one bad sample of ten says little."""
+
+_LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
+_DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
+_LARGE = "A larger max_pixels takes it; on_error='skip' or 'replace' goes on without such samples."
+
+ERRORS = {
+    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
+    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
+    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
+    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded", _BROKEN),
+    Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
+    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
+}
+"""Class of the error, what was wrong, and what to do about it, by the status of a sample."""
 
 
 @dataclass(frozen=True)

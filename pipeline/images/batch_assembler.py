@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
+
+    from stoker.types import Size
 
     from ..adapters import Adapter
     from ..execution.stats import StatsTotals
@@ -72,7 +75,8 @@ class BatchAssembler:
         columns = [self._kept(planned, *part, kept=kept) for part in parts]
         labels = self._labels(planned, chosen)
         if len(chosen):
-            columns[0], labels = self._transform(columns[0], labels, planned.draw_keys[chosen])
+            size = self._config.images[0].at(planned.size).size
+            columns[0], labels = self._transform(columns[0], labels, planned.draw_keys[chosen], size)
         handed = [self._handed(*one) for one in zip(self._config.images, columns, strict=True)]
         handed[0] = self._run_functions(handed[0], len(chosen))
         values = []
@@ -134,7 +138,7 @@ class BatchAssembler:
         return self._adapter.images(_with_views(images, views), self._config.image_format.dtype)
 
     def _transform(
-        self, images: ImageContents, labels: Array | None, draw_keys: Int64
+        self, images: ImageContents, labels: Array | None, draw_keys: Int64, size: Size
     ) -> tuple[ImageContents, Array | None]:
         """Images and labels after all transforms of batches, which only a loader's one column has."""
         config = self._config
@@ -142,7 +146,7 @@ class BatchAssembler:
         mix = mix_in_place if isinstance(images.images, np.ndarray) else self._adapter.mix
         for number in range(len(config.batch_transform_plan.transforms)):
             name, params = config.batch_transform_plan.draw(
-                number, draw_keys, config.images[0].plan.size, config.draw_seed, self._epoch
+                number, draw_keys, size, config.draw_seed, self._epoch
             )
             with self._timed(name):
                 images = images.mixed(params, mix, config.image_format.layout, objects)
@@ -230,15 +234,23 @@ def _with_views(values: Array, views: int | None) -> Array:
 
 
 def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
-    """Dtype and shape of the images that the user's functions return, found by a call with ``n`` zeros."""
-    image_format = config.image_format
-    zeros = np.zeros(image_format.shape(n, config.images[0].plan.size), image_format.numpy_dtype)
-    images = adapter.images(zeros, image_format.dtype)
-    for function in config.batch_transform_plan.functions:
-        images = _run(function, images, n)
+    """Dtype and shape of the images that the user's functions return, found by calls with ``n`` zeros.
+
+    If batches differ in size, there is a call with the least and one with the largest.
+    """
+    image_format, column = config.image_format, config.images[0]
+    shapes = []
+    for size in {min(column.by_size, default=column.plan.size, key=math.prod), column.plan.size}:
+        images = adapter.images(
+            np.zeros(image_format.shape(n, size), image_format.numpy_dtype), image_format.dtype
+        )
+        for function in config.batch_transform_plan.functions:
+            images = _run(function, images, n)
+        shapes.append(tuple(images.shape[1:]))
     # PyTorch's dtypes have no attribute name; their text is "torch.float32".
     name = getattr(images.dtype, "name", None) or str(images.dtype).rpartition(".")[2]
-    return ColumnSpec("image", name, tuple(images.shape[1:]))
+    shape = (sides[0] if len(set(sides)) == 1 else None for sides in zip(*shapes, strict=True))
+    return ColumnSpec("image", name, tuple(shape))
 
 
 def _run(function: Callable[[Any], Any], images: Any, n: int) -> Any:

@@ -30,7 +30,6 @@ class CheckpointedImages(Loader):
     Args:
         config: What the loader does with samples.
         ranks: This process among those that train together.
-        batch_size: Samples of a batch on this rank.
         last_batch: What happens to samples that do not fill a last batch.
         prefetch: Batches that may be in flight or ready ahead of the consumer.
     """
@@ -41,11 +40,10 @@ class CheckpointedImages(Loader):
         self,
         config: ImageLoaderConfig,
         ranks: Ranks,
-        batch_size: int,
         last_batch: LastBatch,
         prefetch: int,
     ) -> None:
-        self._batch_size = batch_size
+        self._plan = config.size_plan
         self._last_batch: LastBatch = last_batch
         self._is_stream = isinstance(config.order, Stream)
         super().__init__(ranks, config.identity, config.order.n, prefetch)
@@ -63,6 +61,19 @@ class CheckpointedImages(Loader):
             )
         return running
 
+    def __len__(self) -> int:
+        """Batches of a whole epoch on this rank.
+
+        With ``pixels_per_batch`` epochs may differ. The number is then that of the running epoch, or of the
+        next one if none is running.
+        """
+        return len(self._schedule(0 if self.has_equal_epochs else self._state().epoch, start=0))
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        """Whether all whole epochs have the same number of batches: not if ``pixels_per_batch`` varies it."""
+        return self._plan.equal_epochs
+
     def state_dict(self) -> dict[str, Any]:
         """The loader's position, as a small dict that JSON can hold.
 
@@ -71,7 +82,7 @@ class CheckpointedImages(Loader):
         """
         state = super().state_dict()
         if lightning.is_caller():
-            state["global_batch"] = self._batch_size * self._ranks.world_size
+            state["global_batch"] = self._global_batch
         return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -86,12 +97,13 @@ class CheckpointedImages(Loader):
         """
         if isinstance(state, Mapping) and "global_batch" in state:
             state = dict(state)
-            saved, found = state.pop("global_batch"), self._batch_size * self._ranks.world_size
-            lightning.check_resume(saved, found, "samples")
+            lightning.check_resume(state.pop("global_batch"), self._global_batch, "samples")
         super().load_state_dict(convert_stream_state(self._samples, state))
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
-        ranks = self._ranks
-        return Schedule(
-            self._samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start
-        )
+        return self._plan.steps(self._samples, self._ranks, self._last_batch, epoch=epoch, start=start)
+
+    @property
+    def _global_batch(self) -> int:
+        """Samples of a step on all ranks, or pixels if these are fixed."""
+        return (self._plan.pixels or self._plan.batch_size) * self._ranks.world_size

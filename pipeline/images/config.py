@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.errors import ConfigError
-from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec, batch_type
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
-    from stoker.types import DType, Layout
+    from stoker.types import DType, Layout, Size
 
     from ..order.rank_draws import LastBatch
     from ..order.sample_source import SampleSource
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from .batch_transforms import BatchTransformPlan
     from .columns.array_reader import ArrayForm
     from .columns.image_column import Transforms
+    from .sizes.size_plan import SizePlan
 
 __all__ = ["ImageLoaderConfig", "make_config"]
 
@@ -65,6 +64,7 @@ class ImageLoaderConfig:
         batch_type: Makes a batch of the values of its columns, in their order.
         batch_transform_plan: What happens to a batch after the engine; nothing to named columns of images.
         arrays: Columns of arrays, and their form.
+        size_plan: Which size and how many samples each batch has.
     """
 
     dataset: SampleSource
@@ -79,6 +79,7 @@ class ImageLoaderConfig:
     batch_type: Callable[..., Any]
     batch_transform_plan: BatchTransformPlan
     arrays: ArrayConfig
+    size_plan: SizePlan
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -91,6 +92,8 @@ class ImageLoaderConfig:
         }
         if self.draw_seed != self.seed:
             identity["draw_seed"] = self.draw_seed
+        if sizes := self.size_plan.to_json():
+            identity["sizes"] = sizes
         if batch := self.batch_transform_plan.to_json():
             identity["batch"] = batch
         objects = next(
@@ -114,7 +117,7 @@ class ImageLoaderConfig:
     @property
     def needs(self) -> frozenset[str]:
         """Names of what the engine must execute; see :attr:`ImagePlan.needs`."""
-        return frozenset().union(*(one.plan.needs for one in self.images))
+        return self.size_plan.needs.union(*(one.plan.needs for one in self.images))
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
@@ -175,6 +178,7 @@ class ImageLoaderConfig:
         *,
         epoch: int,
         objects: Objects | None = None,
+        size: Size | None = None,
     ) -> ImageParams:
         """Draw the parameters of the images of N samples; see :meth:`ImagePlan.draw`.
 
@@ -185,20 +189,21 @@ class ImageLoaderConfig:
             keys: (N,) int64, keys of their random numbers.
             epoch: Epoch that keys their random numbers.
             objects: Objects of the images, if a transform decides by boxes.
+            size: Height and width of the batch; None for those that the transforms leave.
 
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
         """
         shown = column.samples_of_images(len(positions))
         height, width = samples.height[shown], samples.width[shown]
-        keys = column.keys(keys)
+        keys, plan = column.keys(keys), column.at(size)
         try:
-            return column.plan.draw(height, width, keys, self.draw_seed, epoch, objects=objects)
+            return plan.draw(height, width, keys, self.draw_seed, epoch, objects=objects)
         except ConfigError:
             for i in range(len(keys)):  # finds the image that is refused, which is refused alone, too
                 own, at = objects and objects.take(np.array([i])), slice(i, i + 1)
                 with self._naming(int(positions[shown[i]])):
-                    column.plan.draw(height[at], width[at], keys[at], self.draw_seed, epoch, objects=own)
+                    plan.draw(height[at], width[at], keys[at], self.draw_seed, epoch, objects=own)
             raise
 
     @contextmanager
@@ -225,6 +230,7 @@ class ImageLoaderConfig:
 def make_config(
     dataset: SampleSource | str | os.PathLike[str],
     transforms: Transforms,
+    size_plan: SizePlan,
     *,
     shuffle: bool | BlockShuffle,
     sampler: Sampler | None,
@@ -249,11 +255,11 @@ def make_config(
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = open_source(dataset, "image")
-    images, batch_transform_plan = plan_columns(transforms, dtype)
+    images, batch_transform_plan = plan_columns(transforms, dtype, size_plan.sizes)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     array_config = ArrayConfig(opened.arrays, arrays)
     names = column_names(columns, images, opened, last_batch=last_batch, objects=objects, arrays=array_config)
-    config = ImageLoaderConfig(
+    return ImageLoaderConfig(
         opened,
         order,
         tuple(_annotated(one, opened, names, objects, batch_transform_plan) for one in images),
@@ -266,10 +272,8 @@ def make_config(
         batch_type(names),
         batch_transform_plan,
         array_config.wanted(names),
+        size_plan,
     )
-    if sampler is None:  # a sampler may never draw small images
-        _check_sizes(config)
-    return config
 
 
 def _annotated(
@@ -284,16 +288,3 @@ def _annotated(
     own = (*own, *({"label"} & set(names)))  # which belongs to no column of images, but is checked with all
     annotations = make_annotation_config(dataset, own, objects, column.plan, batch_transform_plan)
     return replace(column, annotations=annotations)
-
-
-def _check_sizes(config: ImageLoaderConfig) -> None:
-    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
-    dataset = config.dataset
-    for column in config.images:
-        crops = (one for one in column.plan.transforms if isinstance(one, RandomCrop))
-        # A mixture may draw nothing from a dataset.
-        if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
-            smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
-            positions = np.array(smallest, np.int64)
-            samples = dataset.samples(positions)
-            config.draw(column, positions, samples, samples.row, epoch=0)

@@ -24,7 +24,6 @@ from ..engines.selection.gpus import gpu_model
 from ..engines.selection.kept_rates import KeptRates
 from ..engines.selection.measured_choice import choose_by_rate
 from ..execution.stats import StatsTotals, explain_slow_engine
-from ..order.rank_draws import Schedule
 from .batch_assembler import function_output_spec
 from .engine_trial import images_per_second
 from .producer import ImageBatchProducer
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ..engines.dali import DaliOptions
     from ..execution.batch import ColumnSpec
     from ..execution.ranks import Ranks
+    from ..order.rank_draws import Schedule
     from .config import ImageLoaderConfig
 
 __all__ = ["EngineSetup", "ProducerFactory", "ReadOptions"]
@@ -67,7 +67,6 @@ class EngineSetup:
     engine: str
     device: Any
     dali: DaliOptions | None
-    batch_size: int
     num_threads: int | None
     prefetch: int
     pin_memory: bool
@@ -108,7 +107,7 @@ class EngineSetup:
             copies_from_pinned=self.framework.pins_memory,
             pin_memory=self.pin_memory,
             num_threads=self.num_threads,
-            batch_size=self.batch_size,
+            batch_size=self.config.size_plan.batch_size,
             prefetch=self.prefetch,
             fastest=self._fastest,
         )
@@ -123,7 +122,7 @@ class EngineSetup:
             device=plan.engine_device,
             num_threads=plan.num_threads,
             depth=plan.depth,
-            batch_size=self.batch_size,
+            batch_size=self.config.size_plan.batch_size,
             max_pixels=self.reading.max_pixels,
             verify=self.reading.verify,
             mapped=self.reading.mapped,
@@ -151,7 +150,7 @@ class EngineSetup:
                 "dataset": config.dataset.fingerprint,
                 "gpu": gpu,
                 "threads": threads,
-                "batch_size": self.batch_size,
+                "batch_size": self.config.size_plan.batch_size,
                 "format": [config.image_format.dtype, config.image_format.layout],
                 "dali": repr(self.dali),
                 "work": hashlib.blake2b(work.encode(), digest_size=16).hexdigest(),
@@ -164,8 +163,7 @@ class EngineSetup:
     def _rate(self, name: str, device: str, seconds: float) -> float:
         """Images per second of an engine, its batches handed out on the device."""
         plan = replace(self, engine=name, device=device).plan()
-        ranks = self.ranks
-        schedule = Schedule(self.config.order.n, self.batch_size, ranks.rank, ranks.world_size, "partial", 0)
+        schedule = self.config.size_plan.steps(self.config.order.n, self.ranks, "partial", epoch=0, start=0)
         producers = ProducerFactory(self, plan, StatsTotals(), read_ahead=0)
         try:
             return images_per_second(lambda epoch: producers.make(schedule, epoch), seconds)
@@ -234,4 +232,5 @@ class ProducerFactory:
 
     @cached_property
     def _function_output_spec(self) -> ColumnSpec:
-        return function_output_spec(self._setup.config, self._adapter, self._setup.batch_size)
+        config = self._setup.config
+        return function_output_spec(config, self._adapter, config.size_plan.batch_size)

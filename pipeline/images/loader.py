@@ -14,6 +14,8 @@ from .annotations.objects import ObjectConfig, ObjectForm
 from .checkpoints import CheckpointedImages
 from .config import make_config
 from .engine_setup import EngineSetup, ReadOptions
+from .sizes.crop_check import check_crops
+from .sizes.size_plan import make_size_plan
 
 if TYPE_CHECKING:
     import os
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from .columns.array_reader import ArrayForm
     from .columns.image_column import Transforms
     from .producer import ImageBatchProducer
+    from .sizes.schedules import Sizes
 
 __all__ = ["ImageLoader"]
 
@@ -51,12 +54,17 @@ class ImageLoader(CheckpointedImages):
         dataset: Folder of a dataset, or what :func:`stoker.open` or :func:`stoker.mix` returns. With
             ``cache`` it may be the URL of a dataset.
         batch_size: Samples of a batch on this rank.
+        pixels_per_batch: Pixels of a batch on this rank, in place of ``batch_size``: as many samples as fit
+            at the size of the batch. The steps of an epoch then depend on ``sizes``.
         transforms: List of transforms from :mod:`stoker.augment`, which decide what happens to each image.
             All images must leave them in one size. Transforms of batches (MixUp, CutMix, Mosaic, or a
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
             images of a batch as the loader would hand them out, and returns as many images, of any shape and
             dtype. A mapping of names to lists of transforms of images, or to :class:`stoker.augment.Views`,
             makes a column of images for each name. One decoding serves all of them; see the guide to views.
+        sizes: Sizes of the images, if not all batches have one: ``{0: 160, 10: 192}`` by the first epoch that
+            has each, or :class:`stoker.RandomSizes` by step. A size is a side of a square or (height, width).
+            It replaces that of the last crop or resize among the transforms. See the guide to sizes.
         shuffle: False keeps the order of the index. True draws any order of all samples. A
             :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
@@ -156,8 +164,10 @@ class ImageLoader(CheckpointedImages):
         self,
         dataset: SampleSource | str | os.PathLike[str],
         *,
-        batch_size: int,
+        batch_size: int | None = None,
+        pixels_per_batch: int | None = None,
         transforms: Transforms = (),
+        sizes: Sizes | None = None,
         shuffle: bool | BlockShuffle = False,
         sampler: Sampler | None = None,
         steps_per_epoch: int | None = None,
@@ -192,16 +202,18 @@ class ImageLoader(CheckpointedImages):
         cache_size: str | int | None = None,
     ) -> None:
         ranks = find_ranks(rank, world_size)
-        batch_size = whole_number("batch_size", batch_size, 1)
+        seed = whole_number("seed", seed)
+        size_plan = make_size_plan(sizes, batch_size, pixels_per_batch, seed)
         max_pixels = whole_number("max_pixels", max_pixels, 1)
         steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
         self._config = make_config(
             resolve(dataset, cache, cache_size),
             transforms,
+            size_plan,
             shuffle=shuffle,
             sampler=sampler,
-            samples_per_epoch=steps_per_epoch and steps_per_epoch * batch_size * ranks.world_size,
-            seed=whole_number("seed", seed),
+            samples_per_epoch=size_plan.samples(steps_per_epoch, ranks),
+            seed=seed,
             draw_seed=optional_number("draw_seed", draw_seed),
             last_batch=last_batch,
             columns=columns,
@@ -214,7 +226,9 @@ class ImageLoader(CheckpointedImages):
             ),
             arrays=arrays,
         )
-        super().__init__(self._config, ranks, batch_size, last_batch, prefetch)
+        if sampler is None:  # a sampler may never draw small images
+            check_crops(self._config)
+        super().__init__(self._config, ranks, last_batch, prefetch)
         adapters.specialize_loader(self, output)
         setup = EngineSetup(
             self._config,
@@ -223,7 +237,6 @@ class ImageLoader(CheckpointedImages):
             engine=engine,
             device=device,
             dali=dali,
-            batch_size=batch_size,
             num_threads=optional_number("num_threads", num_threads, 1),
             prefetch=self._prefetch,
             pin_memory=pin_memory,
@@ -232,8 +245,9 @@ class ImageLoader(CheckpointedImages):
         self._producers = setup.start(self._totals, read_ahead=whole_number("read_ahead", read_ahead, 0))
 
     def __repr__(self) -> str:
+        plan = self._config.size_plan
         return (
-            f"<ImageLoader of {self._config.dataset!r}: {len(self)} batches of {self._batch_size}, "
+            f"<ImageLoader of {self._config.dataset!r}: {len(self)} batches of {plan}, "
             f"engine {self._producers.engine.name} on {self._producers.engine.device}, "
             f"rank {self._ranks.rank} of {self._ranks.world_size}>"
         )

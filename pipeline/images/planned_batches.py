@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.dataset.samples import Samples
+    from stoker.types import Size
 
     from ..order.rank_draws import Schedule
     from .config import ImageLoaderConfig
@@ -32,12 +33,14 @@ class PlannedBatch:
         mask: (N,) bool, False for samples that fill up the batch.
         samples: Rows of the index, which say where the payloads lie.
         draw_keys: (N,) int64, the keys of their random numbers.
+        size: Height and width of the images, pixels; None for those that the transforms leave.
     """
 
     positions: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     samples: Samples
     draw_keys: npt.NDArray[np.int64]
+    size: Size | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -53,10 +56,12 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
     """
     first, steps = 0, 1  # the first batch alone, so that it comes soon
     while first < len(schedule):
-        parts = [schedule.draws(step) for step in range(first, min(first + steps, len(schedule)))]
+        own = range(first, min(first + steps, len(schedule)))
+        parts = [(*schedule.draws(step), schedule.size(step)) for step in own]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
-        drawn = config.order.positions(epoch, np.concatenate([draws for draws, _ in parts]))
-        ends = np.cumsum([len(draws) for draws, _ in parts])
-        for (draws, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
+        drawn = config.order.positions(epoch, np.concatenate([draws for draws, *_ in parts]))
+        ends = np.cumsum([len(draws) for draws, *_ in parts])
+        for (draws, mask, size), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
             samples = config.dataset.samples(positions)
-            yield PlannedBatch(positions, mask, samples, config.draw_keys(epoch, draws, samples.row))
+            keys = config.draw_keys(epoch, draws, samples.row)
+            yield PlannedBatch(positions, mask, samples, keys, size)

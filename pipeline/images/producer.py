@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.augment.geometry.boxes import Objects
-from stoker.errors import ConfigError, CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
+from stoker.errors import ConfigError, SampleError
 
 from ..caching.planned_reads import BatchReads
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
 from .annotations.annotation_processor import BatchAnnotations
+from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .columns.contents import Contents
 from .columns.source_columns import source_matrices
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
+    from stoker.types import Size
 
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
@@ -48,20 +50,6 @@ if TYPE_CHECKING:
     """A batch, and the parameters of its columns of images as far as they are drawn."""
 
 __all__ = ["ImageBatchProducer"]
-
-_LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
-_DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
-_LARGE = "A larger max_pixels takes it; on_error='skip' or 'replace' goes on without such samples."
-
-# Class of the error, what was wrong, and what to do about it.
-_ERRORS = {
-    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
-    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
-    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
-    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded", _BROKEN),
-    Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
-    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
-}
 
 
 class ImageBatchProducer:
@@ -174,7 +162,15 @@ class ImageBatchProducer:
         self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None
     ) -> ImageParams:
         positions, keys = planned.positions, planned.draw_keys
-        return self._config.draw(column, positions, planned.samples, keys, epoch=self._epoch, objects=objects)
+        return self._config.draw(
+            column,
+            positions,
+            planned.samples,
+            keys,
+            epoch=self._epoch,
+            objects=objects,
+            size=planned.size,
+        )
 
     def _drawn_ahead(self, planned: PlannedBatch) -> list[ImageParams]:
         """The parameters of a batch if they tell which parts of its payloads are needed; else none."""
@@ -210,7 +206,7 @@ class ImageBatchProducer:
         """Wait for the oldest batch, and assemble it."""
         planned, wait_for_contents = self._in_flight.popleft()
         began = perf_counter()
-        result = self._engine.collect() if len(planned) else self._empty_result()
+        result = self._engine.collect() if len(planned) else self._empty_result(planned.size)
         contents = wait_for_contents()
         if self._cached_epoch:
             self._cached_epoch.release()
@@ -231,11 +227,11 @@ class ImageBatchProducer:
         keys = tuple(self._config.dataset.keys(planned.positions[is_bad]))
         return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
-    def _empty_result(self) -> Result:
+    def _empty_result(self, size: Size | None) -> Result:
         """The images of a last batch for which this rank has no samples left."""
         image_format = self._config.image_format
         images, *others = (
-            np.empty(image_format.shape(0, column.plan.size), image_format.numpy_dtype)
+            np.empty(image_format.shape(0, column.at(size).size), image_format.numpy_dtype)
             for column in self._config.images
         )
         return Result(images, np.empty(0, np.uint8), others=tuple(others))
@@ -285,7 +281,7 @@ class ImageBatchProducer:
         """The error of the bad sample ``i`` of a batch."""
         if result.status[i] == Status.OK:
             return contents.errors.pop(i)  # popped, or the error would hold itself by its traceback
-        error_class, message, hint = _ERRORS[Status(int(result.status[i]))]
+        error_class, message, hint = ERRORS[Status(int(result.status[i]))]
         reason = result.reason.get(i, "")
         return self._config.dataset.error(
             int(planned.positions[i]),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoker.types import Size
 
 __all__ = ["LastBatch", "Schedule"]
 
@@ -67,10 +70,17 @@ class Schedule:
         """Whether this rank receives no sample at the last step, and another rank does."""
         return self.last_batch == "partial" and 0 < (self.n - self.start) % self.global_batch <= self.rank
 
+    def size(self, step: int) -> Size | None:
+        """Height and width of the images of a step, pixels; None for those that the transforms leave."""
+        return None
+
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
         """Draws of this rank at ``step``, (M,) int64, and which of them are no padding, (M,) bool."""
-        first = self.start + step * self.global_batch + self.rank
-        draws = first + self.world_size * np.arange(self.batch_size, dtype=np.int64)
+        return self.dealt(self.start + step * self.global_batch, self.batch_size)
+
+    def dealt(self, first: int, count: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """This rank's ``count`` draws of a step whose first draw is ``first``; see :meth:`draws`."""
+        draws = first + self.rank + self.world_size * np.arange(count, dtype=np.int64)
         real = draws < self.n
         if self.last_batch == "pad":
             return draws % self.n, real

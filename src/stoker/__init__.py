@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stoker.formats.verification.verify import verify
     from stoker.pipeline.engines.dali.options import DaliOptions
     from stoker.pipeline.images.loader import ImageLoader
+    from stoker.pipeline.images.sizes.schedules import RandomSizes
     from stoker.pipeline.order.epoch_order import BlockShuffle
     from stoker.pipeline.order.mix import mix
     from stoker.pipeline.order.mixture import Mixture
@@ -48,6 +49,7 @@ __all__ = [
     "Dataset",
     "ImageLoader",
     "Mixture",
+    "RandomSizes",
     "Repeated",
     "TextLoader",
     "TextWriter",
@@ -71,6 +73,7 @@ _HOME = {
     "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
     "Mixture": "stoker.pipeline.order.mixture",
+    "RandomSizes": "stoker.pipeline.images.sizes.schedules",
     "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",
     "TextWriter": "stoker.formats.text.writer",

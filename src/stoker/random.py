@@ -21,6 +21,7 @@ Each use has a stream of its own, by how its key is derived:
   own stream in place of the row.
 - Noise (:mod:`stoker.augment.noise`): :func:`sequence` of a number that RandomErasing has drawn.
 - Orders (:mod:`stoker.pipeline.order`): :func:`hash_words` of a tuple of integers that begins with the seed.
+- Sizes (:mod:`stoker.pipeline.images.sizes`): likewise, of the seed, the epoch and a word of their own.
 - Samplers (:mod:`stoker.bucketing`): :func:`philox_permutation` with the key
   ``epoch << 96 | stream << 64 | seed``.
 - Conversion (:mod:`stoker.formats.conversion`): :func:`philox_permutation` with the seed as the key.

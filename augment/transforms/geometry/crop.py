@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -56,6 +56,10 @@ class CenterCrop(Transform):
         """See :class:`Transform`."""
         return as_pair(self.size)
 
+    def with_size(self, size: Size) -> CenterCrop:
+        """See :class:`Transform`."""
+        return replace(self, size=size)
+
 
 @dataclass(frozen=True)
 class RandomResizedCrop(Transform):
@@ -102,6 +106,10 @@ class RandomResizedCrop(Transform):
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
         return as_pair(self.size)
+
+    def with_size(self, size: Size) -> RandomResizedCrop:
+        """See :class:`Transform`."""
+        return replace(self, size=size)
 
     def _central_size(self, image: Int) -> Int:
         """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""

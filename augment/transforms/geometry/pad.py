@@ -7,7 +7,7 @@ objects are not repeated (torchvision refuses boxes there).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -115,6 +115,10 @@ class RandomCrop(Transform):
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
         return as_pair(self.size)
+
+    def with_size(self, size: Size) -> RandomCrop:
+        """See :class:`Transform`."""
+        return replace(self, size=size)
 
     def _check_missing(self, size: Int, missing: Int) -> None:
         if not self.pad_if_needed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +75,10 @@ class Resize(Transform):
             return None
         height, width = self._new_size(np.array(size)[:, None])[:, 0].tolist()
         return height, width
+
+    def with_size(self, size: Size) -> Resize:
+        """See :class:`Transform`."""
+        return replace(self, size=size, max_size=None)
 
     def _new_size(self, size: Int) -> Int:
         """New sizes, (2, N), of images of ``size``, (2, N); (2, 1) where all have the same."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ...order.sample_source import SampleSource
     from ..batch_transforms import BatchTransformPlan
 
+    _Sides = tuple[int | None, int | None]
+
 __all__ = ["AnnotationConfig", "make_annotation_config", "task_columns"]
 
 _BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
@@ -67,7 +69,7 @@ class AnnotationConfig:
         )
 
     def spec(
-        self, column: str, name: str, dataset: SampleSource, size: tuple[int, int], views: int | None = None
+        self, column: str, name: str, dataset: SampleSource, size: _Sides, views: int | None = None
     ) -> ColumnSpec:
         """Dtype and shape of a column of annotations.
 
@@ -75,7 +77,7 @@ class AnnotationConfig:
             column: Name of the column in the batch.
             name: What it holds, one of :attr:`columns`.
             dataset: Dataset or mixture that has the annotations.
-            size: Height and width of the images, pixels.
+            size: Height and width of the images, pixels; None where batches differ.
             views: Views of each sample; None without an axis of views.
         """
         if name == "segmentation" and self.masks:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.plan import ImagePlan, compile_image
+from stoker.augment.plan import ImagePlan, compile_image, resized
 from stoker.augment.views import Views, view_keys
 from stoker.errors import ConfigError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.patch_masks import PatchMask
-    from stoker.types import DType
+    from stoker.types import DType, Size
 
     from ...engines.base import ImageFormat
     from ...order.sample_source import SampleSource
@@ -51,6 +51,8 @@ class ImageColumn:
         prefix: What the names of columns that follow these images begin with.
         mask: Patches to hide in each image; None for no such column.
         annotations: Which columns annotations make.
+        by_size: The plan for each size that batches may have; empty if all have that of ``plan``. Then
+            ``plan`` is the one of the largest.
     """
 
     name: str
@@ -59,6 +61,11 @@ class ImageColumn:
     prefix: str = ""
     mask: PatchMask | None = None
     annotations: AnnotationConfig = field(default_factory=AnnotationConfig)
+    by_size: Mapping[Size, ImagePlan] = field(default_factory=dict)
+
+    def at(self, size: Size | None) -> ImagePlan:
+        """What happens to the images of a batch of ``size``; None for the size that the transforms leave."""
+        return self.plan if size is None else self.by_size[size]
 
     def part(self, name: str) -> str | None:
         """What a column of the batch holds of these images; None if it does not belong to them.
@@ -96,14 +103,22 @@ class ImageColumn:
 
     def spec(self, name: str, part: str, image_format: ImageFormat, dataset: SampleSource) -> ColumnSpec:
         """Dtype and shape of the column ``name``, which holds ``part``."""
+        size = self._common_size()
         if part == "image":
-            dtype, shape = image_format.dtype, image_format.shape(0, self.plan.size)[1:]
-            return ColumnSpec(name, dtype, shape, views=self.views)
+            return ColumnSpec(name, image_format.dtype, image_format.shape(0, size)[1:], views=self.views)
         if part == "mask" and self.mask:
             return ColumnSpec(name, "bool", self.mask.grid(self.plan.size), views=self.views)
         if part == source_columns.MATRIX:
             return ColumnSpec(name, "float64", (3, 3), views=self.views)
-        return self.annotations.spec(name, part, dataset, self.plan.size, self.views)
+        return self.annotations.spec(name, part, dataset, size, self.views)
+
+    def _common_size(self) -> tuple[int | None, int | None]:
+        """Height and width of the images, pixels; None where batches differ in it."""
+        heights, widths = ({size[axis] for size in self.by_size or (self.plan.size,)} for axis in (0, 1))
+        return (
+            self.plan.size[0] if len(heights) == 1 else None,
+            self.plan.size[1] if len(widths) == 1 else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the images, as a dictionary that JSON can hold."""
@@ -113,13 +128,14 @@ class ImageColumn:
 
 
 def plan_columns(
-    transforms: Transforms, dtype: DType | None
+    transforms: Transforms, dtype: DType | None, sizes: Sequence[Size] = ()
 ) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
     """Check a loader's transforms, and plan its columns of images, without annotations.
 
     Args:
         transforms: A list, which makes the column "image"; or lists and views by the names of their columns.
         dtype: Dtype of the images; None takes the one in which all transforms end.
+        sizes: Heights and widths that batches may have; empty for the one that the transforms leave.
 
     Returns:
         The columns, and the plan of what follows on the batch, which only a list has.
@@ -130,7 +146,15 @@ def plan_columns(
     if not isinstance(transforms, Mapping):
         _refuse_views(transforms)
         of_images, batch_transform_plan = split_transforms(transforms)
-        return (ImageColumn("image", compile_image(of_images, dtype)),), batch_transform_plan
+        plans = {size: compile_image(resized(of_images, size), dtype) for size in sizes}
+        largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
+        plan = plans[largest] if largest else compile_image(of_images, dtype)
+        return (ImageColumn("image", plan, by_size=plans),), batch_transform_plan
+    if sizes:
+        raise ConfigError(
+            "sizes go with one list of transforms, found named columns of images",
+            hint="Leave sizes out: each list of a mapping has a size of its own.",
+        )
     if not transforms:
         raise ConfigError("transforms is an empty mapping", hint="Give a list, or views by their names.")
     columns = tuple(_named_column(name, given, dtype) for name, given in transforms.items())

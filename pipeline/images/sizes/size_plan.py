@@ -1,0 +1,168 @@
+"""The size and the number of samples of each batch, and the steps of an epoch that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ...execution.arguments import optional_number
+from ...order.rank_draws import Schedule
+from .schedules import make_schedule
+from .sized_schedule import SizedSchedule
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.types import Size
+
+    from ...execution.ranks import Ranks
+    from ...order.rank_draws import LastBatch
+    from .schedules import Sizes, SizeSchedule
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["SizePlan", "make_size_plan"]
+
+
+@dataclass(frozen=True)
+class SizePlan:
+    """Decides which size the images of each batch have, and how many samples a batch has.
+
+    Attributes:
+        schedule: Sizes of the images; None if the transforms leave one size.
+        batch_sizes: Samples of a batch on one rank at each of the schedule's sizes; one without a schedule.
+        seed: Seed of the schedule.
+        pixels: Pixels of a batch that decide the samples; None if the samples are fixed.
+    """
+
+    schedule: SizeSchedule | None
+    batch_sizes: tuple[int, ...]
+    seed: int
+    pixels: int | None = None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """All sizes; empty without a schedule."""
+        return self.schedule.sizes if self.schedule else ()
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of the largest batch on one rank."""
+        return max(self.batch_sizes)
+
+    @property
+    def equal_epochs(self) -> bool:
+        """Whether all epochs have the same number of steps."""
+        return len(set(self.batch_sizes)) == 1
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What engines must be able to do beyond making images of few sizes."""
+        many = self.schedule is not None and self.schedule.every is not None and len(self.sizes) > 1
+        return frozenset({"sizes by step"} if many else ())
+
+    def __str__(self) -> str:
+        """The samples of a batch, for a loader's repr."""
+        return f"{self.pixels} pixels" if self.pixels else str(self.batch_size)
+
+    def samples(self, steps: int | None, ranks: Ranks) -> int | None:
+        """Draws of ``steps`` steps on all ranks; None if there is no such number of steps.
+
+        Raises:
+            ConfigError: Steps differ in their samples.
+        """
+        if steps is None:
+            return None
+        if not self.equal_epochs:
+            raise ConfigError(
+                "steps_per_epoch goes with batches of as many samples each, found pixels_per_batch",
+                hint="Give batch_size in its place, or leave steps_per_epoch out.",
+            )
+        return steps * self.batch_size * ranks.world_size
+
+    def to_json(self) -> dict[str, Any] | None:
+        """The sizes as a dictionary that JSON can hold, for states; None without a schedule."""
+        return self.schedule.to_json() if self.schedule else None
+
+    def steps(self, n: int, ranks: Ranks, last_batch: LastBatch, *, epoch: int, start: int) -> Schedule:
+        """The steps of an epoch of ``n`` draws, on one rank.
+
+        Args:
+            n: Draws in an epoch.
+            ranks: This rank among all.
+            last_batch: The loader's argument.
+            epoch: Number of the epoch.
+            start: Draws of the epoch that are done.
+        """
+        common = (n, self.batch_size, ranks.rank, ranks.world_size, last_batch, start)
+        if not self.schedule:
+            return Schedule(*common)
+        firsts, which = _steps(self, n, ranks.world_size, epoch, start)
+        batch_sizes = np.array(self.batch_sizes, np.int64)[which]
+        if last_batch == "drop" and len(which) and firsts[-1] + batch_sizes[-1] * ranks.world_size > n:
+            firsts, which, batch_sizes = firsts[:-1], which[:-1], batch_sizes[:-1]
+        sizes = tuple(self.sizes[one] for one in which.tolist())
+        return SizedSchedule(*common, firsts=firsts, batch_sizes=batch_sizes, sizes=sizes)
+
+
+@lru_cache(maxsize=16)
+def _steps(plan: SizePlan, n: int, world_size: int, epoch: int, start: int) -> tuple[Int64, Int64]:
+    """First draw of each step from the draw ``start`` on, (S,), and which size each has, (S,).
+
+    The size of a step is that of the group of steps that its first draw belongs to. Groups begin at the same
+    draws wherever an epoch is resumed.
+    """
+    assert plan.schedule is not None, "called with a schedule alone"
+    samples = np.array(plan.batch_sizes, np.int64) * world_size
+    every = plan.schedule.every or -(-n // int(samples.min()))
+    groups = -(-n // (every * int(samples.min())))
+    chosen = plan.schedule.choose(plan.seed, epoch, np.arange(groups))
+    ends = np.minimum(np.cumsum(every * samples[chosen]), n)
+    ends = ends[: int(np.searchsorted(ends, n)) + 1]
+    firsts, which = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    at = start
+    for group in range(int(np.searchsorted(ends, start, side="right")), len(ends)):
+        count = -(-(int(ends[group]) - at) // int(samples[chosen[group]]))
+        if count > 0:
+            firsts.append(at + np.arange(count) * samples[chosen[group]])
+            which.append(np.full(count, chosen[group]))
+            at += count * int(samples[chosen[group]])
+    return np.concatenate(firsts), np.concatenate(which)
+
+
+def make_size_plan(
+    sizes: Sizes | None, batch_size: int | None, pixels_per_batch: int | None, seed: int
+) -> SizePlan:
+    """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`.
+
+    Raises:
+        ConfigError: An argument is wrong, or two arguments do not fit each other.
+    """
+    batch_size = optional_number("batch_size", batch_size, 1)
+    pixels = optional_number("pixels_per_batch", pixels_per_batch, 1)
+    if (batch_size is None) == (pixels is None):
+        found = "neither" if batch_size is None else "both"
+        raise ConfigError(
+            f"a loader takes batch_size or pixels_per_batch, found {found}",
+            hint="Give batch_size=64. With sizes that change, pixels_per_batch may take its place.",
+        )
+    schedule = None if sizes is None else make_schedule(sizes)
+    if pixels is None:
+        assert batch_size is not None, "checked above"
+        return SizePlan(schedule, (batch_size,) * (len(schedule.sizes) if schedule else 1), seed)
+    if schedule is None:
+        raise ConfigError(
+            "pixels_per_batch goes with sizes, which are missing", hint="Give batch_size, or sizes as well."
+        )
+    largest = max(schedule.sizes, key=lambda size: size[0] * size[1])
+    if pixels < largest[0] * largest[1]:
+        raise ConfigError(
+            f"pixels_per_batch={pixels} holds no image of {largest[0]} x {largest[1]} pixels",
+            hint=f"Give at least {largest[0] * largest[1]}.",
+        )
+    return SizePlan(schedule, tuple(pixels // (h * w) for h, w in schedule.sizes), seed, pixels)

@@ -1,0 +1,46 @@
+"""Sizes that differ between batches on every engine: the pixels of the reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader, RandomSizes
+from stoker.augment import ColorJitter, RandomHorizontalFlip, RandomResizedCrop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRANSFORMS = [RandomResizedCrop(64, scale=(0.4, 1)), RandomHorizontalFlip(), ColorJitter(0.4, 0.4)]
+
+
+def batches(dataset: Path, sizes: Any, engine: str) -> list[Any]:
+    options = {"batch_size": 8, "transforms": TRANSFORMS, "num_threads": 2, "exact": True, "sizes": sizes}
+    found = []
+    with ImageLoader(dataset, engine=engine, **options) as loader:
+        for _ in range(2):
+            found += [batch.image for batch, _ in zip(loader, range(2), strict=False)]
+            loader.set_epoch(1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "sizes"),
+    [
+        ("native", {0: 40, 1: (48, 32)}),
+        ("native", RandomSizes(32, 48, step=16, every=1)),
+        ("dali", {0: 40, 1: (48, 32)}),
+    ],
+)
+def test_images_of_all_sizes_are_those_of_the_reference(dataset: Path, engine: str, sizes: Any) -> None:
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+    found, expected = (batches(dataset, sizes, name) for name in (engine, "reference"))
+    assert len({one.shape for one in expected}) == 2
+    for one, other in zip(found, expected, strict=True):
+        assert one.shape == other.shape
+        difference = np.abs(one.astype(int) - other.astype(int))
+        assert difference.max() <= (2 if engine == "native" else 255)
+        assert difference.mean() < (0.05 if engine == "native" else 1.5)

@@ -1,0 +1,93 @@
+"""Sizes that differ between batches: on any number of ranks, after any stop, each sample as it would be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker import ImageLoader, RandomSizes
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
+from stoker.pipeline.execution.ranks import Ranks
+from stoker.pipeline.images.sizes.size_plan import make_size_plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZES = [{0: 8, 1: (12, 6)}, RandomSizes(6, 10, step=2, every=1), RandomSizes(6, 8, step=2, every=3)]
+
+
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
+@settings(max_examples=10)
+@given(st.data())
+def test_a_stopped_loader_goes_on_and_ranks_agree(thumbnails: Path, data: st.DataObject) -> None:
+    ranks = data.draw(st.integers(1, 3))
+    amount = data.draw(st.sampled_from([{"batch_size": 3}, {"pixels_per_batch": 300}]))
+    options: dict[str, Any] = {
+        "shuffle": True,
+        "transforms": [RandomResizedCrop(9), RandomHorizontalFlip()],
+        "columns": ("image", "row"),
+        "sizes": data.draw(st.sampled_from(SIZES)),
+        "last_batch": data.draw(st.sampled_from(["partial", "drop", "pad"])),
+        "world_size": ranks,
+        **amount,
+    }
+    if options["last_batch"] == "pad":
+        options["columns"] = ("image", "row", "mask")
+    epoch = data.draw(st.integers(0, 1))
+    runs = []
+    for rank in range(ranks):
+        with ImageLoader(thumbnails, rank=rank, **options) as loader:
+            loader.set_epoch(epoch)
+            assert len(loader) == loader.steps_left
+            runs.append(list(loader))
+    steps = {len(run) for run in runs}
+    assert len(steps) == 1
+    for batches in zip(*runs, strict=True):
+        assert len({batch.image.shape[2:] for batch in batches}) == 1
+    shown = [row for run in runs for batch in run for row in _shown(batch)]
+    assert len(set(shown)) == len(shown)
+    assert len(shown) == 61 or options["last_batch"] == "drop"
+    stop = data.draw(st.integers(0, max(0, steps.pop() - 1)))
+    _check_resume(thumbnails, runs[-1], epoch, stop, {**options, "rank": ranks - 1})
+
+
+def _shown(batch: Any) -> list[int]:
+    rows: list[int] = (batch.row[batch.mask] if "mask" in batch._fields else batch.row).tolist()
+    return rows
+
+
+def _check_resume(dataset: Path, whole: list[Any], epoch: int, stop: int, options: dict[str, Any]) -> None:
+    with ImageLoader(dataset, **options) as loader:
+        loader.set_epoch(epoch)
+        for _, _ in zip(range(stop), loader, strict=False):
+            pass
+        state = loader.state_dict()
+    with ImageLoader(dataset, **options) as loader:
+        loader.load_state_dict(state)
+        rest = list(loader)
+    assert len(rest) == len(whole) - stop
+    for found, expected in zip(rest, whole[stop:], strict=True):
+        assert all((found[i] == expected[i]).all() for i in range(len(found)))
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_a_resume_on_other_ranks_draws_the_rest_once(data: st.DataObject) -> None:
+    n, seed = data.draw(st.integers(1, 300)), data.draw(st.integers(0, 9))
+    plan = make_size_plan(data.draw(st.sampled_from(SIZES)), None, data.draw(st.integers(100, 400)), seed)
+    start, seen = 0, []
+    for _ in range(3):
+        ranks = data.draw(st.integers(1, 4))
+        steps = [plan.steps(n, Ranks(rank, ranks), "partial", epoch=1, start=start) for rank in range(ranks)]
+        stop = data.draw(st.integers(0, len(steps[0])))
+        seen += [draw for one in steps for step in range(stop) for draw in one.draws(step)[0].tolist()]
+        middle = data.draw(st.integers(0, stop))
+        rest = plan.steps(n, Ranks(0, ranks), "partial", epoch=1, start=steps[0].consumed(middle))
+        again = [(rest.size(step), rest.draws(step)[0].tolist()) for step in range(len(rest))]
+        whole = [(steps[0].size(step), steps[0].draws(step)[0].tolist()) for step in range(len(steps[0]))]
+        assert again == whole[middle:]
+        start = steps[0].consumed(stop)
+    assert sorted(seen) == list(range(start))
