@@ -62,6 +62,7 @@ def convert(
     skip_other_classes: bool = False,
     min_per_class: int | None = None,
     max_per_class: int | None = None,
+    allow_loss: str | float | Fraction | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Convert images, with their labels, objects and masks, into a dataset of shards.
@@ -141,11 +142,15 @@ def convert(
         min_per_class: Least number of images of a class; smaller classes are left out.
         max_per_class: Largest number of images of a class. The keys of the images and ``seed`` decide which
             of them stay.
+        allow_loss: Share of the images and objects of a source that may be left out, such as ``0.1`` or
+            ``10%``; above it nothing is published. By default 1% where a source has objects or masks, and
+            any share elsewhere.
         progress: Called about ten times a second.
 
     Raises:
         ConfigError: An option has a value that it cannot have.
-        SourceError: The source cannot be used, or has a class without an image or not among ``classes``.
+        SourceError: The source cannot be used, has a class without an image or not among ``classes``, or
+            more of it is left out than ``allow_loss``.
         EngineError: A process that runs ``make`` has died.
         DatasetError: There is another dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
@@ -190,6 +195,7 @@ def convert(
         skip_other_classes=skip_other_classes,
         min_per_class=min_per_class,
         max_per_class=max_per_class,
+        allow_loss=allow_loss,
         progress=progress,
     )
     return convert_request(request)

@@ -21,6 +21,7 @@ from .targets.url_target import convert_to_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from fractions import Fraction
 
     from .plan import ConversionPlan
     from .run import Progress, Runner
@@ -76,13 +77,16 @@ def execute(
     overwrite: bool,
     report: Progress,
     engine: Engine = "local",
+    allow_loss: Fraction | None = None,
 ) -> Summary:
     """Make the shards of a plan that are missing at its target, and publish its datasets.
+
+    ``allow_loss`` is the share of the source that may be left out, see :func:`.targets.loss.check_loss`.
 
     Raises: As :func:`stoker.convert`.
     """
     started = time.monotonic()
-    run = Run(plan, _runner(engine, num_threads), report)
+    run = Run(plan, _runner(engine, num_threads), report, allow_loss)
     if is_url(dst):
         made = convert_to_url(run, str(dst), overwrite=overwrite)
     else:

@@ -67,6 +67,7 @@ class ConvertRequest:
     skip_other_classes: bool
     min_per_class: int | None
     max_per_class: int | None
+    allow_loss: str | float | Fraction | None
     progress: Progress | None
 
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:

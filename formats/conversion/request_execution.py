@@ -22,6 +22,7 @@ from .options import parse_resize
 from .plan import plan_conversion
 from .run import no_progress
 from .samples.convert_samples import convert_samples
+from .targets.loss import check_loss, parse_loss
 
 if TYPE_CHECKING:
     from ..sources.listing import Listing
@@ -44,6 +45,7 @@ _FILE_OPTIONS = (
     "skip_other_classes",
     "min_per_class",
     "max_per_class",
+    "allow_loss",
 )
 _WRITER_OPTIONS = (
     "classes",
@@ -117,14 +119,24 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     )
     found_format = find_format(source, request.source_format)
     options = request.options(resize, found_format.name)
+    allow_loss = parse_loss(request.allow_loss)
     check_progress(request.progress)
     threads = check_num_threads(request.num_threads, remote=any(map(is_url, (src, images, masks))))
     check_outside_source(src, dst, options.splits)
     report = request.progress or no_progress
     report(0, 0, 0, "listing")
     listing = list_samples(request, source, found_format, names)
+    check_loss(listing, allow_loss)
     plan = plan_conversion(listing, options, ImageEncoder(listing, options, _block_images(listing, request)))
-    return execute(plan, dst, threads, overwrite=request.overwrite, report=report, engine=request.engine)
+    return execute(
+        plan,
+        dst,
+        threads,
+        overwrite=request.overwrite,
+        report=report,
+        engine=request.engine,
+        allow_loss=allow_loss,
+    )
 
 
 def _block_images(listing: Listing, request: ConvertRequest) -> BlockImages | None:

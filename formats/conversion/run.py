@@ -10,7 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from .targets.loss import check_loss
+
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from .plan import ConversionPlan
     from .shard_file import ShardResult
     from .shards import ShardContext
@@ -81,12 +85,14 @@ class Run:
         plan: The plan.
         runner: Makes its shards.
         report: Receives the progress.
+        allow_loss: Largest share of the source that may be left out, see :func:`.targets.loss.check_loss`.
         converted: Samples that were converted, once :meth:`make` has ended.
     """
 
     plan: ConversionPlan
     runner: Runner
     report: Progress
+    allow_loss: Fraction | None = None
     converted: int = 0
 
     def make(self, maker: ShardMaker, missing: Sequence[int]) -> None:
@@ -97,3 +103,7 @@ class Run:
         finally:
             self.converted = counter.converted
         counter.show("publishing")
+
+    def check_loss(self, results: Sequence[ShardResult]) -> None:
+        """Raise SourceError if too much of the source is left out of the shards with these results."""
+        check_loss(self.plan.listing, self.allow_loss, results)

@@ -153,6 +153,13 @@ def convert(
     ] = None,
     column: Columns = None,
     ignore_index: Annotated[int, typer.Option(help="Value of mask pixels that belong to no class.")] = 255,
+    allow_loss: Annotated[
+        str | None,
+        typer.Option(
+            help="Largest share of images and objects that may be left out, such as 10%. By default 1% of a "
+            "source with objects or masks, and any share of others."
+        ),
+    ] = None,
     strict: Strict = False,
     overwrite: Overwrite = False,
     engine: Annotated[
@@ -227,6 +234,7 @@ def convert(
             max_per_class=max_per_class,
             masks=masks,
             ignore_index=ignore_index,
+            allow_loss=allow_loss,
             strict=strict,
             overwrite=overwrite,
             num_threads=threads,

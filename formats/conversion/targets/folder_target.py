@@ -66,6 +66,7 @@ def _convert(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
         state.discard()
         raise
     results = [state.result(number) for number in numbers]
+    run.check_loss(results)  # what was made stays: the same command that allows the loss publishes it
     return count_published(run.plan, results, state.publish(results))
 
 

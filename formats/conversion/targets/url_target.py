@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,8 @@ from .folder_state import STATE_NAME, FolderState
 from .published import PublishedDatasets, count_published
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..plan import ConversionPlan
     from ..run import Run
     from ..shard_file import ShardResult
@@ -80,14 +82,13 @@ def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
         numbers = range(len(run.plan.shards))
         target.fetch_results(state)
         missing = [number for number in numbers if state.finished(number) is None]
-        try:
+        with target.removed_with_source():
             run.make(UrlShardMaker(url), missing)
-            target.fetch_results(state)
-            results = [state.result(number) for number in numbers]
+        target.fetch_results(state)
+        results = [state.result(number) for number in numbers]
+        run.check_loss(results)  # what was made stays: the same command that allows the loss publishes it
+        with target.removed_with_source():
             state.publish(results)
-        except (SampleError, SourceError):
-            target.store.remove(STATE_NAME)
-            raise
         return count_published(run.plan, results, target.publish(Path(folder), results))
 
 
@@ -98,6 +99,15 @@ class _UrlTarget:
         self.store = store
         self._plan = plan
         self._container = plan.options.container
+
+    @contextmanager
+    def removed_with_source(self) -> Iterator[None]:
+        """A block in which an error of the source removes the conversion: nothing of it can be resumed."""
+        try:
+            yield
+        except (SampleError, SourceError):
+            self.store.remove(STATE_NAME)
+            raise
 
     def read_fingerprint(self) -> str | None:
         """Fingerprint of the unfinished conversion: empty if it is damaged, None if there is none."""

@@ -163,7 +163,9 @@ class Sandbox:
     @cached_property
     def coco(self) -> Path:
         """A dataset of that."""
-        stoker.convert(self.coco_source, self.path("sets/coco"), images=self.root / "coco/images", shards=2)
+        stoker.convert(
+            self.coco_source, self.path("sets/coco"), images=self.root / "coco/images", shards=2, allow_loss=1
+        )
         return self.root / "sets/coco"
 
     @cached_property
@@ -182,7 +184,7 @@ class Sandbox:
     def pairs(self) -> Path:
         """A dataset of these."""
         images, masks = self.pairs_source
-        stoker.convert(images, self.path("sets/pairs"), masks=masks)
+        stoker.convert(images, self.path("sets/pairs"), masks=masks, allow_loss=1)
         return self.root / "sets/pairs"
 
     @cached_property

@@ -1,0 +1,80 @@
+"""The share of a source that a conversion leaves out, which may not be larger than the caller allows.
+
+The request checks the listing before it converts anything, and each target all samples before it publishes.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError, SourceError
+
+from ...sources.folders.local_images import may_be_image
+from ...sources.no_images import name_reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...sources.listing import Listing, Skip
+    from ..shard_file import ShardResult
+
+__all__ = ["check_loss", "parse_loss"]
+
+_DEFAULT = Fraction(1, 100)
+_AS_ASKED = ("object outside the crop", "restart markers")  # starts of reasons that are no loss
+
+
+def parse_loss(value: str | float | Fraction | None) -> Fraction | None:
+    """Parse a share such as 0.1 or 10% of what may be left out; None stays None.
+
+    Raises:
+        ConfigError: The value is no share, or is not from 0 to 1.
+    """
+    if value is None:
+        return None
+    text = str(value).strip()
+    try:
+        share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share <= 1:
+        raise ConfigError(f"allow_loss must be a share such as 0.01 or 1%, from 0 to 1, not {value!r}")
+    return share
+
+
+def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[ShardResult] = ()) -> None:
+    """Check that no larger share of a source is left out than allowed: of its images and objects together.
+
+    What is no image by its name and content does not count, nor does what the options leave out.
+
+    Args:
+        listing: The samples of the source, and what was left out of them.
+        allowed: The share; None for 1% of a source with objects or masks, and for any share of others.
+        results: The shards that were made, with what was left out there.
+
+    Raises:
+        SourceError: A larger share is left out.
+    """
+    if allowed is None:
+        if listing.objects is None and listing.masks is None:
+            return
+        allowed = _DEFAULT
+    later = [skip for result in results for skip in result.skipped]
+    skipped = [skip for skip in (*listing.skipped, *later) if _is_loss(skip)]
+    found = len(listing) + sum(1 for skip in listing.skipped if _is_loss(skip))
+    if listing.objects is not None:
+        found += len(listing.objects.columns["object_labels"].values)
+    if skipped and Fraction(len(skipped), found) > allowed:
+        percent = min(100, math.ceil(100 * Fraction(len(skipped), found)))
+        raise SourceError(
+            f"{len(skipped):,} of {found:,} images and objects would be left out, more than "
+            f"{float(100 * allowed):g}%: {name_reasons(skipped)}",
+            path=listing.root,
+            hint=f"repair the source, or allow it: --allow-loss {percent}% (allow_loss={percent / 100:g})",
+        )
+
+
+def _is_loss(skip: Skip) -> bool:
+    return may_be_image(skip) and not skip.reason.startswith(_AS_ASKED)

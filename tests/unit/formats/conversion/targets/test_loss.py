@@ -1,0 +1,73 @@
+"""A conversion that would leave too much out publishes nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.data.coco_files import document, write, write_images
+from typer.testing import CliRunner
+
+import stoker
+from stoker.errors import ConfigError, SourceError
+from stoker.pipeline.commands.app import app
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A COCO file of four images and four objects."""
+    write_images(tmp_path)
+    write(tmp_path, document())
+    return tmp_path
+
+
+def _convert(folder: Path, **options: Any) -> stoker.Dataset:
+    stoker.convert(folder / "instances.json", folder / "out", images=folder / "images", **options)
+    return stoker.open(folder / "out")
+
+
+def test_a_source_of_missing_images_does_not_end_with_status_0(folder: Path) -> None:
+    for name in ("b.png", "tiny.png", "empty.png"):
+        (folder / "images" / name).unlink()
+    command = [
+        "convert",
+        str(folder / "instances.json"),
+        str(folder / "out"),
+        "--images",
+        str(folder / "images"),
+    ]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    text = str(result.exception)
+    assert "3 of 5 images and objects would be left out, more than 1%: 3 x unreadable" in text
+    assert "--allow-loss 60%" in text
+    assert not (folder / "out").exists()
+    assert CliRunner().invoke(app, [*command, "--allow-loss", "60%"]).exit_code == 0
+    assert stoker.open(folder / "out").keys([0]) == ["a.png"]
+
+
+def test_a_loss_that_shows_late_is_allowed_by_the_same_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
+    with pytest.raises(SourceError, match=r"1 of 8 images and objects would be left out, more than 12\.4%"):
+        _convert(folder, allow_loss="12.4%")
+    assert not (folder / "out" / "dataset.json").exists()
+    monkeypatch.setattr("stoker.formats.conversion.targets.folder_target.write_shard", None)
+    assert len(_convert(folder, allow_loss=0.125)) == 3
+
+
+def test_a_folder_of_classes_may_lose_any_share(tmp_path: Path, make_jpeg: Any) -> None:
+    (tmp_path / "src" / "cat").mkdir(parents=True)
+    for number in range(3):
+        (tmp_path / "src" / "cat" / f"{number}.jpg").write_bytes(make_jpeg(number)[: None if number else 200])
+    with pytest.raises(SourceError, match="1 of 3 images and objects"):
+        stoker.convert(tmp_path / "src", tmp_path / "out", allow_loss=0.1)
+    stoker.convert(tmp_path / "src", tmp_path / "out")
+
+
+@pytest.mark.parametrize("value", ["some", "101%", -0.1, 2, "1/0"])
+def test_what_is_no_share_is_refused(folder: Path, value: Any) -> None:
+    with pytest.raises(ConfigError, match="allow_loss must be a share"):
+        _convert(folder, allow_loss=value)
