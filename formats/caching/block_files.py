@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.log import EventLog
 
 from ..remote.retry import StoppedError
 from .file_locks import lock_range, locked_from
-from .private_files import is_read_only, open_private
+from .private_files import is_read_only, open_private, write_private
 from .sparse_files import FULL_DISK, check_size, make_sparse, punch_hole
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = ["BLOCK_BYTES", "BlockFiles"]
 BLOCK_BYTES = 256 << 10
 """Small enough that a sample fetches few other bytes, large enough to be worth a request."""
 
+_LOG = EventLog("cache")
 _STATE_NAME = ".blocks"
 _FETCHING = 1 << 40  # offset of the locks for fetching, far behind those for reading and evicting
 _LIMITS = 1 << 41  # offset of the locks that say how large each process lets the files become
@@ -193,14 +195,7 @@ class BlockFiles:
                     raise
 
     def _write(self, file: int, offset: int, data: bytes) -> None:
-        descriptor = open_private(self.paths[file], os.O_WRONLY)
-        try:
-            rest = memoryview(data)
-            while rest:
-                written = os.pwrite(descriptor, rest, offset)
-                rest, offset = rest[written:], offset + written
-        finally:
-            os.close(descriptor)
+        write_private(self.paths[file], offset, data)
 
     def forget(self, file: int) -> None:
         """Count no block of a file as present."""
@@ -247,6 +242,7 @@ class BlockFiles:
                         freed += self.block_bytes
                 finally:  # also after an interrupt: other processes wait for the lock
                     self._lock(fcntl.F_UNLCK, block, block + 1)
+        _LOG.info("evict", f"{self.folder}: evicted {freed:,} of {excess:,} bytes")
         return freed
 
     def claim(self, limit: int | None) -> None:

@@ -12,7 +12,7 @@ from stoker.errors import WriteError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["is_read_only", "make_private_folder", "open_private"]
+__all__ = ["is_read_only", "make_private_folder", "open_private", "write_private"]
 
 
 def make_private_folder(folder: Path) -> None:
@@ -58,3 +58,15 @@ def open_private(path: Path, flags: int) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return descriptor
+
+
+def write_private(path: Path, offset: int, data: bytes) -> None:
+    """Write bytes into a file of this user, which exists."""
+    descriptor = open_private(path, os.O_WRONLY)
+    try:
+        rest = memoryview(data)
+        while rest:
+            written = os.pwrite(descriptor, rest, offset)
+            rest, offset = rest[written:], offset + written
+    finally:
+        os.close(descriptor)

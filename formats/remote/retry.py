@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import random
 from itertools import count
+from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
+
+from stoker.log import EventLog
 
 if TYPE_CHECKING:
     import threading
@@ -15,6 +18,8 @@ __all__ = ["Retrier", "StoppedError"]
 
 T = TypeVar("T")
 
+_LOG = EventLog("storage")
+_SLOW = 10.0  # seconds; a request of 8 MiB takes as long at 7 Mbit/s
 _TRIES = 6
 _PATIENT_TRIES = 10  # whose pauses take 51 seconds together: time for a server to restart
 _FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, plus or minus a half
@@ -51,8 +56,12 @@ class Retrier:
         self._stop = stop
         self._has_answered = False
 
-    def call(self, action: Callable[[], T]) -> T:
+    def call(self, action: Callable[[], T], what: str = "request") -> T:
         """Return the result of ``action``, or raise the error of its last try.
+
+        Args:
+            action: Asks the storage.
+            what: Name of the action in messages to ``logging``.
 
         Raises:
             StoppedError: ``stop`` has been set.
@@ -61,15 +70,21 @@ class Retrier:
         for tries in count(1):
             if self._stop.is_set():
                 raise StoppedError
+            began = perf_counter()
             try:
                 result = action()
             except StoppedError:
                 raise
             except Exception as error:  # every storage has errors of its own
-                if not _is_transient(error) or tries >= self._most_tries(error):
+                most = self._most_tries(error)
+                if not _is_transient(error) or tries >= most:
                     raise
+                reason = str(error) or type(error).__name__
+                _LOG.warning("retry", f"{what} failed ({reason}); try {tries + 1} of {most} follows")
             else:
                 self._has_answered = True
+                if (seconds := perf_counter() - began) > _SLOW:
+                    _LOG.warning("slow", f"{what} took {seconds:.0f} s")
                 return result
             self._stop.wait(pause * (0.5 + random.random()))  # noqa: S311 - so that many readers do not retry at once
             pause *= 2

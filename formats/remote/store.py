@@ -15,6 +15,7 @@ from stoker.errors import StorageError
 from stoker.urls import without_credentials
 
 from .file_system import StoredFile, file_system, modified, read_asynchronously
+from .hints import BodyCutShortError, hint_for
 from .retry import Retrier, StoppedError
 from .web import crawl, look_up
 
@@ -115,7 +116,7 @@ class Store:
             if len(data) > stop - start:
                 raise NotImplementedError("the server does not answer range requests")
             if len(data) < stop - start:
-                raise OSError(f"{len(data)} bytes came where {stop - start} were asked for")
+                raise BodyCutShortError(f"{len(data)} bytes came where {stop - start} were asked for")
             return data
 
         try:
@@ -278,14 +279,12 @@ class Store:
         return f"{self._root}/{name}" if name else self._root
 
     def _try(self, name: str, what: str, action: Callable[[], T]) -> T:
+        path = self.at(name) if name else self.url
         try:
-            return self._retrier.call(action)
+            return self._retrier.call(action, f"{path}: being {what}")
         except (FileNotFoundError, StoppedError):
             raise
         except Exception as error:  # every storage has errors of its own
             raise StorageError(
-                f"cannot be {what}: {str(error) or type(error).__name__}",
-                path=self.at(name) if name else self.url,
-                hint="check the address, whether it can be reached from this machine, and that you have "
-                "access to it",
+                f"cannot be {what}: {str(error) or type(error).__name__}", path=path, hint=hint_for(error)
             ) from (error if without_credentials(self.url) == self.url else None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.errors import LoaderClosedError
+from stoker.log import EventLog
 
 from .state import State
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from .stats import StatsTotals
 
 __all__ = ["EpochIterator", "Progress", "Steps"]
+
+_LOG = EventLog("samples")
 
 
 class Steps(Protocol):
@@ -118,6 +121,8 @@ class EpochIterator:
         self._totals.receive(finished)
         if is_first_bad:
             _warn_of_bad_sample(finished)
+        elif finished.bad_keys:
+            _LOG.warning("bad", f"{_what_happened(finished)}: {', '.join(map(repr, finished.bad_keys))}")
         if finished.ready:
             finished.ready()
         return finished.batch
@@ -147,7 +152,11 @@ class EpochIterator:
 
 def _warn_of_bad_sample(finished: FinishedBatch) -> None:
     warnings.warn(
-        f"a bad sample was {'skipped' if finished.skipped else 'replaced'}, {finished.bad_keys[0]!r}; "
+        f"{_what_happened(finished)}, {finished.bad_keys[0]!r}; "
         "loader.stats() counts them all, and stoker verify --decode lists them",
         stacklevel=4,  # the line of the consumer, above _receive and __next__
     )
+
+
+def _what_happened(finished: FinishedBatch) -> str:
+    return f"a bad sample was {'skipped' if finished.skipped else 'replaced'}"

@@ -163,7 +163,10 @@ def test_another_process_sees_the_blocks(tmp_path: Path, contents: list[bytes]) 
     assert make(tmp_path).missing(np.arange(6)).tolist() == [0, 1, 2, 3]
 
 
-def test_the_least_recently_used_block_is_evicted(tmp_path: Path, contents: list[bytes]) -> None:
+def test_the_least_recently_used_block_is_evicted(
+    tmp_path: Path, contents: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "stoker.cache")
     files, reader = make(tmp_path), Reader(contents)
     for low, high in files.runs(np.arange(6), 1 << 20):
         files.fill(low, high, reader)
@@ -171,6 +174,7 @@ def test_the_least_recently_used_block_is_evicted(tmp_path: Path, contents: list
     last_use = array(5, 1, 4, 0, 3, 2)
     files.pin(array(1))
     assert files.evict(2 * BLOCK, last_use) == 2 * BLOCK
+    assert caplog.messages == [f"{files.folder}: evicted {2 * BLOCK:,} of {2 * BLOCK:,} bytes"]
     assert files.missing(np.arange(6)).tolist() == [3, 5]
     assert files.paths[2].read_bytes() == bytes(4096)
     assert files.paths[3].stat().st_size == 4097

@@ -11,6 +11,7 @@ import pytest
 
 from stoker.errors import StorageError
 from stoker.formats.remote.store import Store
+from stoker.log import EventLog
 
 
 class Waits(threading.Event):
@@ -105,3 +106,49 @@ def test_permanent_errors_are_raised_at_once(
     with pytest.raises(StorageError):
         store.read("file")
     assert not waits.seconds
+
+
+def test_tries_are_heard_once_in_ten_seconds(
+    store: Store, memory: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds = iter([0.0, 4.0, 12.0])
+    monkeypatch.setattr("stoker.formats.remote.retry._LOG", EventLog("storage", lambda: next(seconds)))
+    fail(monkeypatch, memory, StatusError(503), 3)
+    assert store.read("file") == b"content"
+    assert [(record.name, record.levelname) for record in caplog.records] == [
+        ("stoker.storage", "WARNING")
+    ] * 2
+    failed = "memory://bucket/file: being read failed (status 503)"
+    assert caplog.messages == [
+        f"{failed}; try 2 of 10 follows",
+        f"{failed}; try 4 of 10 follows (1 more since the last message)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (StatusError(403), "credentials"),
+        (PermissionError("not yours"), "credentials"),
+        (StatusError(429), "fewer requests"),
+        (StatusError(500), "trouble of its own"),
+        (StatusError(416), "was changed"),
+        (refused(), "server runs"),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), "connection was cut"),
+        (TimeoutError("too long"), "did not answer in time"),
+        (ValueError("odd"), "check the address"),
+    ],
+)
+def test_an_error_says_what_is_known(
+    store: Store, memory: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, hint: str
+) -> None:
+    fail(monkeypatch, memory, error, 100)
+    with pytest.raises(StorageError) as caught:
+        store.read("file")
+    assert hint in str(caught.value.hint)
+
+
+def test_an_answer_cut_short_says_that_the_file_may_have_changed(store: Store) -> None:
+    with pytest.raises(StorageError, match="7 bytes came where 9 were asked for") as caught:
+        store.read_range("file", 0, 9)
+    assert "was changed" in str(caught.value.hint)

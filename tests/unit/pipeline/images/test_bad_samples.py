@@ -12,6 +12,7 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import ConfigError, SampleError
 from stoker.formats.open import open as open_dataset
+from stoker.log import EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,17 @@ def damaged(pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]) -
 def load(folder: Path, **options: Any) -> ImageLoader:
     given = {"batch_size": 10, "columns": ("row",), "num_threads": 1, "on_error": "skip", **options}
     return ImageLoader(folder, transforms=[Resize((8, 8))], **given)
+
+
+def test_bad_samples_after_the_first_one_are_logged(
+    damaged: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = EventLog("samples", clock=iter([0.0, 11.0]).__next__)
+    monkeypatch.setattr("stoker.pipeline.execution.epoch_iterator._LOG", log)
+    with load(damaged(40, [3, 12, 17, 30]), max_bad=1.0) as loader, pytest.warns(UserWarning, match="'k3'"):
+        receive(loader)
+    assert caplog.messages == ["a bad sample was skipped: 'k12', 'k17'", "a bad sample was skipped: 'k30'"]
+    assert {record.name for record in caplog.records} == {"stoker.samples"}
 
 
 def receive(loader: ImageLoader) -> list[int]:

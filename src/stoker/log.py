@@ -1,0 +1,63 @@
+"""Messages to Python's ``logging`` about what happens while a loader or a conversion runs.
+
+The loggers are children of ``stoker``, named after the part that speaks: ``stoker.storage``,
+``stoker.cache``, ``stoker.samples``. An event that repeats, such as a request that is tried again, gives one
+message in ten seconds, with the number of those left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from stoker.urls import without_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["EventLog"]
+
+_SECONDS = 10.0
+
+
+class EventLog:
+    """A logger for events that may repeat quickly.
+
+    It has no lock, which a forked process could inherit locked: at worst, two threads log one event twice.
+
+    Args:
+        name: Name of the logger below ``stoker``.
+        clock: Returns seconds.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
+        self._logger = logging.getLogger(f"stoker.{name}")
+        self._clock = clock
+        self._last: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
+
+    def warning(self, event: str, message: str) -> None:
+        """Log a message at level WARNING, unless this event was logged in the last ten seconds.
+
+        Args:
+            event: Kind of the event, such as "retry".
+            message: What happened. Credentials in URLs are removed.
+        """
+        self._log(logging.WARNING, event, message)
+
+    def info(self, event: str, message: str) -> None:
+        """Log a message at level INFO in the same way."""
+        self._log(logging.INFO, event, message)
+
+    def _log(self, level: int, event: str, message: str) -> None:
+        if not self._logger.isEnabledFor(level):
+            return
+        now = self._clock()
+        if event in self._last and now - self._last[event] < _SECONDS:
+            self._left_out[event] = self._left_out.get(event, 0) + 1
+            return
+        self._last[event] = now
+        left_out = self._left_out.pop(event, 0)
+        more = f" ({left_out} more since the last message)" if left_out else ""
+        self._logger.log(level, "%s%s", without_credentials(message), more)
