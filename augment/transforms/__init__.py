@@ -15,12 +15,19 @@ from .geometry.resize import Resize
 from .geometry.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
 from .geometry.warp import RandomAffine, RandomPerspective, RandomRotation
 from .geometry.zoom_out import RandomZoomOut
-from .pixels.color import ColorJitter, RandomGrayscale, RandomInvert, RandomPhotometricDistort
+from .pixels.color import (
+    ColorJitter,
+    Grayscale,
+    RandomChannelPermutation,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPhotometricDistort,
+)
 from .pixels.erase import RandomErasing
 from .pixels.filters import GaussianBlur, RandomAdjustSharpness
 from .pixels.levels import RandomAutocontrast, RandomEqualize, RandomPosterize, RandomSolarize
 from .pixels.output import Normalize, ToDtype
-from .policies.apply import RandomApply, RandomChoice
+from .policies.apply import Identity, RandomApply, RandomChoice, RandomOrder
 from .policies.augmix import AugMix
 from .policies.autoaugment import AutoAugment
 from .policies.randaugment import RandAugment, TrivialAugmentWide
@@ -31,6 +38,8 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "GaussianBlur",
+    "Grayscale",
+    "Identity",
     "Normalize",
     "Pad",
     "RandAugment",
@@ -38,6 +47,7 @@ __all__ = [
     "RandomAffine",
     "RandomApply",
     "RandomAutocontrast",
+    "RandomChannelPermutation",
     "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
@@ -46,6 +56,7 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomIoUCrop",
+    "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",

@@ -63,7 +63,10 @@ CASES = [
     Case(augment.RandomAffine(30, scale=(1, 2), fill=(9, 80, 200), center=(10, 50)), WARPED, WARPED),
     Case(augment.RandomPerspective(0.5, p=0.8), WARPED, DALI_SHRUNK),
     Case(augment.ColorJitter(0.4, 0.4, 0.4, 0.1), ROUNDED, ROUNDED),
+    Case(augment.Identity(), EXACT, EXACT),
+    Case(augment.Grayscale(3), ROUNDED, ROUNDED),
     Case(augment.RandomGrayscale(0.5), ROUNDED, ROUNDED),
+    Case(augment.RandomChannelPermutation(), EXACT, EXACT),
     Case(augment.RandomPhotometricDistort(p=0.8), ROUNDED, ROUNDED),
     Case(augment.GaussianBlur(5), ROUNDED, (1, 0.02)),
     Case(augment.RandomInvert(), EXACT, EXACT),
@@ -84,6 +87,10 @@ CASES = [
     Case(augment.RandomErasing(0.7, value="random"), EXACT, None),
     Case(augment.RandomApply([augment.ColorJitter(0.4), augment.RandomRotation(30)]), WARPED, WARPED),
     Case(augment.RandomChoice([augment.RandomSolarize(90, p=1), augment.GaussianBlur(3)]), ROUNDED, ROUNDED),
+    Case(
+        augment.RandomOrder([augment.ColorJitter(0.4), augment.RandomSolarize(90, p=1)]), AMPLIFIED, AMPLIFIED
+    ),
+    Case(augment.RandomOrder([augment.RandomRotation(30), augment.RandomVerticalFlip()]), WARPED, WARPED),
     Case(augment.RandomZoomOut(side_range=(1.0, 2.0)), RESIZED, DALI_RESIZED),
     Case(augment.ScaleJitter((64, 64)), RESIZED, DALI_RESIZED),
     Case(augment.RandomShortestSize([32, 48, 64]), RESIZED, DALI_RESIZED),

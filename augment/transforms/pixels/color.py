@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from stoker.errors import ConfigError
+
 from ... import color
 from ...description import as_pair, is_finite
 from ..base import Transform
@@ -28,7 +30,14 @@ if TYPE_CHECKING:
     Float = npt.NDArray[np.float64]
     Range = Sequence[float]
 
-__all__ = ["ColorJitter", "RandomGrayscale", "RandomInvert", "RandomPhotometricDistort"]
+__all__ = [
+    "ColorJitter",
+    "Grayscale",
+    "RandomChannelPermutation",
+    "RandomGrayscale",
+    "RandomInvert",
+    "RandomPhotometricDistort",
+]
 
 _NEUTRAL = (1.0, 1.0, 1.0, 0.0)
 _INVERT = np.column_stack((-np.eye(3), (255, 255, 255)))
@@ -139,6 +148,40 @@ class RandomPhotometricDistort(Transform):
             np.where(early[:, None, None], np.eye(3), contrast), np.where(early, 0, grey_shares[1])
         )
         state.color.linear(color.permutation(np.where(applied[:, 4:], order, np.arange(3))))
+
+
+@dataclass(frozen=True)
+class RandomChannelPermutation(Transform):
+    """Put the channels into random order; all six orders are equally likely."""
+
+    draws: ClassVar[int] = 3
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        state.color.linear(color.permutation(np.argsort(u, axis=1, kind="stable")))
+
+
+@dataclass(frozen=True)
+class Grayscale(Transform):
+    """Grey in all three channels.
+
+    Args:
+        num_output_channels: 3. torchvision's default, 1, is refused: transforms do not change the number of
+            channels.
+    """
+
+    num_output_channels: int = 1
+
+    def __post_init__(self) -> None:
+        if self.num_output_channels != 3:
+            raise ConfigError(
+                f"Grayscale: num_output_channels must be 3; found {self.num_output_channels!r}",
+                hint="Write Grayscale(3): images of a batch have three channels, which are then equal.",
+            )
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        state.color.linear(color.grayscale(np.ones(len(u), np.bool_)))
 
 
 @dataclass(frozen=True)

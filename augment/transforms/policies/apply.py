@@ -1,4 +1,4 @@
-"""Transforms of some samples only: torchvision.transforms.v2.RandomApply and RandomChoice.
+"""Transforms that hold others: torchvision.transforms.v2.RandomApply, RandomChoice and RandomOrder; Identity.
 
 Each of the transforms within draws its random numbers separately. It acts on the samples that it was chosen
 for, and changes nothing in the others. Where it changes the size of some images only, a resize or crop to one
@@ -29,7 +29,15 @@ if TYPE_CHECKING:
 
     Float = npt.NDArray[np.float64]
 
-__all__ = ["RandomApply", "RandomChoice"]
+__all__ = ["Identity", "RandomApply", "RandomChoice", "RandomOrder"]
+
+
+@dataclass(frozen=True)
+class Identity(Transform):
+    """Change nothing: a choice of :class:`RandomChoice`, or the place of a transform that is left out."""
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class _Nested(Transform):
         self.check("transforms", good, "a list of transforms without RandomErasing, Normalize and ToDtype")
         self.set("transforms", tuple(value))
         parts = () if self.on_batches else self.transforms
-        self.set("draws", 1 + sum(part.draws for part in parts))  # its own, then those of the parts
+        self.set("draws", self._own_draws + sum(part.draws for part in parts))  # its own come first
         self.set("warps", any(part.warps for part in parts))
 
     @property
@@ -58,13 +66,28 @@ class _Nested(Transform):
         return any(part.uses_boxes for part in self.transforms)
 
     @property
+    def _own_draws(self) -> int:
+        """How many random numbers of each sample it needs itself."""
+        return 1
+
+    @property
     def _parts(self) -> Sequence[Any]:
         """The transforms within, where they are those of images."""
         return self.transforms
 
     def _numbers(self, u: Float) -> list[Float]:
         """The random numbers of each transform within, out of (N, draws)."""
-        return np.split(u[:, 1:], np.cumsum([part.draws for part in self.transforms])[:-1], axis=1)
+        ends = np.cumsum([part.draws for part in self.transforms])
+        return np.split(u[:, self._own_draws :], ends[:-1], axis=1)
+
+    def _distribute(self, state: TransformState, choice: npt.NDArray[np.intp], numbers: list[Float]) -> None:
+        """Apply to each sample the transform of its ``choice``, (N,), with its random ``numbers``."""
+        groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
+        # All are taken before the first is put back, so that no transform finds the changes of another.
+        taken = [state.take(rows) for rows in groups]
+        for part, rows, some, own in zip(self._parts, groups, taken, numbers, strict=True):
+            part.params(some, own[rows])
+            state.put(rows, some)
 
     def _size_after(self, parts: Iterable[Transform], size: Size | None) -> Size | None:
         """The size after ``parts``, one after the other, of images of ``size``."""
@@ -147,12 +170,7 @@ class RandomChoice(_Nested):
         self._check_sizes(state)
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
-        groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
-        # All are taken before the first is put back, so that no transform finds the changes of another.
-        taken = [state.take(rows) for rows in groups]
-        for part, rows, some, numbers in zip(self._parts, groups, taken, self._numbers(u), strict=True):
-            part.params(some, numbers[rows])
-            state.put(rows, some)
+        self._distribute(state, choice, self._numbers(u))
 
     def _check_sizes(self, state: TransformState) -> None:
         """Raise ConfigError where one choice is the first to warp, and another one changes the size."""
@@ -170,3 +188,37 @@ class RandomChoice(_Nested):
         """See :class:`Transform`."""
         sizes = {self._size_after((part,), size) for part in self._parts}
         return sizes.pop() if len(sizes) == 1 else None
+
+
+@dataclass(frozen=True)
+class RandomOrder(_Nested):
+    """Apply all of a list of transforms in random order; each sample has an order of its own.
+
+    Args:
+        transforms: All orders of them are equally likely. At most one may change the size of images, and none
+            where another one warps.
+    """
+
+    transforms: Sequence[Transform]
+
+    @property
+    def _own_draws(self) -> int:
+        """One for each transform."""
+        return len(self.transforms)
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        numbers = self._numbers(u)
+        for choice in np.argsort(u[:, : self._own_draws], axis=1, kind="stable").T:
+            self._distribute(state, choice, numbers)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`; ConfigError where the orders would lead to different sizes."""
+        changing = [part for part in self.transforms if part.output_size(size) != size]
+        if len(changing) > 1 or (changing and self.warps):
+            names = " and ".join(type(part).__name__ for part in changing)
+            raise ConfigError(
+                f"RandomOrder: {names} would change the size at different places",
+                hint="Put what changes the size before or behind RandomOrder.",
+            )
+        return changing[0].output_size(size) if changing else size

@@ -11,7 +11,9 @@ import pytest
 from stoker.augment import (
     CenterCrop,
     ColorJitter,
+    Grayscale,
     Normalize,
+    RandomChannelPermutation,
     RandomGrayscale,
     RandomInvert,
     RandomPhotometricDistort,
@@ -257,3 +259,21 @@ def test_a_bad_argument_is_named(make, name):
 def test_ranges_have_one_form():
     assert ColorJitter(0.25, hue=0.1) == ColorJitter((0.75, 1.25), hue=[-0.1, 0.1])
     assert ColorJitter(brightness=1.5).brightness == (0.0, 2.5)
+
+
+def test_grayscale_is_grey_in_three_channels():
+    params = compile_image([KEEP, Grayscale(3)]).draw(np.array([6]), np.array([7]), np.zeros(1, int), 0, 0)
+    image = execute(params, 0, PIXELS, "uint8", "NHWC")
+    assert np.array_equal(image, np.repeat(np.floor(grey(PIXELS)[..., None] + 0.5), 3, axis=2))
+    with pytest.raises(ConfigError, match="num_output_channels must be 3; found 1"):
+        Grayscale()
+
+
+def test_all_orders_of_the_channels_are_equally_likely():
+    n = 6000
+    params = compile_image([KEEP, RandomChannelPermutation()]).draw(
+        np.full(n, 6), np.full(n, 7), np.arange(n), 0, 0
+    )
+    orders, counts = np.unique(params.color[:, :, :3].argmax(axis=2), axis=0, return_counts=True)
+    assert sorted(map(tuple, orders)) == list(itertools.permutations(range(3)))
+    assert np.abs(counts - n / 6).max() < 5 * np.sqrt(n / 6)

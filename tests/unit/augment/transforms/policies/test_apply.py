@@ -1,6 +1,8 @@
-"""RandomApply and RandomChoice: each sample is as if only the transforms chosen for it were in the list."""
+"""RandomApply, RandomChoice, RandomOrder: a sample is as if its own transforms alone were in the list."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from stoker.augment import (
     CenterCrop,
     ColorJitter,
+    Identity,
     Normalize,
     Pad,
     RandomApply,
@@ -18,6 +21,7 @@ from stoker.augment import (
     RandomHorizontalFlip,
     RandomInvert,
     RandomIoUCrop,
+    RandomOrder,
     RandomPosterize,
     RandomResizedCrop,
     RandomRotation,
@@ -196,3 +200,30 @@ def test_a_choice_between_a_warp_and_a_crop_to_the_same_size():
     turned = (params.warp.matrix != np.eye(3)).any(axis=(1, 2))
     assert 10 < turned.sum() < 40
     assert ((params.region[:, 2:] - params.region[:, :2] < 40).any(axis=1) == ~turned).all()
+
+
+@pytest.mark.parametrize("inner", [FIXED[:3], [FIXED[2], FIXED[4], FIXED[5]], [FIXED[6], FIXED[3]]])
+def test_each_sample_has_one_of_all_orders(inner):
+    orders = [run(*BEFORE, *order, n=1)[0].astype(int) for order in itertools.permutations(inner)]
+    outputs = run(*BEFORE, RandomOrder(inner), n=120)
+    distances = np.array([[np.abs(output - order).max() for order in orders] for output in outputs])
+    assert (distances.min(axis=1) <= 3).all()
+    seen = np.bincount(distances.argmin(axis=1), minlength=len(orders))
+    kinds = {order.tobytes(): 0 for order in orders}
+    for order, count in zip(orders, seen, strict=True):
+        kinds[order.tobytes()] += count
+    # Five standard deviations about the share of each order; orders with equal results count as one.
+    share = 120 / len(kinds) if len(kinds) == len(orders) else 0
+    assert min(kinds.values()) > share - 5 * np.sqrt(share)
+
+
+def test_an_order_that_decides_the_size_is_refused():
+    sizes = RandomOrder([Resize((20, 20)), RandomHorizontalFlip()])
+    assert run(sizes, n=3).shape == (3, 3, 20, 20)
+    for inner in ([Resize((20, 20)), Pad(2)], [Resize((20, 20)), RandomRotation(20)]):
+        with pytest.raises(ConfigError, match="would change the size at different places"):
+            compile_image([CenterCrop(40), RandomOrder(inner), CenterCrop(10)])
+
+
+def test_identity_changes_nothing():
+    assert np.array_equal(run(*BEFORE, Identity(), *AFTER), run(*BEFORE, *AFTER))
