@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections import OrderedDict, defaultdict
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockImages"]
 
-_PIECE = 4 << 20  # bytes of images that are decompressed at once
+_PIECE = 1 << 20  # bytes of images that are decompressed at once
 _MOST_ROWS = 64
 _MOST_FILES = 16  # whose footers are kept
 
@@ -55,6 +56,7 @@ class BlockImages:
         self._open: OrderedDict[tuple[int, int], _OpenBlock] = OrderedDict()
         self._metadata: OrderedDict[int, Any] = OrderedDict()
         self._spool: _Spool | None = None
+        self._most_open = 4 + available_cores() // 4  # the shards that are written at once read fewer
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BlockImages, (self._blocks, self._folder)
@@ -80,7 +82,7 @@ class BlockImages:
             if found is None:
                 found = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block))
             self._open.move_to_end((file, block))
-            while len(self._open) > 4 + available_cores() // 4:
+            while len(self._open) > self._most_open:
                 self._open.popitem(last=False)
             return found
 
@@ -94,17 +96,20 @@ class BlockImages:
             opened = stack.enter_context(opened_table(path, size, self._metadata.get(file)))
             if isinstance(opened, pq.ParquetFile):
                 self._keep(file, opened.metadata)
-                batches = opened.iter_batches(
-                    _piece_rows(opened.metadata.row_group(block), column),
-                    row_groups=[block],
-                    columns=[column],
-                    use_threads=False,
-                )
+                group = opened.metadata.row_group(block)
+                left, most = group.num_rows, _piece_rows(group, column)
+                batches = opened.iter_batches(most, row_groups=[block], columns=[column], use_threads=False)
             else:
-                batches = _slices(next(batch for number, batch in enumerate(opened) if number == block))
+                whole = next(batch for number, batch in enumerate(opened) if number == block)
+                left, batches = len(whole), _slices(whole)
             for batch in batches:
-                images = batch.column(column)
-                yield pc.struct_field(images, "bytes") if pa.types.is_struct(images.type) else images
+                left -= len(batch)
+                if not left:
+                    break
+                yield _images(batch.column(column))
+            # The memory of the file is free before its last images are used: a new file takes the same.
+            del batches
+        yield _images(batch.column(column))
 
     def _keep(self, file: int, metadata: Any) -> None:
         with self._lock:
@@ -113,8 +118,12 @@ class BlockImages:
                 self._metadata.popitem(last=False)
 
 
+def _images(column: pa.Array) -> pa.Array:
+    return pc.struct_field(column, "bytes") if pa.types.is_struct(column.type) else column
+
+
 def _piece_rows(group: Any, column: str) -> int:
-    """Return how many rows of a row group have some megabytes of images."""
+    """Return how many rows of a row group have about a megabyte of images."""
     columns = [group.column(number) for number in range(group.num_columns)]
     size = sum(
         one.total_uncompressed_size for one in columns if one.path_in_schema in (column, f"{column}.bytes")
@@ -126,10 +135,20 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(start, _MOST_ROWS) for start in range(0, len(batch), _MOST_ROWS))
 
 
-class _OpenBlock:
-    """A block that is read from its start to its end, whose last rows are kept.
+@dataclass(eq=False)
+class _Piece:
+    """Some rows of a block: the first one, their images, and the number of rows not yet asked for."""
 
-    Threads ask for rows nearly in order: one that was read too long ago starts the block anew.
+    first: int
+    images: pa.Array
+    unread: int
+
+
+class _OpenBlock:
+    """A block that is read from its start to its end, with the rows that are not yet asked for.
+
+    Threads ask for rows nearly in order, and for each once. A row that is no longer there starts the block
+    anew.
 
     Args:
         pieces: Yields the images of the block, some rows at a time.
@@ -143,27 +162,36 @@ class _OpenBlock:
 
     def _restart(self) -> None:
         self._pieces = self._start()
-        self._kept: list[tuple[int, pa.Array]] = []  # first row, images
+        self._kept: list[_Piece] = []
         self._next = 0
 
     def read(self, row: int) -> bytes | None:
         """Return the bytes in a row; None if it has none."""
         with self._lock:
-            if self._kept and row < self._kept[0][0]:
-                self._restart()
-            while row >= self._next:
-                self._advance()
-            first, images = next(kept for kept in reversed(self._kept) if kept[0] <= row)
-        value: bytes | None = images[row - first].as_py()
+            piece = self._find(row)
+            piece.unread -= 1
+            if not piece.unread:  # its memory serves the next piece
+                self._kept.remove(piece)
+            value: bytes | None = piece.images[row - piece.first].as_py()
         return value
+
+    def _find(self, row: int) -> _Piece:
+        if row < self._next:
+            found = [piece for piece in self._kept if piece.first <= row < piece.first + len(piece.images)]
+            if found:
+                return found[0]
+            self._restart()
+        while row >= self._next:
+            self._advance()
+        return self._kept[-1]
 
     def _advance(self) -> None:
         images = next(self._pieces, None)
         if images is None:
             raise ValueError("a block has fewer rows than when it was listed")
-        self._kept.append((self._next, images))
+        self._kept.append(_Piece(self._next, images, len(images)))
         self._next += len(images)
-        while len(self._kept) > 2 and sum(one.nbytes for _, one in self._kept) > self._most:
+        while len(self._kept) > 2 and sum(piece.images.nbytes for piece in self._kept) > self._most:
             self._kept.pop(0)
 
 
