@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
@@ -15,9 +15,10 @@ from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
 from .geometry.interpolation import Interpolation
 
-__all__ = ["Description", "as_pair", "as_tuple", "is_count", "is_finite", "is_whole"]
+__all__ = ["Description", "added", "as_pair", "as_tuple", "is_count", "is_finite", "is_whole"]
 
 D = TypeVar("D", bound="Description")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Description:
         return super().__new__(cls)
 
     def to_dict(self) -> dict[str, Any]:
-        """The name and all arguments, in types that JSON has."""
-        return {"name": type(self).__name__, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
+        """The name and all arguments, in types that JSON has; see :func:`added`."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if not _is_left_out(f, self)}
+        return {"name": type(self).__name__, **{name: _plain(value) for name, value in given.items()}}
 
     def check(self, name: str, good: bool, rule: str) -> None:
         """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
@@ -82,6 +84,23 @@ class Description:
         """Raise ConfigError unless an argument is a probability."""
         value = getattr(self, name)
         self.check(name, is_finite(value) and 0 <= value <= 1, "a probability, 0 to 1")
+
+
+def added(default: T) -> T:
+    """The default of an argument that a release has added to a transform of an earlier release.
+
+    States of loaders hold all arguments of transforms. The argument is left out of them where it has its
+    default, so that states of the earlier release stay valid.
+    """
+    value: T = field(default=default, metadata={_ADDED: True})
+    return value
+
+
+_ADDED = "added"
+
+
+def _is_left_out(one: Field[Any], owner: object) -> bool:
+    return bool(one.metadata.get(_ADDED)) and bool(getattr(owner, one.name) == one.default)
 
 
 def _plain(value: Any) -> Any:

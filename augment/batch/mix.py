@@ -1,8 +1,12 @@
 """MixUp and CutMix: samples of a batch mixed in pairs, with labels that are shares of classes.
 
-They act on the finished batch, see :mod:`stoker.augment.batch.base`. Two things differ from
+They act on the finished batch, see :mod:`stoker.augment.batch.base`. Three things differ from
 torchvision.transforms.v2 (0.29): each sample draws a share, where torchvision draws one share for the batch;
-and images may still be uint8.
+a probability may leave samples as they are; and images may still be uint8.
+
+timm's ``Mixup(mixup_alpha, cutmix_alpha, prob=p, switch_prob=s)`` is a
+``RandomChoice([MixUp(mixup_alpha, p), CutMix(cutmix_alpha, p)], p=[1 - s, s])``. It draws MixUp or CutMix for
+a batch, and then for each sample whether it is mixed; timm's default mode draws that for the batch, too.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy as np
 
 from stoker.random import derive_key, uniform
 
-from ..description import is_finite
+from ..description import added, is_finite
 from .base import BatchParams, BatchTransform, from_float32, one_hot, to_float32
 
 if TYPE_CHECKING:
@@ -86,14 +90,17 @@ class MixUp(BatchTransform):
 
     Args:
         alpha: Parameter of the Beta distribution, more than 0; 1 for uniform shares.
+        p: Probability that a sample is mixed.
     """
 
     alpha: float = 1.0
+    p: float = added(1.0)
 
     columns: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
         _check_alpha(self)
+        self.check_probability()
 
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
         """Decide for a batch; see :class:`~stoker.augment.batch.base.BatchTransform`.
@@ -102,7 +109,8 @@ class MixUp(BatchTransform):
         """
         del size  # CutMix needs it, and both have the same signature
         n = len(samples)
-        share = _beta(self.alpha, uniform(derive_key(seed, epoch, _MIXUP), samples, 2)).astype(np.float32)
+        u = uniform(derive_key(seed, epoch, _MIXUP), samples, 3)
+        share = np.where(u[:, 2] < self.p, _beta(self.alpha, u), 1).astype(np.float32)
         return MixParams(_before(n), share, np.zeros((n, 4), np.int32), share)
 
 
@@ -115,21 +123,25 @@ class CutMix(BatchTransform):
 
     Args:
         alpha: Parameter of the Beta distribution; 1 for uniform shares.
+        p: Probability that a sample is mixed.
     """
 
     alpha: float = 1.0
+    p: float = added(1.0)
 
     columns: ClassVar[frozenset[str]] = frozenset({"label", "segmentation"})
 
     def __post_init__(self) -> None:
         _check_alpha(self)
+        self.check_probability()
 
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
         """Decide for a batch; see :meth:`MixUp.draw`."""
-        u = uniform(derive_key(seed, epoch, _CUTMIX), samples, 4)
+        u = uniform(derive_key(seed, epoch, _CUTMIX), samples, 5)
         extent = np.array(size)
-        center = (u[:, 2:] * extent).astype(np.int64)
+        center = (u[:, 2:4] * extent).astype(np.int64)
         half = (0.5 * np.sqrt(1 - _beta(self.alpha, u))[:, None] * extent).astype(np.int64)
+        half[u[:, 4] >= self.p] = 0
         start, stop = np.maximum(center - half, 0), np.minimum(center + half, extent)
         box = np.concatenate((start, stop - start), axis=1).astype(np.int32)
         label_share = 1 - np.prod(stop - start, axis=1) / np.prod(extent)

@@ -52,6 +52,25 @@ def test_boxes_are_distributed_as_torchvisions(alpha):
     assert_same_distribution(params.label_share, expected[:, 4].astype(np.float32))
 
 
+@pytest.mark.parametrize("kind", [MixUp, CutMix])
+def test_samples_are_left_as_they_are_in_the_share_of_the_probability(kind):
+    rows = np.arange(N)
+    some, every = (kind(0.8, p).draw(rows, (30, 50), 0, 0) for p in (0.3, 1.0))
+    mixed = (some.share < 1) | (some.box[:, 2:] > 0).all(axis=1)
+    assert abs(mixed.mean() - 0.3) < 0.02
+    assert (some.label_share[~mixed] == 1).all()
+    for name in ("share", "label_share"):  # what is mixed, is mixed as without a probability
+        assert np.array_equal(getattr(some, name)[mixed], getattr(every, name)[mixed])
+    assert np.array_equal(some.box[mixed], every.box[mixed])
+    with pytest.raises(ConfigError, match="p must be a probability"):
+        kind(p=1.5)
+
+
+def test_states_of_releases_without_a_probability_stay_valid():
+    assert MixUp(0.2).to_dict() == {"name": "MixUp", "alpha": 0.2}
+    assert CutMix(p=0.5).to_dict() == {"name": "CutMix", "alpha": 1.0, "p": 0.5}
+
+
 @BOTH
 def test_a_draw_is_keyed_by_seed_epoch_and_sample(transform):
     def label_share(rows, seed=0, epoch=0):
