@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from stoker.types import Size
 
-__all__ = ["check_size", "checked_transform", "fixed_size"]
+    from .state.transform_state import TransformState
+
+__all__ = ["check_channels", "check_erased", "check_size", "checked_transform", "fixed_size"]
 
 _LARGEST_SIDE = 32768
 """Pixels: the native engine's limit of an output or a canvas."""
@@ -80,6 +82,38 @@ def fixed_size(size: Size | None) -> Size:
             hint="Choose a smaller size.",
         )
     return size
+
+
+def check_channels(transform: Transform, state: TransformState, channels: int, *, deep: bool) -> None:
+    """Raise ConfigError where ``transform`` has done what images of so many channels cannot have.
+
+    Args:
+        transform: The last transform.
+        state: The batch after it.
+        channels: Channels of the images.
+        deep: Whether they are other channels than RGB or grey.
+    """
+    name = type(transform).__name__
+    changed = state.color.changed or state.color.steps or state.erased or state.warp or state.padding
+    if deep and changed:
+        raise ConfigError(
+            f"{name} executes on RGB and grey images alone, and color='rgba' or 'as_stored' makes others",
+            hint="Use crops, resizes, flips and Normalize, or load with color='rgb' or color='gray'.",
+        )
+    if (deep or channels == 1) and len(set(state.fill.tolist())) > 1:
+        raise ConfigError(
+            f"{name} fills with {tuple(state.fill.tolist())}, and the images are not RGB",
+            hint="Give fill one level, for all channels.",
+        )
+
+
+def check_erased(values: npt.NDArray[np.float64], channels: int) -> None:
+    """Raise ConfigError where the values of RandomErasing, (2, 3), are no grey, and the images are."""
+    if channels == 1 and np.ptp(values, axis=1).any():
+        raise ConfigError(
+            f"RandomErasing: value {tuple(values[0].tolist())} is a colour, and the images are grey",
+            hint="Give it one number.",
+        )
 
 
 def check_size(transform: Transform, found: npt.NDArray[np.int64], size: Size | None) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
-from .checks import check_size, checked_transform, fixed_size
+from .checks import check_channels, check_erased, check_size, checked_transform, fixed_size
 from .params.image_params import ImageParams
-from .params.optional_params import Erase, Noise
+from .params.optional_params import Channels, Erase, Noise
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
 from .transforms.base import Transform
@@ -44,6 +44,7 @@ class ImagePlan:
         size: Height and width of the output, pixels.
         canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads to it.
+        deep: Whether the images have other channels than RGB or grey, so that only their geometry changes.
         erase_values: (2, 3) float64 for each RandomErasing, in the units of the output: its value, and its
             value plus the deviation of its noise.
     """
@@ -53,6 +54,7 @@ class ImagePlan:
     size: Size
     canvas: Size | None
     form: Form
+    deep: bool = False
     erase_values: tuple[npt.NDArray[np.float64], ...] = ()
 
     @property
@@ -107,7 +109,9 @@ class ImagePlan:
                 u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
                 transform.params(state, u)
                 check_size(transform, state.size, size)
-        state.color.affine(self.form.matrix)
+                check_channels(transform, state, len(self.form.scale), deep=self.deep)
+        if not self.deep:
+            state.color.affine(self.form.matrix)
         return _params(state, self)
 
     def to_json(self) -> dict[str, Any]:
@@ -119,7 +123,9 @@ class ImagePlan:
         }
 
 
-def compile_image(transforms: Sequence[Description], dtype: DType | None = None) -> ImagePlan:
+def compile_image(
+    transforms: Sequence[Description], dtype: DType | None = None, channels: int = 3, *, deep: bool = False
+) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
 
     Geometry and colour may come in any order, for they do not depend on each other: geometry is
@@ -131,6 +137,8 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
         dtype: Element type of the output. By default the transforms decide: float32 after
             Normalize, else uint8. Floats are in 0..1 unless ``ToDtype(scale=False)`` or Normalize
             says otherwise.
+        channels: Channels of the images, from 1: of Normalize.
+        deep: Whether these are other channels than RGB or grey, so that only their geometry may change.
 
     Raises:
         ConfigError: An item is no transform, the order or the dtype makes no sense, or the size of the output
@@ -138,7 +146,7 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
     """
     size: Size | None = None
     canvas: Size | None = None
-    form = Form("uint8", np.eye(3, 4))
+    form = Form.of_levels(channels)
     erased: list[npt.NDArray[np.float64]] = []
     checked: list[Transform] = []
     sizes: list[Size | None] = []
@@ -152,11 +160,14 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
         elif isinstance(transform, RandomErasing):
-            erased.append(form.to_rgb(transform.values()))
+            check_erased(transform.values(), channels)
+            erased.append(form.to_levels(transform.values()))
     size = fixed_size(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
-    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, tuple(map(form.from_rgb, erased)))
+    plan = ImagePlan(
+        tuple(checked), tuple(sizes), size, canvas, form, deep, tuple(map(form.from_levels, erased))
+    )
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
 
@@ -222,6 +233,7 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
         flip=np.ascontiguousarray(geometry.flip[::-1].T),
         color=color,
         fill=state.fill,
+        channels=_channels(state, plan.form) if plan.deep else None,
         interpolation=geometry.interpolation,
         mean_matrix=mean_matrix,
         steps=tuple(state.color.steps) or None,
@@ -234,6 +246,11 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
         window=_rows(objects.window_start, objects.window_stop, np.float64) if objects.restricted else None,
         empty=empty,
     )
+
+
+def _channels(state: TransformState, form: Form) -> Channels:
+    scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
+    return Channels(scale, shift, np.full(len(scale), state.fill[0], np.float32))
 
 
 def _erase(origin: Any, size: Any, noise: Any, value: Any, noisy: Any) -> Erase:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stoker.types import DType, Layout
 
     from ..params.image_params import ImageParams
+    from ..params.optional_params import Channels
 
 __all__ = ["convert", "execute", "render"]
 
@@ -33,13 +34,17 @@ def execute(
     Args:
         params: Parameters of a batch.
         i: Position of the sample in it.
-        pixels: (H, W, 3) uint8 RGB, the whole source after its EXIF orientation has been applied.
+        pixels: (H, W, 3) uint8 RGB, the whole source after its EXIF orientation has been applied; or
+            (H, W, C) where the parameters have channels.
         dtype: Element type of the result; see :func:`convert`.
         layout: Axis order; NHWC4 has a zero as its fourth channel.
 
     Returns:
-        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4).
+        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C).
     """
+    if params.channels is not None:
+        image = convert(_channels_of(params, params.channels, i, pixels), dtype)
+        return np.ascontiguousarray(image.transpose(2, 0, 1)) if layout == "NCHW" else image
     rgb = render(params, i, pixels)
     for step in params.steps or ():
         rgb = step.run(i, rgb)
@@ -54,6 +59,20 @@ def execute(
     if layout == "NCHW":
         return np.ascontiguousarray(image.transpose(2, 0, 1))
     return np.pad(image, ((0, 0), (0, 0), (0, 1))) if layout == "NHWC4" else image
+
+
+def _channels_of(
+    params: ImageParams, channels: Channels, i: int, pixels: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """The values of a source that is not RGB or grey, (H, W, C)."""
+    top, left, height, width = params.dest[i].tolist()
+    image = np.tile(channels.fill, (*params.size, 1)).astype(np.float64)
+    for channel in range(len(channels.fill)):
+        place = image[top : top + height, left : left + width, channel]
+        place[:] = _resize(params, i, np.ascontiguousarray(pixels[:, :, channel]))
+    horizontal, vertical = params.flip[i].tolist()
+    upright = image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
+    return np.asarray(upright * channels.scale.astype(np.float64) + channels.shift.astype(np.float64))
 
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -91,8 +110,8 @@ def _upright(
     return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
 
 
-def _resize(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """The region, resampled to the size of ``dest``: (height, width, 3)."""
+def _resize(params: ImageParams, i: int, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The region, resampled to the size of ``dest``: (height, width, 3); (height, width) of one channel."""
     interpolation = Interpolation.BILINEAR
     if params.interpolation is not None:
         interpolation = Interpolation(params.interpolation[i])
@@ -102,7 +121,8 @@ def _resize(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.N
     if interpolation == Interpolation.NEAREST:
         chosen = _nearest(y0, y1, rows, top, height), _nearest(x0, x1, columns, left, width)
         return pixels[np.ix_(*chosen)]
-    source = Image.fromarray(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
+    part = np.ascontiguousarray(pixels[top : top + height, left : left + width])
+    source = Image.fromarray(part if part.dtype == np.uint8 else part.astype(np.float32))
     how = Image.Resampling[interpolation.name]
     # One axis at a time: both passes round, and their order differs between versions of Pillow.
     narrow = source.resize((columns, height), how, (x0 - left, 0, x1 - left, height))

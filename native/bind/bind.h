@@ -49,6 +49,7 @@ inline void require(bool condition, const char* message) {
 }
 
 void bind_buffer_pool(nb::module_& m);
+void bind_channels(nb::module_& m);
 void bind_columns(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_lists(nb::module_& m);

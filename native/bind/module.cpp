@@ -53,6 +53,7 @@ NB_MODULE(_native, m) {
     m.def("probe", probe_of, "data"_a);
     bind_columns(m);
     bind_buffer_pool(m);
+    bind_channels(m);
     bind_files(m);
     bind_lists(m);
     bind_masks(m);

@@ -45,6 +45,8 @@ struct EncodedImage {
     Bands bands{};
     std::uint32_t crc = 0;
     bool checked = true;
+    // Rows are grey, as three equal channels: luma, as a JPEG has it, or to_grey() (pixels/grey.h) of RGB.
+    bool grey = false;
 };
 
 // Decodes images one after the other, on one thread. Methods throw std::bad_alloc only. After a method has

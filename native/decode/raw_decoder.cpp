@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "decode/codecs.h"
+#include "pixels/grey.h"
 
 namespace stoker {
 namespace {
@@ -29,6 +30,7 @@ bool RawDecoder::open(const EncodedImage& image) {
     failure_ = {result.status, message_.c_str()};
     if (result.status != Status::ok) return false;
     pixels_ = image.payload.data;
+    grey_ = image.grey;
     height_ = static_cast<int>(image.height);
     width_ = static_cast<int>(image.width);
     return true;
@@ -47,10 +49,13 @@ int RawDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     const std::uint8_t* row = pixels_ + stride * static_cast<std::size_t>(next_row_) + 3 * window_.left;
     const int left = std::min(window_.bottom - next_row_, kMaxRows);
     int count = 0;
-    for (; count < left && static_cast<std::size_t>(end - row) >= bytes + kRowSlack; row += stride) rows[count++] = row;
+    for (; !grey_ && count < left && static_cast<std::size_t>(end - row) >= bytes + kRowSlack; row += stride) rows[count++] = row;
     if (count == 0) {
         if (last_row_.size() < bytes + kRowSlack) last_row_.resize(bytes + kRowSlack);
-        std::memcpy(last_row_.data(), row, bytes);
+        if (grey_)
+            to_grey(row, window_.right - window_.left, last_row_.data());
+        else
+            std::memcpy(last_row_.data(), row, bytes);
         rows[count++] = last_row_.data();
     }
     next_row_ += count;

@@ -9,8 +9,8 @@
 
 namespace stoker {
 
-// Returns rows without a copy, except for rows at the end of the pixels, which are not followed by kRowSlack
-// bytes.
+// Returns rows without a copy, except for grey rows, and for rows at the end of the pixels, which are not followed by
+// kRowSlack bytes.
 class RawDecoder final : public Decoder {
   public:
     // Checks the size, and that each pixel has three bytes.
@@ -31,6 +31,7 @@ class RawDecoder final : public Decoder {
     int width_ = 0;
     Window window_{};
     int next_row_ = 0;
+    bool grey_ = false;
     std::vector<std::uint8_t> last_row_;
     std::string message_;
 };

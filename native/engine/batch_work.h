@@ -17,6 +17,7 @@ struct BatchOptions {
     std::int64_t max_pixels = 0;
     bool verify = true;
     bool decode_only = false;
+    bool grey = false;  // see EncodedImage
 };
 
 struct BatchWork {

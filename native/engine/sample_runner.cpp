@@ -93,6 +93,7 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
         image.height = work.samples.height[i];
         image.width = work.samples.width[i];
         image.max_pixels = work.options.max_pixels;
+        image.grey = work.options.grey;
     }
     decoder = decoders_.find(codec);
     if (decoder == nullptr)

@@ -7,7 +7,8 @@
 namespace stoker {
 
 enum class DType { uint8, float16, bfloat16, float32 };
-enum class Layout { nchw = 0, nhwc = 1, nhwc4 = 2 };
+// Images of one channel, `grey`, store the first of three equal channels.
+enum class Layout { nchw = 0, nhwc = 1, nhwc4 = 2, grey = 3 };
 
 // The number of bytes past the end of any row that kernels may read or write.
 constexpr int kRowSlack = 128;
@@ -89,7 +90,9 @@ void finish_stores();
 constexpr std::size_t size_of(DType dtype) {
     return dtype == DType::uint8 ? 1 : dtype == DType::float32 ? 4 : 2;
 }
-constexpr std::size_t channels_of(Layout layout) { return layout == Layout::nhwc4 ? 4 : 3; }
+constexpr std::size_t channels_of(Layout layout) {
+    return layout == Layout::nhwc4 ? 4 : layout == Layout::grey ? 1 : 3;
+}
 
 // Whether a 3x4 colour matrix scales and shifts each channel separately.
 inline bool is_diagonal(const float* color) {

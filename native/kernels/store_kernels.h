@@ -118,10 +118,10 @@ inline bool stream_channel(const StorePass& pass, int c, bool diagonal, float* o
     return true;
 }
 
-template <class Out>
+template <int channels, class Out>
 void store_planes(const StorePass& pass, bool diagonal) {
     alignas(64) Out block[kStoreBlock];
-    for (int c = 0; c < 3; ++c) {
+    for (int c = 0; c < channels; ++c) {
         auto* out = static_cast<Out*>(pass.out) + static_cast<std::size_t>(c) * pass.out_plane;
         if (stream_channel(pass, c, diagonal, out)) continue;
         for (int x = 0; x < pass.width; x += kStoreBlock) {
@@ -157,9 +157,10 @@ void store_pixels(const StorePass& pass, bool diagonal) {
 template <class Out>
 void store_as(const StorePass& pass, Layout layout, bool diagonal) {
     switch (layout) {
-        case Layout::nchw: return store_planes<Out>(pass, diagonal);
+        case Layout::nchw: return store_planes<3, Out>(pass, diagonal);
         case Layout::nhwc: return store_pixels<3, Out>(pass, diagonal);
         case Layout::nhwc4: return store_pixels<4, Out>(pass, diagonal);
+        case Layout::grey: return store_planes<1, Out>(pass, diagonal);
     }
 }
 

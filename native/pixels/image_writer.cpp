@@ -57,6 +57,7 @@ void ImageWriter::erase(const Rectangle& box, const Noise& noise) {
 template <class Out>
 void ImageWriter::write(const Rectangle& box, const Noise& noise) {
     const bool planar = target_.layout == Layout::nchw;
+    const std::size_t channels = target_.layout == Layout::grey ? 1 : 3;
     const std::size_t width = static_cast<std::size_t>(target_.width);
     const std::size_t step = planar ? 1 : channels_of(target_.layout);
     const std::size_t channel = planar ? width * static_cast<std::size_t>(target_.height) : 1;
@@ -66,7 +67,7 @@ void ImageWriter::write(const Rectangle& box, const Noise& noise) {
             const std::size_t pixel = static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x);
             float rgb[3];
             noise.at(pixel, rgb);
-            for (std::size_t c = 0; c < 3; ++c) put(rgb[c], out[pixel * step + c * channel]);
+            for (std::size_t c = 0; c < channels; ++c) put(rgb[c], out[pixel * step + c * channel]);
         }
 }
 

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 from stoker.errors import ConfigError
-from stoker.types import DType, Layout, Size
+from stoker.types import Color, DType, Layout, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Sized
@@ -55,17 +55,33 @@ class ImageFormat:
         dtype: Dtype of the elements. Values of uint8 are rounded half away from zero and clipped to 0..255.
         layout: Order of the axes. NHWC4 has a fourth channel of zeros, which suits tensor cores.
 
+        color: Which channels the images have.
+        channels: Number of channels.
+
     Raises:
-        ConfigError: There is no such dtype or layout.
+        ConfigError: There is no such dtype, layout or colour, or they do not fit each other.
     """
 
     dtype: DType = "float32"
     layout: Layout = "NCHW"
+    color: Color = "rgb"
+    channels: int = 3
 
     def __post_init__(self) -> None:
-        for name, known in (("dtype", get_args(DType)), ("layout", get_args(Layout))):
+        arguments = (("dtype", get_args(DType)), ("layout", get_args(Layout)), ("color", get_args(Color)))
+        for name, known in arguments:
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, found {getattr(self, name)!r}")
+        if self.layout == "NHWC4" and self.color != "rgb":
+            raise ConfigError(
+                f"layout='NHWC4' is RGB with a fourth channel of zeros, and color is {self.color!r}",
+                hint="Use layout='NHWC'.",
+            )
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether images have other channels than RGB or grey, so that only their geometry changes."""
+        return self.color in ("rgba", "as_stored")
 
     @property
     def numpy_dtype(self) -> str:
@@ -76,8 +92,8 @@ class ImageFormat:
         """Shape of ``n`` images of ``size``, (height, width) in pixels; None for a side that differs."""
         height, width = size
         if self.layout == "NCHW":
-            return n, 3, height, width
-        return n, height, width, 4 if self.layout == "NHWC4" else 3
+            return n, self.channels, height, width
+        return n, height, width, 4 if self.layout == "NHWC4" else self.channels
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ImageTooLargeError
+from stoker.formats.codecs.channels import decode_channels, decode_grey
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
 from stoker.formats.codecs.pixels import PixelCountError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.dataset.samples import Samples
+    from stoker.types import Color
 
 __all__ = ["PayloadError", "decode"]
 
@@ -28,24 +30,33 @@ class PayloadError(ValueError):
 
 
 def decode(
-    data: Any, samples: Samples, i: int, *, max_pixels: int, reference: bool = False
+    data: Any, samples: Samples, i: int, *, max_pixels: int, color: Color = "rgb", reference: bool = False
 ) -> npt.NDArray[np.uint8]:
-    """Decode the payload of a sample to (H, W, 3) uint8 RGB, its EXIF orientation applied.
+    """Decode the payload of a sample, its EXIF orientation applied.
 
     Args:
         data: Any C-contiguous buffer.
         samples: The index rows of the batch.
         i: Position of the sample in the batch.
         max_pixels: An image with more pixels is refused before it is decoded.
+        color: What to decode to.
         reference: Whether to decode as the reference engine does.
+
+    Returns:
+        (H, W, 3) uint8 RGB, or three equal channels of grey, or (H, W, C) of other colours.
 
     Raises:
         PayloadError: The payload is no image, is damaged, or has more than ``max_pixels``.
     """
     height, width = int(samples.height[i]), int(samples.width[i])
     try:
+        codec = samples.codec[i]
+        if color == "gray":
+            return decode_grey(data, codec, height, width, max_pixels)
+        if color != "rgb":
+            return decode_channels(data, codec, height, width, max_pixels, alpha=color == "rgba")
         decoder = decode_for_reference if reference else decode_rgb
-        return decoder(data, samples.codec[i], height, width, max_pixels)
+        return decoder(data, codec, height, width, max_pixels)
     except ImageTooLargeError as error:
         raise PayloadError(Status.TOO_LARGE, error.message) from error
     except PixelCountError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.reference import reference
-from stoker.errors import StokerError
+from stoker.errors import ConfigError, StokerError
 
 from .base import ImageFormat, Result, Status, Work
 from .payload_decode import PayloadError, decode
@@ -106,7 +106,6 @@ class ReferenceEngine:
     def _execute(self, work: Work, i: int, arrays: _Arrays) -> _Outcome:
         """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
         samples = work.samples
-        height, width = int(samples.height[i]), int(samples.width[i])
         try:
             data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
         except (ValueError, OSError) as error:
@@ -114,17 +113,40 @@ class ReferenceEngine:
         if self._verify and not matches_checksum(self._shards, data, samples, i):
             return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None
         try:
-            pixels = decode(data, samples, i, max_pixels=self._max_pixels, reference=True)
+            pixels = self._decode(data, samples, i)
         except PayloadError as error:
             return error.status, str(error), None
-        if pixels.shape[:2] != (height, width):
-            return Status.SIZE_MISMATCH, "the image has another size than the index says", None
         try:
+            self._check_channels(pixels)
             for params, images in zip(work.columns, arrays, strict=True):
                 for image in range(i, len(params), len(samples)):
-                    images[image] = reference.execute(
-                        params, image, pixels, self._image_format.dtype, self._image_format.layout
-                    )
+                    self._make(params, image, pixels, images[image])
         except StokerError as error:
             return Status.OK, "", error
         return Status.OK, "", None
+
+    def _decode(self, data: Any, samples: Samples, i: int) -> npt.NDArray[Any]:
+        """The pixels of sample ``i``; PayloadError also where they are more or fewer than the index says."""
+        color = self._image_format.color
+        pixels = decode(data, samples, i, max_pixels=self._max_pixels, color=color, reference=True)
+        if pixels.shape[:2] != (int(samples.height[i]), int(samples.width[i])):
+            raise PayloadError(Status.SIZE_MISMATCH, "the image has another size than the index says")
+        return pixels
+
+    def _check_channels(self, pixels: npt.NDArray[Any]) -> None:
+        """Raise ConfigError for an image that is stored with other channels than the first one."""
+        expected, found = self._image_format.channels, pixels.shape[2]
+        if self._image_format.color == "as_stored" and found != expected:
+            raise ConfigError(
+                f"the image is stored with {found} channels, and the first image with {expected}; "
+                "a batch needs one number",
+                hint="Load with color='rgb', 'gray' or 'rgba', which convert each image.",
+            )
+
+    def _make(self, params: ImageParams, i: int, pixels: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+        """Write image ``i`` of the parameters into ``out``."""
+        image_format = self._image_format
+        made = reference.execute(params, i, pixels, image_format.dtype, image_format.layout)
+        if image_format.color == "gray":
+            made = made[:1] if image_format.layout == "NCHW" else made[..., :1]
+        out[...] = made

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .dali import DaliEngine
+from .native.channel_engine import ChannelEngine
 from .native.engine import NativeEngine
 from .reference import ReferenceEngine
 
@@ -51,6 +52,8 @@ def make_engine(name: str, settings: EngineSettings) -> Engine:
 
 
 def _make_native(settings: EngineSettings) -> Engine:
+    if settings.image_format.is_deep:
+        return _make_on_threads(ChannelEngine, settings)
     return NativeEngine(
         settings.files,
         settings.sizes,
@@ -84,7 +87,11 @@ def _make_dali(settings: EngineSettings) -> Engine:
 
 
 def _make_reference(settings: EngineSettings) -> Engine:
-    return ReferenceEngine(
+    return _make_on_threads(ReferenceEngine, settings)
+
+
+def _make_on_threads(kind: type[ReferenceEngine], settings: EngineSettings) -> Engine:
+    return kind(
         settings.files,
         settings.sizes,
         settings.image_format,

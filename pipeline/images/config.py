@@ -19,6 +19,7 @@ from ..order.sample_source import value_dtype
 from ..order.sampling import make_loader_order, open_source
 from .annotations.annotation_config import make_annotation_config
 from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
+from .color import channels_of, compiler
 from .columns.array_reader import ArrayConfig
 from .columns.column_names import column_names
 from .columns.image_column import ImageColumn, plan_columns
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
-    from stoker.types import DType, Layout, Size
+    from stoker.types import Color, DType, Layout, Size
 
     from ..order.rank_draws import LastBatch
     from ..order.sample_source import SampleSource
@@ -90,6 +91,8 @@ class ImageLoaderConfig:
             "order": repr(self.order),
             "transforms": self.transforms_to_json(),
         }
+        if self.image_format.color != "rgb":
+            identity["color"] = self.image_format.color
         if self.draw_seed != self.seed:
             identity["draw_seed"] = self.draw_seed
         if sizes := self.size_plan.to_json():
@@ -241,6 +244,7 @@ def make_config(
     columns: Sequence[str] | None,
     dtype: DType | None,
     layout: Layout,
+    color: Color,
     on_error: OnError,
     max_bad: int | float | None,
     objects: ObjectConfig,
@@ -255,7 +259,9 @@ def make_config(
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = open_source(dataset, "image")
-    images, batch_transform_plan = plan_columns(transforms, dtype, size_plan.sizes)
+    channels = channels_of(opened, color)
+    compiled = compiler(dtype, color, channels)
+    images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     array_config = ArrayConfig(opened.arrays, arrays)
     names = column_names(columns, images, opened, last_batch=last_batch, objects=objects, arrays=array_config)
@@ -263,7 +269,7 @@ def make_config(
         opened,
         order,
         tuple(_annotated(one, opened, names, objects, batch_transform_plan) for one in images),
-        ImageFormat(images[0].plan.dtype, layout),
+        ImageFormat(images[0].plan.dtype, layout, color, channels),
         names,
         on_error,
         make_bad_sample_budget(max_bad, on_error),

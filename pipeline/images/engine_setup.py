@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from stoker.errors import ConfigError
 from stoker.version import __version__
 
 from .. import adapters
@@ -96,6 +97,12 @@ class EngineSetup:
             ConfigError: There is no such engine or device, or the engine does not execute the transforms.
         """
         device = device_name(self.device)
+        color = self.config.image_format.color
+        if self.engine == "dali" and self.config.image_format.is_deep:
+            raise ConfigError(
+                f"engine='dali' makes images of color='rgb' or 'gray', and not of {color!r}",
+                hint="Use engine='native'.",
+            )
         return plan_execution(
             self.engine,
             device,
@@ -151,7 +158,7 @@ class EngineSetup:
                 "gpu": gpu,
                 "threads": threads,
                 "batch_size": self.config.size_plan.batch_size,
-                "format": [config.image_format.dtype, config.image_format.layout],
+                "format": [config.image_format.dtype, config.image_format.layout, config.image_format.color],
                 "dali": repr(self.dali),
                 "work": hashlib.blake2b(work.encode(), digest_size=16).hexdigest(),
             },

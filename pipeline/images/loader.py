@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
-    from stoker.types import DType, Layout
+    from stoker.types import Color, DType, Layout
 
     from ..engines.dali import DaliOptions
     from ..execution.batch import ColumnSpec
@@ -96,7 +96,7 @@ class ImageLoader(CheckpointedImages):
             one, "label". With a mapping of transforms it takes its names in place of "image", and
             ``<name>_mask`` where patches are hidden.
 
-            - "image": (N, 3, H, W), or as ``layout`` says, of the dtype ``dtype``.
+            - "image": (N, 3, H, W), or as ``color`` and ``layout`` say, of the dtype ``dtype``.
             - "label": (N,) int64; (N, classes) float32 if samples have several labels or a transform mixes
               samples.
             - "row": (N,) int64, number of each sample in :attr:`dataset`, as its ``keys()`` and ``labels``
@@ -126,6 +126,10 @@ class ImageLoader(CheckpointedImages):
         dtype: Dtype of the images: "uint8", "float32", "float16" or "bfloat16". None takes the dtype that the
             transforms end in. Floats are in 0..1 before Normalize, as torchvision's ``ToDtype(scale=True)``
             makes them.
+        color: Channels of the images: "rgb", "gray" (one channel), "rgba" (four; alpha is 255 where an image
+            has none), or "as_stored" (as many as the first image has; an image with another number is an
+            error). The last two allow crops, resizes, flips and Normalize alone, on the engines "native" and
+            "reference". See the guide to pixels.
         layout: Axes of the images: "NCHW", "NHWC", or "NHWC4", which has a fourth channel of zeros.
         num_threads: Threads of the engine. None takes this rank's share of the cores that the process may
             use.
@@ -188,6 +192,7 @@ class ImageLoader(CheckpointedImages):
         min_size: float = 0.0,
         dtype: DType | None = None,
         layout: Layout = "NCHW",
+        color: Color = "rgb",
         num_threads: int | None = None,
         prefetch: int = 4,
         read_ahead: int = 8,
@@ -219,6 +224,7 @@ class ImageLoader(CheckpointedImages):
             columns=columns,
             dtype=dtype,
             layout=layout,
+            color=color,
             on_error=on_error,
             max_bad=max_bad,
             objects=ObjectConfig(

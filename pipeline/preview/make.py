@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.plan import compile_image
 from stoker.augment.recipe import load_recipe, load_views
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
@@ -83,7 +85,7 @@ def preview(
         sheet = make_sheet(opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe))
         listed = [one.to_dict() for one in transforms or ()]
     else:
-        columns, _ = plan_columns(load_views(views), "float32")
+        columns, _ = plan_columns(load_views(views), partial(compile_image, dtype="float32"))
         sheet = make_views_sheet(opened, columns, chosen, seed=seed, cell=cell, recipe=str(views))
         listed = [{one.name: one.to_json()} for one in columns]
     if target.suffix == ".png":

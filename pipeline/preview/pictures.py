@@ -204,7 +204,7 @@ def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectC
     """The batch of images and annotations after the transforms of images."""
     n = len(params)
     values = np.stack([reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)])
-    scale, shift = plan.form.matrix[:, :3].diagonal(), plan.form.matrix[:, 3]
+    scale, shift = plan.form.scale, plan.form.shift
     objects = transform_objects(scene.annotations, params, *scene.sizes, config)
     segmentation = None
     if scene.segmentation is not None:

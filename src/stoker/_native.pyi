@@ -381,6 +381,41 @@ class Job:
     def reason(self, i: int) -> str:
         """Return the reason of sample ``i``, if it is bad; otherwise an empty string."""
 
+def resample_channels(
+    pixels: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    *,
+    dtype: str,
+    planar: bool,
+    crop: npt.NDArray[np.int32],
+    region: npt.NDArray[np.float64],
+    dest: npt.NDArray[np.int32],
+    flip: npt.NDArray[np.bool_],
+    interpolation: int,
+    scale: npt.NDArray[np.float32],
+    shift: npt.NDArray[np.float32],
+    fill: npt.NDArray[np.float32],
+) -> None:
+    """Crop, resize and mirror an image of C channels; see ``stoker.augment.params.optional_params.Channels``.
+
+    Args:
+        pixels: (H, W, C) uint8, uint16 or float32.
+        out: Where to write: (C, height, width), or (height, width, C).
+        dtype: Elements of ``out``: uint8, uint16, float16, bfloat16 or float32.
+        planar: Whether the channels of ``out`` come first.
+        crop: (4,), a row of :class:`ImageParams`, as ``region``, ``dest`` and ``flip`` are.
+        region: (4,).
+        dest: (4,).
+        flip: (2,).
+        interpolation: Number of an :class:`Interpolation`.
+        scale: (C,).
+        shift: (C,).
+        fill: (C,).
+
+    Raises:
+        ValueError: An array has another type or shape, or a parameter leads outside of the image.
+    """
+
 class ImageArray:
     """Images of one size that a batch makes of its N samples: one or several of each, as one array.
 
@@ -390,7 +425,7 @@ class ImageArray:
         params: Arrays of M rows by name, see ``PARAMETER_COLUMNS``. M is a multiple of N, and image i shows
             sample i % N.
         out: M images to write, in the order of ``layout``: uint8, float16, float32, or uint16 for bfloat16.
-        layout: 0 for NCHW, 1 for NHWC, 2 for NHWC with four channels.
+        layout: 0 for NCHW, 1 for NHWC, 2 for NHWC with four channels, 3 for the first channel alone.
         steps: Steps of M images, which the array takes.
         erase: Boxes to erase: arrays by name, see ``ERASE_COLUMNS``.
         exact: Decode JPEGs at their full size, also where they are then made much smaller.
@@ -435,6 +470,7 @@ class Pool:
         decode_only: bool = False,
         exact: bool = False,
         others: Sequence[ImageArray] = (),
+        grey: bool = False,
     ) -> Job:
         """Start a batch. All arrays are kept alive until it is done.
 
@@ -456,6 +492,7 @@ class Pool:
             decode_only: Decode only, and leave ``out`` unchanged, for benchmarks.
             exact: As in ``ImageArray``.
             others: Further images of the same samples.
+            grey: Decode to grey, three equal channels: a JPEG's luma, or that of RGB by ITU-R BT.601.
 
         Raises:
             ValueError: An array is missing, unknown, or of another type or shape than its column; or a

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["DType", "Layout", "Size"]
+__all__ = ["Color", "DType", "Layout", "Size"]
 
 Size = tuple[int, int]
 """Height and width, pixels."""
 
 DType = Literal["uint8", "float16", "bfloat16", "float32"]
 """Element type of a batch of images."""
+
+Color = Literal["rgb", "gray", "rgba", "as_stored"]
+"""Channels of a batch of images: three, one, four, or as many as the stored images have."""
 
 Layout = Literal["NCHW", "NHWC", "NHWC4"]
 """Order of a batch's axes: N images, C channels, height and width; NHWC4 has a zero as its fourth channel."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
@@ -23,23 +23,46 @@ __all__ = ["Form", "Normalize", "OutputTransform", "ToDtype"]
 
 @dataclass(frozen=True)
 class Form:
-    """Element type and units of the output, as a map of RGB in 0..255.
+    """Element type and units of the output, as a map of the stored levels, such as RGB in 0..255.
 
     Attributes:
         dtype: Element type.
-        matrix: (3, 4) float64, an affine map of RGB, channel by channel.
+        scale: (C,) float64, factor of each channel.
+        shift: (C,) float64, what is added to each channel afterwards.
     """
 
     dtype: DType
-    matrix: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+    shift: npt.NDArray[np.float64]
 
-    def to_rgb(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """RGB in 0..255 of ``values``, (3,), in the units of this form."""
-        return (values - self.matrix[:, 3]) / self.matrix[:, :3].diagonal()
+    @classmethod
+    def of_levels(cls, channels: int = 3) -> Form:
+        """Images of so many channels as they are decoded: uint8 in 0..255."""
+        return cls("uint8", np.ones(channels), np.zeros(channels))
 
-    def from_rgb(self, rgb: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The inverse of :meth:`to_rgb`."""
-        return self.matrix[:, :3].diagonal() * rgb + self.matrix[:, 3]
+    @property
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """(3, 4), the affine map of RGB; of grey, which engines execute as three equal channels, too."""
+        return np.column_stack((np.eye(3) * self.scale, np.broadcast_to(self.shift, 3)))
+
+    def to_levels(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Levels of ``values``, a number for each channel in the units of this form."""
+        return (values - self.shift) / self.scale
+
+    def from_levels(self, levels: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The inverse of :meth:`to_levels`."""
+        return self.scale * levels + self.shift
+
+    def per_channel(self, name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:
+        """The argument ``name`` as (C,) numbers; ConfigError unless it is one number, or one a channel."""
+        channels = len(self.scale)
+        if len(values) != channels and len(set(values)) > 1:
+            one = "channel" if channels == 1 else "channels"
+            raise ConfigError(
+                f"{name} has {len(values)} numbers, and the images have {channels} {one}: {tuple(values)!r}",
+                hint="Give a number for each channel, or one for all, as in Normalize(mean=0.5, std=0.25).",
+            )
+        return np.array(values if len(values) == channels else [values[0]] * channels, np.float64)
 
 
 class OutputTransform(Transform):
@@ -57,9 +80,9 @@ class Normalize(OutputTransform):
     """Subtract ``mean`` and divide by ``std``, channel by channel.
 
     Args:
-        mean: Three numbers, RGB, or one for all, in torchvision's units: of pixels in 0..1, or in 0..255
-            after ``ToDtype(..., scale=False)``. By default ImageNet's.
-        std: Three numbers other than zero, likewise.
+        mean: A number for each channel, or one for all, in torchvision's units: of pixels in 0..1, or in
+            0..255 after ``ToDtype(..., scale=False)``. By default ImageNet's, which are three, RGB.
+        std: Numbers other than zero, likewise.
 
     Unlike in torchvision, no ToDtype is needed before it: pixels that are still uint8 become float32 in
     0..1 first.
@@ -71,24 +94,24 @@ class Normalize(OutputTransform):
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
             value = as_tuple(getattr(self, name), 3)
-            good = len(value) == 3 and all(map(is_finite, value))
-            self.check(name, good, "three finite numbers, one a channel (RGB), or one for all")
-            self.check(name, name == "mean" or all(value), "three numbers other than zero")
+            good = len(value) > 0 and all(map(is_finite, value))
+            self.check(name, good, "finite numbers, one a channel, or one for all")
+            self.check(name, name == "mean" or all(value), "numbers other than zero")
             self.set(name, tuple(map(float, value)))
 
     def convert(self, form: Form) -> Form:
         """See :class:`OutputTransform`; ConfigError for a mean in 0..255 where pixels are in 0..1."""
         if form.dtype == "uint8":
             form = ToDtype("float32").convert(form)
-        white = form.from_rgb(np.full(3, 255.0))
+        mean = form.per_channel("Normalize: mean", as_tuple(self.mean, 3))
+        std = form.per_channel("Normalize: std", as_tuple(self.std, 3))
+        white = form.from_levels(np.full(len(mean), 255.0))
         if np.allclose(white, 1) and np.max(self.mean) > 1:
             raise ConfigError(
                 f"Normalize: mean must be in units of pixels in 0..1; found {self.mean!r}",
                 hint="Divide mean and std by 255, or put ToDtype('float32', scale=False) before Normalize.",
             )
-        matrix = form.matrix.copy()
-        matrix[:, 3] -= self.mean
-        return Form(form.dtype, matrix / np.array(self.std)[:, None])
+        return Form(form.dtype, form.scale / std, (form.shift - mean) / std)
 
 
 @dataclass(frozen=True)
@@ -120,4 +143,8 @@ class ToDtype(OutputTransform):
                 hint="Leave out Normalize and ToDtype for pixels in 0..255, or ask for a float dtype.",
             )
         scaled = self.scale and form.dtype == "uint8" and self.dtype != "uint8"
-        return Form(self.dtype, form.matrix / 255 if scaled else form.matrix)
+        return (
+            Form(self.dtype, form.scale / 255, form.shift / 255)
+            if scaled
+            else replace(form, dtype=self.dtype)
+        )

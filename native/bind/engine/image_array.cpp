@@ -15,10 +15,11 @@ DType dtype_of(const Out& out) {
 }
 
 void set_output(ImageArray& images, const Out& out, int layout) {
-    require(layout >= 0 && layout <= 2, "layout must be 0 (NCHW), 1 (NHWC) or 2 (NHWC with four channels)");
+    require(layout >= 0 && layout <= 3,
+            "layout must be 0 (NCHW), 1 (NHWC), 2 (NHWC with four channels) or 3 (one channel, NCHW)");
     images.layout = static_cast<Layout>(layout);
     images.dtype = dtype_of(out);
-    const bool planar = images.layout == Layout::nchw;
+    const bool planar = images.layout == Layout::nchw || images.layout == Layout::grey;
     require(out.shape(planar ? 1 : 3) == channels_of(images.layout), "out must have the shape that layout asks for");
     const std::size_t height = out.shape(planar ? 2 : 1), width = out.shape(planar ? 3 : 2);
     require(height >= 1 && width >= 1 && height <= kMaxSide && width <= kMaxSide,

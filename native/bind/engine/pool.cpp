@@ -42,13 +42,13 @@ void add_images(BatchWork& work, BoundImageArray& bound, KeptArrays& kept) {
 Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::dict& params, const Out& out,
            const StatusColumn& status, int layout, std::int64_t max_pixels, bool verify, const nb::dict& decoded,
            BoundSteps* steps, const std::vector<nb::dict>& erase, bool decode_only, bool exact,
-           const std::vector<BoundImageArray*>& others) {
+           const std::vector<BoundImageArray*>& others, bool grey) {
     BatchWork work;
     KeptArrays kept;
     work.count = status.shape(0);
     work.status = status.data();
     kept.emplace_back(status);
-    work.options = {max_pixels, verify, decode_only};
+    work.options = {max_pixels, verify, decode_only, grey};
     work.files = shards.files();
     work.samples = unpack<SampleColumns>(samples, kSampleColumns, work.count, kept);
     set_decoded(work, decoded, kept);
@@ -85,7 +85,7 @@ void bind_pool(nb::module_& m) {
         .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a.noconvert(),
              "status"_a.noconvert(), "layout"_a, "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(),
              "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false,
-             "others"_a = nb::make_tuple())
+             "others"_a = nb::make_tuple(), "grey"_a = false)
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

@@ -22,6 +22,7 @@ bool RegionDecoder::open(const EncodedImage& image) {
     payload_ = image.payload;
     bands_ = image.bands;
     checked_ = image.checked;
+    grey_ = image.grey;
     if (bands_.count() == 0) return checked_ && read_frame(payload_, frame_) && reader_.begin(frame_);
     if (!checked_ && !bands_.headers_match(payload_)) return false;
     return read_frame_only(payload_, frame_) && fits_bands() && reader_.begin(frame_);
@@ -35,7 +36,7 @@ bool RegionDecoder::fits_bands() const {
 
 // Blocks of chroma are as large as keeps them from being upsampled, at most 8 (jdmaster.c).
 void RegionDecoder::set_planes(int eighths) {
-    for (int i = 0; i < frame_.components; ++i) {
+    for (int i = 0; i < stored(); ++i) {
         Plane& plane = planes_[i];
         plane.h = frame_.component[i].h;
         plane.v = frame_.component[i].v;
@@ -51,8 +52,8 @@ void RegionDecoder::set_planes(int eighths) {
         plane.need(window_.left, window_.top, window_.right, window_.bottom);
     }
     const Plane& chroma = planes_[1];
-    const bool scaled_x = frame_.components > 1 && chroma.scale_x == 2;
-    const bool scaled_y = frame_.components > 1 && chroma.scale_y == 2;
+    const bool scaled_x = stored() > 1 && chroma.scale_x == 2;
+    const bool scaled_y = stored() > 1 && chroma.scale_y == 2;
     // The rules of jinit_upsampler (jdsample.c).
     triangle_ = eighths > 1 && (!scaled_x || chroma.width > 2);
     context_ = triangle_ && scaled_y;
@@ -64,13 +65,13 @@ bool RegionDecoder::start(const Window& window, int eighths) {
     first_mcu_ = frame_.mcus_per_row();
     last_mcu_ = 0;
     mcu_row_ = frame_.mcu_rows();
-    for (int i = 0; i < frame_.components; ++i) {
+    for (int i = 0; i < stored(); ++i) {
         const Plane& plane = planes_[i];
         first_mcu_ = std::min(first_mcu_, plane.begin_x / (plane.h * plane.size));
         last_mcu_ = std::max(last_mcu_, divided_up(plane.end_x, plane.h * plane.size));
         mcu_row_ = std::min(mcu_row_, plane.begin_y / (plane.v * plane.size));
     }
-    for (int i = 0; i < frame_.components; ++i) planes_[i].reset(first_mcu_, last_mcu_, reader_.max_rows());
+    for (int i = 0; i < stored(); ++i) planes_[i].reset(first_mcu_, last_mcu_, reader_.max_rows());
     const int mcu_height = planes_[0].v * planes_[0].size;
     // As decode_mcu_rows() counts the rows that are ready.
     end_mcu_row_ = std::min(divided_up(window_.bottom + (context_ ? 2 : 0), mcu_height), frame_.mcu_rows());
@@ -121,7 +122,7 @@ int RegionDecoder::read(const std::uint8_t* rows[Decoder::kMaxRows]) {
 bool RegionDecoder::decode_mcu_rows() {
     // Rows behind the last may lie in a band that is not checked.
     const int mcu_rows = std::min(reader_.max_rows(), end_mcu_row_ - mcu_row_);
-    for (int i = 0; i < frame_.components; ++i) planes_[i].move_to(mcu_row_, mcu_rows, context_);
+    for (int i = 0; i < stored(); ++i) planes_[i].move_to(mcu_row_, mcu_rows, context_);
     set_places(mcu_rows);
     const std::int64_t first = static_cast<std::int64_t>(mcu_row_) * frame_.mcus_per_row();
     if (!reader_.skip_to(first + first_mcu_, mcu_rows)) return false;
@@ -132,8 +133,8 @@ bool RegionDecoder::decode_mcu_rows() {
     }
     // libjpeg reads a row to its end, and finds damage there.
     if (frame_.restart_interval == 0 && !reader_.skip_to(first + frame_.mcus_per_row())) return false;
-    if (triangle_ && frame_.components > 1 && planes_[1].scale_x == 2)
-        for (int i = 1; i < frame_.components; ++i) planes_[i].repeat_ends();
+    if (triangle_ && stored() > 1 && planes_[1].scale_x == 2)
+        for (int i = 1; i < stored(); ++i) planes_[i].repeat_ends();
     mcu_row_ += mcu_rows;
     ready_ = std::min(planes_[0].height, mcu_row_ * planes_[0].v * planes_[0].size);
     // The last rows wait for the chroma below them.
@@ -145,7 +146,7 @@ bool RegionDecoder::decode_mcu_rows() {
 void RegionDecoder::set_places(int mcu_rows) {
     places_used_ = 0;
     for (int row = 0; row < mcu_rows; ++row)
-        for (int c = 0, index = 0; c < frame_.components; ++c) {
+        for (int c = 0, index = 0; c < stored(); ++c) {
             Plane& plane = planes_[c];
             for (int block = 0; block < plane.h * plane.v; ++block, ++index) {
                 const int y = ((mcu_row_ + row) * plane.v + block / plane.h) * plane.size;
@@ -203,7 +204,7 @@ const std::uint8_t* RegionDecoder::chroma_row(int component, int y) {
 void RegionDecoder::write_row(int y, std::uint8_t* rgb) {
     const int pixels = window_.right - window_.left;
     const std::uint8_t* luma = planes_[0].at(y, window_.left);
-    if (frame_.components == 1) return kernels().grey_to_rgb(luma, pixels, rgb);
+    if (stored() == 1) return kernels().grey_to_rgb(luma, pixels, rgb);
     kernels().ycbcr_to_rgb(luma, chroma_row(1, y), chroma_row(2, y), pixels, rgb);
 }
 

@@ -37,6 +37,8 @@ class RegionDecoder {
         std::uint8_t* samples;
     };
 
+    // The number of components that become pixels: luma comes first, and grey needs no other.
+    int stored() const { return grey_ ? 1 : frame_.components; }
     void set_planes(int eighths);
     void set_rows();
     bool fits_bands() const;
@@ -50,6 +52,7 @@ class RegionDecoder {
     Payload payload_;
     Bands bands_;
     bool checked_ = true;
+    bool grey_ = false;
     Frame frame_;
     ScanReader reader_;
     Window window_{};

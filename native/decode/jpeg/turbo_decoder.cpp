@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "decode/header.h"
+#include "pixels/grey.h"
 
 // libjpeg reports an error by longjmp. Each method that calls it sets its own jump target and has only plain
 // data on its stack, so that the jump skips no destructor.
@@ -29,6 +30,11 @@ void on_start(j_decompress_ptr) {}
 std::uint8_t subtract_ink(int ink, int light) {
     const int product = ink * light + 128;
     return static_cast<std::uint8_t>(std::max(0, light - ((product + (product >> 8)) >> 8)));
+}
+
+// Makes three equal channels of one, in place.
+void repeat_channel(std::uint8_t* row, int pixels) {
+    for (int x = pixels; x-- > 0;) row[3 * x] = row[3 * x + 1] = row[3 * x + 2] = row[x];
 }
 
 // Returns the position of the entropy-coded data. Segments before it may hold a thumbnail with its own end
@@ -134,6 +140,7 @@ void TurboDecoder::on_skip(j_decompress_ptr decoder, long count) {
 
 bool TurboDecoder::open(const EncodedImage& image) {
     failure_ = {};
+    grey_ = image.grey;
     if (setjmp(jump_)) return false;
     // Each image gets a new decompressor: libjpeg keeps tables, and an image without tables would use the old
     // ones.
@@ -160,7 +167,7 @@ bool TurboDecoder::ends_properly() const {
 bool TurboDecoder::start(const Window& window, int eighths) {
     if (setjmp(jump_)) return false;
     const bool cmyk = decoder_.num_components == 4;
-    decoder_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
+    decoder_.out_color_space = cmyk ? JCS_CMYK : grey_ ? JCS_GRAYSCALE : JCS_RGB;
     decoder_.scale_num = static_cast<unsigned>(eighths);
     decoder_.scale_denom = 8;
     jpeg_start_decompress(&decoder_);
@@ -207,6 +214,10 @@ int TurboDecoder::read(const std::uint8_t* rows[kMaxRows]) {
         static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kLines))));
     for (int i = 0; i < count; ++i) {
         if (decoder_.out_color_space == JCS_CMYK) to_rgb(scanlines[i]);
+        if (decoder_.out_color_space == JCS_GRAYSCALE)
+            repeat_channel(scanlines[i], pixels_);
+        else if (grey_)
+            to_grey(scanlines[i], pixels_, scanlines[i]);
         rows[i] = scanlines[i] + 3 * (window_.left - origin_);
     }
     return count;

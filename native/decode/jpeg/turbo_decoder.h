@@ -50,6 +50,7 @@ class TurboDecoder final : public Decoder {
     jpeg_progress_mgr progress_{};
     std::jmp_buf jump_{};
     char message_[JMSG_LENGTH_MAX] = "";
+    bool grey_ = false;
     Window window_{};
     int origin_ = 0;  // column of the first pixel of libjpeg's rows
     int pixels_ = 0;  // number of pixels in libjpeg's rows

@@ -92,7 +92,9 @@ class DaliEngine:
         self._settings = PipelineSettings(
             image_format, device, num_threads, max(1, depth), batch_size, decoding
         )
-        self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
+        self._reader = PayloadReader(
+            files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped, color=image_format.color
+        )
         self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
         # By column of images and specification. The pipeline that was used last stands last.
         self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}

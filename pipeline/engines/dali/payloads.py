@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.dataset.samples import Samples
+    from stoker.types import Color
 
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 
@@ -92,6 +93,7 @@ class PayloadReader:
         max_pixels: An image with more pixels is TOO_LARGE, found in its header.
         verify: Whether each payload is compared with its checksum.
         mapped: Whether files are mapped; otherwise each payload is read.
+        color: What payloads become that DALI does not decode: "rgb", or "gray", three equal channels.
 
     Raises:
         StaleIndexError: A file has another size.
@@ -106,10 +108,12 @@ class PayloadReader:
         max_pixels: int,
         verify: bool,
         mapped: bool = True,
+        color: Color = "rgb",
     ) -> None:
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._max_pixels = max_pixels
         self._verify = verify
+        self._color = color
 
     def read(self, samples: Samples, crops: npt.NDArray[np.int32] | None = None) -> Payloads:
         """The payloads of samples; those that DALI does not decode become pixels here.
@@ -146,7 +150,7 @@ class PayloadReader:
     def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
         size = int(samples.height[i]), int(samples.width[i])
         try:
-            pixels = decode(payloads.data[i].data, samples, i, max_pixels=self._max_pixels)
+            pixels = decode(payloads.data[i].data, samples, i, max_pixels=self._max_pixels, color=self._color)
         except PayloadError as error:
             return payloads.reject(i, error.status, str(error))
         if pixels.shape[:2] != size:

@@ -83,7 +83,8 @@ class Decoding:
 def _images(
     spec: PipelineSpec, image_format: ImageFormat, device: str, decoding: Decoding, cuts: int
 ) -> tuple[Any, ...]:
-    crop = _decoded(device, decoding) if spec.encoded else _sent(device)
+    grey = image_format.color == "gray"
+    crop = _decoded(device, decoding, grey=grey) if spec.encoded else _sent(device)
     if cuts == 1:
         return (_image(crop, spec, image_format, device, _source),)
     sources = [prefixed(cut_prefix(cut), _source) for cut in range(cuts)]
@@ -93,7 +94,15 @@ def _images(
 def _image(crop: Any, spec: PipelineSpec, image_format: ImageFormat, device: str, source: Source) -> Any:
     image = _resampled(crop, spec, device, source)
     image = add_steps(spec.steps, image, source, spec.size, device)
-    return _erased(_finished(image, spec, image_format, source), spec, image_format, source)
+    image = _erased(_finished(image, spec, image_format, source), spec, image_format, source)
+    return image if image_format.color == "rgb" else _first_channel(image)
+
+
+def _first_channel(image: Any) -> Any:
+    """The first of the three equal channels of a grey image, as one channel."""
+    from nvidia.dali import fn
+
+    return fn.slice(image, start=[0], shape=[1], axis_names="C")
 
 
 def _cut(image: Any, source: Source) -> Any:
@@ -112,14 +121,16 @@ def _source(name: str, dtype: Any, ndim: int) -> Any:
     return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
 
 
-def _decoded(device: str, decoding: Decoding) -> Any:
+def _decoded(device: str, decoding: Decoding, *, grey: bool) -> Any:
     from nvidia.dali import fn, types
 
     payload = _source("payload", types.UINT8, 1)
     anchor, shape = (_source(name, types.INT32, 1) for name in ("anchor", "shape"))
     options: dict[str, Any] = {"device": "cpu"}
+    if grey:
+        options["output_type"] = types.GRAY
     if device == "gpu":
-        options = {"device": "mixed", "hw_decoder_load": float(decoding.options.hw_decoder_load)}
+        options |= {"device": "mixed", "hw_decoder_load": float(decoding.options.hw_decoder_load)}
         # True would send the regions of most JPEGs to the CPU (nvImageCodec 0.9 with nvJPEG before 13.2).
         options["jpeg_fancy_upsampling"] = False
         if decoding.largest:
@@ -127,10 +138,18 @@ def _decoded(device: str, decoding: Decoding) -> Any:
             options |= {"preallocate_height_hint": height, "preallocate_width_hint": width}
     if not decoding.options.decodes_regions(device):
         # ``resize`` could take the region as well, but its filter would read beyond the crop.
-        return fn.slice(fn.decoders.image(payload, **options), start=anchor, shape=shape, axis_names="HW")
-    return fn.decoders.image_slice(
-        payload, anchor, shape, axis_names="HW", normalized_anchor=False, normalized_shape=False, **options
-    )
+        image = fn.slice(fn.decoders.image(payload, **options), start=anchor, shape=shape, axis_names="HW")
+    else:
+        image = fn.decoders.image_slice(
+            payload,
+            anchor,
+            shape,
+            axis_names="HW",
+            normalized_anchor=False,
+            normalized_shape=False,
+            **options,
+        )
+    return fn.cat(image, image, image, axis_name="C") if grey else image
 
 
 def _sent(device: str) -> Any:

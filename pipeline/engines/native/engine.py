@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["NativeEngine"]
 
 _LAYOUT: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
+_GREY = 3  # the layout of one channel
 
 
 @dataclass
@@ -47,8 +48,7 @@ class _Batch:
         work: What to execute.
         images: ImageFormat arrays, one for each of the work's columns.
         status: (N,) uint8.
-        waiting: Samples that Pillow has not finished, and one more until all of them are handed over, so that
-            the batch does not start early.
+        waiting: Samples that Pillow has not finished, and one more until all of them are handed over.
         decoded: Pixels from Pillow by position.
         failed: What Pillow said, or C++ before custom steps, by position.
         step_errors: Errors of custom steps, by position.
@@ -69,7 +69,7 @@ class _Batch:
 
 
 class NativeEngine:
-    """Executes batches on threads of its own, in C++ with libjpeg-turbo; other codecs through Pillow.
+    """Executes batches on threads of its own, in C++; codecs that C++ does not decode through Pillow.
 
     Custom steps that come last run in Python. Such a batch is executed by C++ up to these steps; a thread
     waits for that, lets the Python threads run the steps, and has C++ execute the rest.
@@ -82,11 +82,9 @@ class NativeEngine:
         depth: Batches under way that keep them busy.
         max_pixels: An image with more is refused by its header.
         verify: Compare each payload with its checksum.
-        mapped: Map the files; otherwise read each payload, as suits network file systems, where a file
-            that shrinks under a mapping kills the process.
+        mapped: Map the files; otherwise read each payload, see :class:`~..base.EngineSettings`.
         exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
-        empty: Makes the array that a batch is written into, of a shape and dtype; by default of memory that
-            is used again once no reference to it is left.
+        empty: Makes the array of a batch, of a shape and dtype; by default of memory that is used again.
 
     Raises:
         StaleIndexError: A file has another size.
@@ -113,6 +111,7 @@ class NativeEngine:
     ) -> None:
         self.max_in_flight = max(1, depth)
         self._image_format = image_format
+        self._layout = _GREY if image_format.color == "gray" else _LAYOUT[image_format.layout]
         self._max_pixels = max_pixels
         self._verify = verify
         self._exact = exact
@@ -194,7 +193,8 @@ class NativeEngine:
             if self._verify and not matches_checksum(self._shards, view, samples, i):
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
-                batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels)
+                color = self._image_format.color
+                batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels, color=color)
         except PayloadError as error:
             batch.failed[i] = (error.status, str(error))
         except (ValueError, OSError, MemoryError) as error:
@@ -227,7 +227,7 @@ class NativeEngine:
             first,
             out=(pixels,),
             status=batch.status,
-            layout=PIXELS.layout,
+            layout=_LAYOUT[PIXELS.layout],
             decoded=batch.decoded,
         )
         self._waiter.submit(self._run_custom_steps, batch, steps, job, pixels)
@@ -263,11 +263,15 @@ class NativeEngine:
         return self._execute(
             pool,
             work,
-            out=batch.images,
+            out=tuple(map(self._planes, work.columns, batch.images)),
             status=batch.status,
-            layout=self._image_format.layout,
+            layout=self._layout,
             decoded=decoded,
         )
+
+    def _planes(self, params: ImageParams, images: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Images in the form in which C++ writes them: grey as NCHW, which is the same memory as NHWC."""
+        return images.reshape(len(params), 1, *params.size) if self._layout == _GREY else images
 
     def _execute(
         self,
@@ -276,14 +280,12 @@ class NativeEngine:
         *,
         out: tuple[npt.NDArray[Any], ...],
         status: npt.NDArray[np.uint8],
-        layout: Layout,
+        layout: int,
         decoded: dict[int, npt.NDArray[np.uint8]],
     ) -> _native.Job:
         height, width = work.params.size
-        first, *others = (
-            pack_images(params, array, _LAYOUT[layout], exact=self._exact)
-            for params, array in zip(work.columns, out, strict=True)
-        )
+        pairs = zip(work.columns, out, strict=True)
+        first, *others = (pack_images(*pair, layout, exact=self._exact) for pair in pairs)
         return pool.submit(
             self._shards,
             pack(_native.SAMPLE_COLUMNS, work.samples),
@@ -293,5 +295,6 @@ class NativeEngine:
             verify=self._verify,
             decoded=decoded,
             others=[_native.ImageArray(**options) for options in others],
+            grey=self._image_format.color == "gray",
             **first,
         )

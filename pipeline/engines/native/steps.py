@@ -32,7 +32,7 @@ _QUANTILES = "quantiles"
 """The column of a box to erase that is no attribute of it."""
 
 EXECUTES = frozenset(
-    {"interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
+    {"channels", "interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
     | {"sizes by step"}  # which DALI lacks, as it builds a pipeline for each size
     | {kind.__name__ for kind in _STEPS}
 )

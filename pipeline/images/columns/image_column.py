@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.plan import ImagePlan, compile_image, resized
+from stoker.augment.plan import ImagePlan, resized
 from stoker.augment.views import Views, view_keys
 from stoker.errors import ConfigError
 
@@ -19,12 +19,13 @@ from ..batch_transforms import BatchTransformPlan, function_name, split_transfor
 from . import source_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
     from stoker.augment.patch_masks import PatchMask
-    from stoker.types import DType, Size
+    from stoker.augment.transforms.base import Transform
+    from stoker.types import Size
 
     from ...engines.base import ImageFormat
     from ...order.sample_source import SampleSource
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
     # A list of transforms, or lists and views by the names of their columns.
+    Compiled = Callable[[Sequence[Transform]], ImagePlan]
     Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
 
 __all__ = ["ImageColumn", "plan_columns"]
@@ -128,13 +130,13 @@ class ImageColumn:
 
 
 def plan_columns(
-    transforms: Transforms, dtype: DType | None, sizes: Sequence[Size] = ()
+    transforms: Transforms, compiled: Compiled, sizes: Sequence[Size] = ()
 ) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
     """Check a loader's transforms, and plan its columns of images, without annotations.
 
     Args:
         transforms: A list, which makes the column "image"; or lists and views by the names of their columns.
-        dtype: Dtype of the images; None takes the one in which all transforms end.
+        compiled: Checks a list of transforms of images, as :func:`compile_image` does.
         sizes: Heights and widths that batches may have; empty for the one that the transforms leave.
 
     Returns:
@@ -146,9 +148,9 @@ def plan_columns(
     if not isinstance(transforms, Mapping):
         _refuse_views(transforms)
         of_images, batch_transform_plan = split_transforms(transforms)
-        plans = {size: compile_image(resized(of_images, size), dtype) for size in sizes}
+        plans = {size: compiled(resized(of_images, size)) for size in sizes}
         largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
-        plan = plans[largest] if largest else compile_image(of_images, dtype)
+        plan = plans[largest] if largest else compiled(of_images)
         return (ImageColumn("image", plan, by_size=plans),), batch_transform_plan
     if sizes:
         raise ConfigError(
@@ -157,12 +159,16 @@ def plan_columns(
         )
     if not transforms:
         raise ConfigError("transforms is an empty mapping", hint="Give a list, or views by their names.")
-    columns = tuple(_named_column(name, given, dtype) for name, given in transforms.items())
+    columns = tuple(_named_column(name, given, compiled) for name, given in transforms.items())
     _check_dtypes(columns)
     return columns, BatchTransformPlan()
 
 
-def _named_column(name: object, given: Sequence[AnyTransform] | Views, dtype: DType | None) -> ImageColumn:
+def _named_column(
+    name: object,
+    given: Sequence[AnyTransform] | Views,
+    compiled: Compiled,
+) -> ImageColumn:
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         raise ConfigError(
             f"transforms: {name!r} cannot be the name of a column",
@@ -174,7 +180,7 @@ def _named_column(name: object, given: Sequence[AnyTransform] | Views, dtype: DT
         _refuse_views(listed)
         of_images, after = split_transforms(listed)
         _refuse_batch_transforms(after)
-        plan = compile_image(of_images, dtype)
+        plan = compiled(of_images)
         mask = views.mask if views else None
         if mask:
             mask.grid(plan.size)

@@ -67,7 +67,7 @@ def draw_same(transforms, height, width, n, seed=0):
         (lambda: RandomHorizontalFlip(float("nan")), "p"),
         (lambda: RandomVerticalFlip("0.5"), "p"),
         (lambda: Normalize(mean="0.5"), "mean"),
-        (lambda: Normalize(mean=(0.5, 0.5)), "mean"),
+        (lambda: Normalize(mean=()), "mean"),
         (lambda: Normalize(std=(0.2, 0, 0.2)), "std"),
         (lambda: ToDtype("int8"), "dtype"),
         (lambda: ToDtype("float32", scale=1), "scale"),

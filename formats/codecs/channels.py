@@ -1,0 +1,120 @@
+"""Decoding of images to grey, to RGB with alpha, and to the channels that they are stored with.
+
+Engines call it for loaders with another ``color`` than "rgb".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from stoker import _native
+from stoker.errors import ImageTooLargeError
+
+from .codec import Codec
+from .decode import decode_rgb
+from .header import MAX_PIXELS
+from .orientation import exif_orientation, turned
+from .pixels import to_rgb
+from .registry import CODECS, open_image
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Pixels = npt.NDArray[np.uint8]
+
+__all__ = ["decode_channels", "decode_grey", "stored_channels"]
+
+_MODES = {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA", "La": "LA", "RGBa": "RGBA", "PA": "RGBA"}
+"""What an image of each of Pillow's modes is converted to; others become RGB."""
+
+
+def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
+    """Decode a payload to grey: (H, W, 3) uint8, three equal channels, its EXIF orientation applied.
+
+    A JPEG that stores luma gives it as it is (Y of JFIF 1.02). Of other images it is Pillow's mode "L" of
+    RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, the weights of ITU-R BT.601.
+
+    Raises:
+        ImageTooLargeError: The image has more than ``max_pixels``.
+        Exception: Pillow's decoders raise almost anything on damaged images.
+    """
+    rgb = CODECS[Codec(codec)].decode(data, height, width, max_pixels)
+    if codec == Codec.JPEG:
+        with open_image(data) as image:
+            if image.mode != "CMYK":
+                image.draft("L", image.size)
+                grey = np.asarray(turned(image, exif_orientation(data, image)).convert("L"))
+                return np.repeat(grey[..., np.newaxis], 3, axis=2)
+    grey = np.asarray(Image.fromarray(rgb).convert("L"))
+    return np.repeat(grey[..., np.newaxis], 3, axis=2)
+
+
+def decode_channels(
+    data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS, *, alpha: bool
+) -> Pixels:
+    """Decode a payload to (H, W, C) uint8, its EXIF orientation applied.
+
+    Args:
+        data: Any C-contiguous buffer.
+        codec: Number of its codec.
+        height: Pixels, as the index says.
+        width: Likewise.
+        max_pixels: Most pixels of an image.
+        alpha: Whether to decode to RGB and alpha, which is 255 where the image has none. Otherwise the
+            channels are those of :func:`stored_channels`.
+
+    Raises:
+        ImageTooLargeError: The image has more than ``max_pixels``.
+        Exception: Pillow's decoders raise almost anything on damaged images.
+    """
+    if codec in (Codec.JPEG, Codec.RAW, Codec.PLANES):
+        rgb = decode_rgb(data, codec, height, width, max_pixels)
+        return _with_alpha(rgb) if alpha else rgb[..., : stored_channels(data, codec, height, width)]
+    try:
+        with open_image(data) as image:
+            if image.width * image.height > max_pixels:
+                raise ImageTooLargeError(f"{image.height}x{image.width} pixels")
+            orientation, mode = exif_orientation(data, image), _stored_mode(image)
+            if alpha and (mode in ("LA", "RGBA") or "transparency" in image.info):
+                return np.array(turned(image, orientation).convert("RGBA"))
+            if alpha or mode == "RGB":
+                rgb = to_rgb(image, orientation)
+                return _with_alpha(rgb) if alpha else rgb
+            if mode == "L":
+                return to_rgb(image, orientation)[..., :1]
+            return np.array(turned(image, orientation).convert(mode))
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageTooLargeError(str(error)) from error
+
+
+def stored_channels(data: Any, codec: int, height: int, width: int) -> int:
+    """Return the channels that an image is stored with: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
+
+    A palette counts as the colours that it stands for, with alpha if some of them are transparent. CMYK and
+    other spaces of colours count as RGB. A colour that a PNG declares transparent is no channel.
+    """
+    if codec == Codec.JPEG:
+        return 1 if _native.probe(data)[4] == 1 else 3
+    if codec == Codec.RAW:
+        return 3
+    if codec == Codec.PLANES:
+        return 1 if memoryview(data).nbytes == height * width else 3
+    with open_image(data) as image:
+        return Image.getmodebands(_stored_mode(image))
+
+
+def _stored_mode(image: Image.Image) -> str:
+    """The mode of Pillow that an image is decoded to with the channels that it is stored with."""
+    if image.mode == "P":
+        return "RGBA" if "transparency" in image.info else "RGB"
+    return "L" if image.mode.startswith(("I", "F")) else _MODES.get(image.mode, "RGB")
+
+
+def _with_alpha(rgb: Pixels) -> Pixels:
+    """RGB with an opaque fourth channel."""
+    rgba = np.full((*rgb.shape[:2], 4), 255, np.uint8)
+    rgba[..., :3] = rgb
+    return rgba

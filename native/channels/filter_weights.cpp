@@ -1,0 +1,66 @@
+#include "channels/filter_weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stoker {
+namespace {
+
+double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
+// Keys' cubic convolution with a = -0.5.
+double cubic(double x) {
+    const double d = std::abs(x);
+    if (d < 1) return (1.5 * d - 2.5) * d * d + 1;
+    return d < 2 ? ((2.5 - 0.5 * d) * d - 4) * d + 2 : 0;
+}
+
+double sinc(double x) {
+    const double angle = 3.14159265358979323846 * x;
+    return x == 0 ? 1 : std::sin(angle) / angle;
+}
+
+double lanczos(double x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+}  // namespace
+
+void FilterWeights::set(const Span& span, Interpolation interpolation) {
+    switch (interpolation) {
+        case Interpolation::bilinear: return set_filter(span, 1, triangle);
+        case Interpolation::bicubic: return set_filter(span, 2, cubic);
+        case Interpolation::lanczos: return set_filter(span, 3, lanczos);
+        case Interpolation::nearest: break;
+    }
+    taps = 1;
+    first.clear();
+    for (int i = 0; i < span.outputs; ++i)
+        first.push_back(std::clamp(static_cast<int>(std::floor(span.begin + (i + 0.5) * span.scale())), span.low,
+                                   span.high - 1));
+    count.assign(first.size(), 1);
+    weights.assign(first.size(), 1);
+}
+
+template <class Filter>
+void FilterWeights::set_filter(const Span& span, double radius, Filter filter) {
+    const double scale = span.scale(), shrink = std::max(scale, 1.0), support = radius * shrink;
+    taps = std::min(static_cast<int>(std::ceil(support)) * 2 + 1, span.high - span.low);
+    first.clear();
+    count.clear();
+    weights.assign(static_cast<std::size_t>(span.outputs) * static_cast<std::size_t>(taps), 0);
+    for (int i = 0; i < span.outputs; ++i) {
+        const double center = span.begin + (i + 0.5) * scale;
+        // A region may begin or end a rounding error outside of the span.
+        const int from = std::clamp(static_cast<int>(std::floor(center - support + 0.5)), span.low, span.high - 1);
+        const int to = std::clamp(static_cast<int>(std::floor(center + support + 0.5)), from + 1, span.high);
+        float* out = weights.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps);
+        const int used = std::min(to - from, taps);
+        double total = 0;
+        for (int t = 0; t < used; ++t) total += filter((from + t + 0.5 - center) / shrink);
+        for (int t = 0; t < used; ++t)
+            out[t] = static_cast<float>(filter((from + t + 0.5 - center) / shrink) / total);
+        first.push_back(from);
+        count.push_back(used);
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,150 @@
+"""Loaders of grey images, of images with alpha and of images as they are stored, on every engine."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker import ImageLoader
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    Pad,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+    Resize,
+    Transform,
+)
+from stoker.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GEOMETRY = (
+    RandomResizedCrop((30, 40), interpolation="bicubic"),
+    RandomHorizontalFlip(),
+    RandomVerticalFlip(),
+)
+COLORS = (RandomResizedCrop(24), RandomRotation(20), ColorJitter(0.4, 0.4), RandomErasing(0.5))
+PADDED = (Resize(20), Pad(9, fill=77), CenterCrop(64))
+KINDS = {"RGB": ("jpg", {"subsampling": 2}), "L": ("jpg", {}), "CMYK": ("jpg", {}), "RGBA": ("png", {})}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Smooth images of several modes and sizes, among them a progressive JPEG."""
+    folder = tmp_path_factory.mktemp("color")
+    noise = np.random.default_rng(0).integers(0, 256, (12, 16, 4), np.uint8)
+    smooth = Image.fromarray(noise).resize((160, 120))
+    (folder / "images" / "a").mkdir(parents=True)
+    for i, (mode, (suffix, options)) in enumerate(KINDS.items()):
+        image = smooth.resize((160 - i, 120 + i)).convert(mode)
+        image.save(folder / "images" / "a" / f"{mode}.{suffix}", **options)
+    smooth.convert("RGB").save(folder / "images" / "a" / "progressive.jpg", progressive=True)
+    stoker.convert(folder / "images", folder / "shards")
+    return folder / "shards"
+
+
+def images(dataset: Path, transforms: Any, **options: Any) -> np.ndarray:
+    given = {"batch_size": 8, "seed": 3, "exact": True, "num_threads": 1, **options}
+    with ImageLoader(dataset, transforms=transforms, **given) as loader:
+        return np.asarray(next(iter(loader)).image).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("color", "transforms", "layout"),
+    [
+        *product(["gray"], [GEOMETRY, COLORS, PADDED], ["NCHW"]),
+        *product(["rgba"], [GEOMETRY, PADDED], ["NCHW", "NHWC"]),
+        ("gray", GEOMETRY, "NHWC"),
+    ],
+)
+def test_the_native_engine_makes_what_the_reference_makes(
+    mixed: Path, color: str, transforms: tuple[Transform, ...], layout: str
+) -> None:
+    found, expected = (
+        images(mixed, transforms, color=color, layout=layout, engine=engine)
+        for engine in ("native", "reference")
+    )
+    difference = np.abs(found - expected)
+    assert found.shape == expected.shape
+    assert found.shape[1 if layout == "NCHW" else 3] == {"gray": 1, "rgba": 4}[color]
+    assert difference.max() <= 2
+    assert difference.mean() < 0.05
+    assert found.std() > 10
+
+
+def test_engines_decode_the_same_grey(mixed: Path) -> None:
+    whole = [CenterCrop(118)]
+    grey = images(mixed, whole, color="gray")
+    assert np.array_equal(grey, images(mixed, whole, color="gray", engine="reference"))
+    pytest.importorskip("nvidia.dali")
+    assert np.abs(grey - images(mixed, whole, color="gray", engine="dali")).max() <= 2
+
+
+def test_floats_are_normalised_by_a_number_a_channel(mixed: Path) -> None:
+    mean, std = (0.1, 0.2, 0.3, 0.4), (0.5, 0.6, 0.7, 0.8)
+    levels = images(mixed, [CenterCrop(64)], color="rgba")
+    expected = (levels / 255 - np.reshape(mean, (4, 1, 1))) / np.reshape(std, (4, 1, 1))
+    found = images(mixed, [CenterCrop(64), Normalize(mean, std)], color="rgba")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_an_image_with_other_channels_than_the_first_is_named(mixed: Path) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)stored with 1 channels, and the first image with 3.*a/L.jpg"):
+        images(mixed, [CenterCrop(16)], color="as_stored")
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_images_as_stored_have_their_own_channels(mixed: Path, engine: str) -> None:
+    opened = stoker.open(mixed)
+    alone = opened.select([opened.keys(range(len(opened))).index("a/RGBA.png")])
+    found = images(alone, [CenterCrop(64)], color="as_stored", engine=engine)
+    assert np.array_equal(found, images(mixed, [CenterCrop(64)], color="rgba")[alone.rows])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"color": "blue"}, "color must be one of 'rgb', 'gray'"),
+        (
+            {"color": "gray", "transforms": [CenterCrop(8), Normalize()]},
+            "3 numbers, and the images have 1 channel",
+        ),
+        ({"transforms": [CenterCrop(8), Normalize((0.1, 0.2))]}, "2 numbers, and the images have 3 channels"),
+        (
+            {"color": "rgba", "transforms": [CenterCrop(8), ColorJitter(0.4)]},
+            "ColorJitter executes on RGB and grey",
+        ),
+        (
+            {"color": "rgba", "transforms": [CenterCrop(8), RandomRotation(5)]},
+            "RandomRotation executes on RGB",
+        ),
+        ({"color": "rgba", "engine": "dali"}, "engine='dali' makes images of color='rgb' or 'gray'"),
+        ({"color": "gray", "layout": "NHWC4"}, "layout='NHWC4' is RGB"),
+        ({"color": "gray", "transforms": [Pad(2, fill=(1, 2, 3)), CenterCrop(8)]}, "Pad fills with"),
+        (
+            {"color": "gray", "transforms": [CenterCrop(8), RandomErasing(value=(1, 2, 3))]},
+            "the images are grey",
+        ),
+    ],
+)
+def test_what_a_color_cannot_have_is_refused(mixed: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ImageLoader(mixed, **{"batch_size": 2, "transforms": [CenterCrop(8)], **options})
+
+
+def test_a_state_of_another_color_is_refused(mixed: Path) -> None:
+    grey = ImageLoader(mixed, batch_size=2, transforms=[CenterCrop(8)], color="gray")
+    rgb = ImageLoader(mixed, batch_size=2, transforms=[CenterCrop(8)])
+    with pytest.raises(CheckpointError, match="color was 'gray'"):
+        rgb.load_state_dict(grey.state_dict())

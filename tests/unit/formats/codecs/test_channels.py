@@ -1,0 +1,68 @@
+"""Tests of decoding to grey, to RGB with alpha, and to the channels of the stored image."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.formats.codecs.channels import decode_channels, decode_grey, stored_channels
+from stoker.formats.codecs.codec import Codec
+
+HEIGHT, WIDTH = 9, 13
+NOISE = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
+RGBA = Image.fromarray(NOISE)
+
+
+def encoded(image: Image.Image, form: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form, **options)
+    return stream.getvalue()
+
+
+def test_grey_of_a_jpeg_is_its_luma_and_of_other_images_that_of_rgb() -> None:
+    rgb = RGBA.convert("RGB")
+    jpeg = encoded(rgb, "JPEG", quality=90, subsampling=2)
+    with Image.open(io.BytesIO(jpeg)) as image:
+        image.draft("YCbCr", image.size)
+        luma = np.asarray(image.convert("YCbCr"))[..., 0]
+    grey = decode_grey(jpeg, Codec.JPEG, HEIGHT, WIDTH)
+    assert np.array_equal(grey, np.repeat(luma[..., None], 3, axis=2))
+    grey = decode_grey(encoded(rgb), Codec.PNG, HEIGHT, WIDTH)
+    red, green, blue = NOISE[..., :3].astype(int).transpose(2, 0, 1)
+    assert np.array_equal(grey[..., 1], (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
+def test_channels_are_those_that_a_png_stores(mode: str) -> None:
+    image = RGBA.convert("RGB").convert("P") if mode == "P" else RGBA.convert(mode)
+    data = encoded(image)
+    channels = {"1": 1, "L": 1, "LA": 2, "P": 3, "RGB": 3, "RGBA": 4}[mode]
+    assert stored_channels(data, Codec.PNG, HEIGHT, WIDTH) == channels
+    shown = image.convert({"1": "L", "P": "RGB"}.get(mode, mode))
+    expected = np.asarray(shown).reshape(HEIGHT, WIDTH, channels)
+    assert np.array_equal(decode_channels(data, Codec.PNG, HEIGHT, WIDTH, alpha=False), expected)
+    with_alpha = decode_channels(data, Codec.PNG, HEIGHT, WIDTH, alpha=True)
+    assert np.array_equal(with_alpha, np.asarray(image.convert("RGBA")))
+    assert (with_alpha[..., 3] == 255).all() == (mode not in {"LA", "RGBA"})
+
+
+def test_transparent_colours_become_alpha_of_rgba_alone() -> None:
+    palette = encoded(RGBA.convert("P"), transparency=bytes(range(256)))
+    assert stored_channels(palette, Codec.PNG, HEIGHT, WIDTH) == 4
+    keyed = encoded(RGBA.convert("RGB"), transparency=tuple(NOISE[0, 0, :3].tolist()))
+    assert stored_channels(keyed, Codec.PNG, HEIGHT, WIDTH) == 3
+    alpha = decode_channels(keyed, Codec.PNG, HEIGHT, WIDTH, alpha=True)[..., 3]
+    assert alpha[0, 0] == 0
+    assert alpha.sum() == 255 * (alpha.size - 1)
+
+
+def test_raw_pixels_and_cmyk_are_stored_as_rgb() -> None:
+    rgb = np.ascontiguousarray(NOISE[..., :3])
+    assert np.array_equal(decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=False), rgb)
+    assert (decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=True)[..., 3] == 255).all()
+    assert stored_channels(encoded(RGBA.convert("CMYK"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == 3
+    assert stored_channels(encoded(RGBA.convert("L"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == 1
