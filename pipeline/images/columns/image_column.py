@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.description import Description
     from stoker.augment.patch_masks import PatchMask
-    from stoker.augment.transforms.base import Transform
     from stoker.types import Size
 
     from ...engines.base import ImageFormat
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
     # A list of transforms, or lists and views by the names of their columns.
-    Compiled = Callable[[Sequence[Transform]], ImagePlan]
+    Compiled = Callable[[Sequence[Description]], ImagePlan]
     Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
 
 __all__ = ["ImageColumn", "plan_columns"]
