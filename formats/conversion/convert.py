@@ -63,6 +63,7 @@ def convert(
     min_per_class: int | None = None,
     max_per_class: int | None = None,
     allow_loss: str | float | Fraction | None = None,
+    mask_map: str | Mapping[Any, int] | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Convert images, with their labels, objects and masks, into a dataset of shards.
@@ -145,6 +146,10 @@ def convert(
         allow_loss: Share of the images and objects of a source that may be left out, such as ``0.1`` or
             ``10%``; above it nothing is published. By default 1% where a source has objects or masks, and
             any share elsewhere.
+        mask_map: Classes by the values of masks: ``{0: 255, 1: 0}``, or ``"0:255,1:0"``; by colours:
+            ``{(255, 0, 0): 1}``, or ``"#ff0000:1"``. Or a name: ``ade20k`` ignores value 0 and counts the
+            classes from 0 (MMSegmentation's ``reduce_zero_label``), ``cityscapes`` makes training classes of
+            ``labelIds``, and ``none`` keeps these. An image whose mask has another value is left out.
         progress: Called about ten times a second.
 
     Raises:
@@ -196,6 +201,7 @@ def convert(
         min_per_class=min_per_class,
         max_per_class=max_per_class,
         allow_loss=allow_loss,
+        mask_map=mask_map,
         progress=progress,
     )
     return convert_request(request)

@@ -11,6 +11,7 @@ from ..sources.classes import number_classes
 from ..sources.detect import list_source
 from ..sources.folders.local_images import may_be_image
 from ..sources.no_images import name_reasons
+from .images.mask_values import mask_table
 
 if TYPE_CHECKING:
     import os
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from ..sources.source import Source
     from .request import ConvertRequest
 
-__all__ = ["list_samples"]
+__all__ = ["check_mask_map", "list_samples"]
 
+_LABEL_IDS, _TRAIN_IDS = "_gtFine_labelIds.", "_gtFine_labelTrainIds."
 _NAMED = 5  # classes that an error names
 
 
@@ -56,6 +58,36 @@ def list_samples(
         least = 1 if least is None else least
         listing = limit_classes(listing, least, most, request.seed or 0, renumber=names is None)
     return listing if names is None else number_classes(listing, names, source.path)
+
+
+def check_mask_map(listing: Listing, mask_map: str | None) -> None:
+    """Check that a map of the values of masks fits the masks of a source.
+
+    Raises:
+        ConfigError: There are no masks; the map needs ``ignore_index``; or the masks are Cityscapes'
+            ``labelIds``, and there is no map.
+    """
+    masks = listing.masks
+    if mask_map not in (None, "none"):
+        if masks is None:
+            raise ConfigError(
+                "mask_map is for masks, and the source has none",
+                hint="name their folder: --masks DIR (masks=)",
+            )
+        mask_table(mask_map, listing.info.ignore)
+        trained = next((name for name in masks.names() if _TRAIN_IDS in name), None)
+        if mask_map == "cityscapes" and trained is not None:
+            raise ConfigError(
+                f"masks such as {trained} are the training classes already, and mask_map would change them",
+                hint="leave mask_map (--mask-map) out, or keep only labelIds in the folder of the masks",
+            )
+    elif mask_map is None and masks is not None:
+        ids = next((name for name in masks.names() if _LABEL_IDS in name), None)
+        if ids is not None:
+            raise ConfigError(
+                f"masks such as {ids} are Cityscapes' labelIds, which are not the classes that are trained",
+                hint="add --mask-map cityscapes (mask_map='cityscapes'), or --mask-map none to keep the ids",
+            )
 
 
 def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:

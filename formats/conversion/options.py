@@ -123,6 +123,7 @@ class ConvertOptions(ShardOptions):
         max_pixels: Images of more pixels are skipped.
         restarts: Whether stored JPEGs get restart markers. None means where images are resized to JPEG.
         source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
+        mask_map: Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`.
     """
 
     mode: ResizeMode = "none"
@@ -135,6 +136,7 @@ class ConvertOptions(ShardOptions):
     max_pixels: int = MAX_PIXELS
     restarts: bool | None = None
     source_format: SourceFormatName = "folder"
+    mask_map: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -174,12 +176,12 @@ class ConvertOptions(ShardOptions):
             object.__setattr__(self, "restarts", stores_jpeg and self.mode != "none")
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """See :meth:`ShardOptions.to_manifest`; ``restarts`` is left out where it is False.
+        """See :meth:`ShardOptions.to_manifest`; ``restarts`` and ``mask_map`` are left out where not given.
 
-        So conversions without it have the options of those by versions that did not know it.
+        So conversions without them have the options of those by versions that did not know them.
         """
-        options = super().to_manifest()
-        return options if self.restarts else {name: options[name] for name in options if name != "restarts"}
+        unused = {name for name in ("restarts", "mask_map") if not getattr(self, name)}
+        return {name: value for name, value in super().to_manifest().items() if name not in unused}
 
     @property
     def compresses_again(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .images.mask_values import parse_mask_map
 from .options import ConvertOptions, ResizeMode, parse_share, shard_bytes
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class ConvertRequest:
     min_per_class: int | None
     max_per_class: int | None
     allow_loss: str | float | Fraction | None
+    mask_map: str | Mapping[Any, int] | None
     progress: Progress | None
 
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
@@ -100,4 +102,5 @@ class ConvertRequest:
             restarts=self.restarts,
             strict=self.strict,
             source_format=source_format,
+            mask_map=parse_mask_map(self.mask_map),
         )

@@ -17,7 +17,7 @@ from ..sources.source import Source
 from ..sources.tables.block_images import BlockImages
 from .execution import Summary, check_num_threads, check_outside_source, execute
 from .images.image_encoder import ImageEncoder
-from .listed_samples import list_samples
+from .listed_samples import check_mask_map, list_samples
 from .options import parse_resize
 from .plan import plan_conversion
 from .run import no_progress
@@ -46,6 +46,7 @@ _FILE_OPTIONS = (
     "min_per_class",
     "max_per_class",
     "allow_loss",
+    "mask_map",
 )
 _WRITER_OPTIONS = (
     "classes",
@@ -126,6 +127,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     report = request.progress or no_progress
     report(0, 0, 0, "listing")
     listing = list_samples(request, source, found_format, names)
+    check_mask_map(listing, options.mask_map)
     check_loss(listing, allow_loss)
     plan = plan_conversion(listing, options, ImageEncoder(listing, options, _block_images(listing, request)))
     return execute(

@@ -153,6 +153,13 @@ def convert(
     ] = None,
     column: Columns = None,
     ignore_index: Annotated[int, typer.Option(help="Value of mask pixels that belong to no class.")] = 255,
+    mask_map: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes by the values of masks: 0:255,1:0 or #ff0000:1; or a name: ade20k (value 0 is "
+            "ignored), cityscapes (labelIds to training classes), none."
+        ),
+    ] = None,
     allow_loss: Annotated[
         str | None,
         typer.Option(
@@ -235,6 +242,7 @@ def convert(
             masks=masks,
             ignore_index=ignore_index,
             allow_loss=allow_loss,
+            mask_map=mask_map,
             strict=strict,
             overwrite=overwrite,
             num_threads=threads,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ...dataset.columns.annotations import Annotations
+    from .mask_values import MaskRules
 
 __all__ = ["Dropped", "encode_mask", "fit_objects"]
 
@@ -125,23 +126,23 @@ def _unlabel_outside(keypoints: npt.NDArray[np.float32], geometry: ResizeGeometr
 
 
 def encode_mask(
-    data: bytes, source: tuple[int, int], geometry: ResizeGeometry, ignore: int, limit: int
+    data: bytes, source: tuple[int, int], geometry: ResizeGeometry, rules: MaskRules, limit: int
 ) -> bytes:
     """A mask as a shard stores it: a PNG with one channel of 8 or 16 bits, whose values are classes.
 
-    A file that is such a PNG is stored as it is, unless it is resized: then each pixel takes the value of the
-    nearest pixel of the source, and padding the value ``ignore``. The values of a PNG with a palette are the
-    indexes into it; values of less than 8 bits are not scaled.
+    A file that is such a PNG is stored as it is, unless it is resized or mapped. In a resized mask each pixel
+    takes the value of the nearest pixel of the source. The values of a PNG with a palette are the indexes
+    into it; values of less than 8 bits are not scaled.
 
     Args:
         data: Bytes of the file.
         source: Height and width of the image in the source, after its EXIF orientation.
         geometry: Geometry of the stored image.
-        ignore: Value of padding.
+        rules: The values that are classes, and the value of padding.
         limit: Largest number of pixels.
 
     Raises:
-        SkippedError: The file is no such mask, or has another size than its image.
+        SkippedError: The file is no such mask, has another size than its image, or a value without a class.
     """
     try:
         header = check_image(data, limit)
@@ -156,12 +157,14 @@ def encode_mask(
     if codec.lossy:
         raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
     bits = codec.grey_bits(data) if codec.grey_bits else 0
-    if bits in (8, 16) and geometry.is_identity:
+    if bits == 8 and geometry.is_identity and rules.keeps_bytes:
         return data
-    values = _values(data, bits or 8)
-    if ignore > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
+    values = rules.classes_of(_colors(data) if rules.has_colors else _values(data, bits or 8))
+    if bits in (8, 16) and geometry.is_identity and rules.table is None:
+        return data
+    if rules.padding > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
         values = values.astype(np.uint16)
-    values = resize_mask(values, geometry, ignore)
+    values = resize_mask(values, geometry, rules.padding)
     stream = io.BytesIO()
     Image.fromarray(values).save(stream, "PNG")
     return stream.getvalue()
@@ -187,4 +190,15 @@ def _values(data: bytes, bits: int) -> npt.NDArray[Any]:
     if mode in ("I", "F"):
         kind = "floating-point numbers" if mode == "F" else "numbers that are not from 0 to 65535"
         raise SkippedError(f"mask of {kind}", "a mask has the number of a class in each pixel")
-    raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}")
+    hint = "; mask_map (--mask-map) takes the classes of colours" if mode.startswith("RGB") else ""
+    raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}{hint}")
+
+
+def _colors(data: bytes) -> npt.NDArray[np.uint8]:
+    """Colours of a mask, (H, W, 3) uint8."""
+    try:
+        with open_mask(data) as image:
+            return np.asarray(image.convert("RGB"))
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        raise SkippedError("broken mask", str(error)) from error

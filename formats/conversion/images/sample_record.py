@@ -7,6 +7,7 @@ those of samples that a program hands over.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from ...sources.listing import Skip
 from ..encoder import EncodedRecord
 from .encode_image import Sample, image_record
 from .image_objects import encode_mask, fit_objects
+from .mask_values import MaskRules, mask_table
 from .resize_geometry import resize_geometry
 
 if TYPE_CHECKING:
@@ -113,6 +115,17 @@ class RecordRules:
     object_name: str
     strict_error: Callable[[Skip], StokerError]
 
+    @cached_property
+    def masks(self) -> MaskRules:
+        """What the masks have in common."""
+        info, text = self.info, self.options.mask_map
+        return MaskRules(
+            _PADDING if info.ignore is None else info.ignore,
+            info.ignore,
+            len(info.mask_classes),
+            None if text in (None, "none") else mask_table(text, info.ignore),
+        )
+
 
 class RecordDetails(NamedTuple):
     """What the index has to say of a record besides its payload."""
@@ -141,8 +154,7 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         skipped = (*skipped, Skip(sample.key, f"restart markers ({reason})", detail))
     mask = None
     if sample.mask is not None:
-        padding = _PADDING if rules.info.ignore is None else rules.info.ignore
-        mask = encode_mask(sample.mask, image.source, geometry, padding, options.max_pixels)
+        mask = encode_mask(sample.mask, image.source, geometry, rules.masks, options.max_pixels)
     facts = Sample(sample.key, sample.labels, objects, mask)
     record = image_record(facts, image, rules.classes, rules.info.keypoints)
     prefix, suffix = find_writing(options.container).wrap_image(record)

@@ -14,6 +14,7 @@ from PIL import Image
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
 from stoker.formats.conversion.images.image_objects import encode_mask
+from stoker.formats.conversion.images.mask_values import MaskRules
 from stoker.formats.conversion.images.resize_geometry import resize_geometry
 from stoker.formats.conversion.targets.folder_state import FolderState
 from stoker.formats.sources.detect import find_format, list_source
@@ -94,7 +95,8 @@ def test_progress_counts_bytes_of_masks_and_of_finished_shards(
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_masks_are_kept_byte_for_byte(root: Path, container: Any) -> None:
-    (root / "masks" / "classes.txt").write_text("wall\nbuilding\n")
+    names = ("wall", "building", *map(str, range(2, 256)))
+    (root / "masks" / "classes.txt").write_text("\n".join(names))
     dataset = convert(root, format=container, shards=2)
     assert dataset.tasks == {"segmentation"}
     assert dataset.keys(range(4)) == ["a/0.jpg", "a/2.jpg", "b/1.jpg", "b/3.jpg"]
@@ -102,7 +104,7 @@ def test_masks_are_kept_byte_for_byte(root: Path, container: Any) -> None:
         assert dataset.mask(position) == (root / "masks" / key).with_suffix(".png").read_bytes()
         assert dataset.read(position) == (root / "images" / key).read_bytes()
     assert dataset.manifest.annotations.ignore == 255
-    assert dataset.manifest.annotations.mask_classes == ("wall", "building")
+    assert dataset.manifest.annotations.mask_classes == names
     assert stoker.verify(dataset.path, decode=True).ok
 
 
@@ -144,7 +146,14 @@ def test_the_names_of_cityscapes(tmp_path: Path) -> None:
         for seed, ending in enumerate(("color", "instanceIds", "labelIds", "labelTrainIds")[: 4 - i]):
             path = tmp_path / "gtFine/train/ulm" / f"ulm_{i}_gtFine_{ending}.png"
             path.write_bytes(png(Image.fromarray(values(seed))))
-    stoker.convert(tmp_path / "leftImg8bit", tmp_path / "out", masks=tmp_path / "gtFine")
+    folders = {"src": tmp_path / "leftImg8bit", "masks": tmp_path / "gtFine"}
+    with pytest.raises(
+        ConfigError, match=r"ulm_1_gtFine_labelIds.png are Cityscapes' labelIds, which are not"
+    ):
+        stoker.convert(dst=tmp_path / "out", **folders)
+    with pytest.raises(ConfigError, match=r"ulm_0_gtFine_labelTrainIds.png are the training classes already"):
+        stoker.convert(dst=tmp_path / "out", **folders, mask_map="cityscapes")
+    stoker.convert(dst=tmp_path / "out", **folders, mask_map="none")
     dataset = stoker.open(tmp_path / "out")
     np.testing.assert_array_equal(pixels(dataset.mask(0)), values(3))
     np.testing.assert_array_equal(pixels(dataset.mask(1)), values(2))
@@ -211,7 +220,11 @@ def test_objects_stay_with_their_images(root: Path) -> None:
 
 def test_an_ignored_value_of_16_bits_beside_classes_of_8() -> None:
     data = encode_mask(
-        png(Image.fromarray(values())), (H, W), resize_geometry("fill", H, 2 * W, (H, W)), 300, 10**6
+        png(Image.fromarray(values())),
+        (H, W),
+        resize_geometry("fill", H, 2 * W, (H, W)),
+        MaskRules(300),
+        10**6,
     )
     assert {300} < set(np.unique(pixels(data)).tolist()) <= {300, *range(256)}
 
@@ -223,12 +236,12 @@ def test_values_do_not_depend_on_the_format_of_the_file() -> None:
         palette = Image.fromarray(classes).convert("P")
         palette.putdata(classes.reshape(-1).tolist())
         palette.putpalette([7] * 768)
-        data = encode_mask(png(palette, bits=bits), (H, W), whole, 255, 10**6)
+        data = encode_mask(png(palette, bits=bits), (H, W), whole, MaskRules(), 10**6)
         np.testing.assert_array_equal(pixels(data), classes)
         assert data[24:26] == bytes([8, 0])
     one_bit = Image.fromarray(values(most=1).astype(bool))
     np.testing.assert_array_equal(
-        pixels(encode_mask(png(one_bit), (H, W), whole, 255, 10**6)), values(most=1)
+        pixels(encode_mask(png(one_bit), (H, W), whole, MaskRules(), 10**6)), values(most=1)
     )
 
 
@@ -251,21 +264,26 @@ def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
 @pytest.mark.parametrize("bits", [2, 4])
 def test_grey_of_few_bits_is_not_scaled(bits: int) -> None:
     classes = values(most=(1 << bits) - 1)
-    data = encode_mask(grey_png(classes, bits), (H, W), resize_geometry("none", 0, 0, (H, W)), 255, 10**6)
+    data = encode_mask(
+        grey_png(classes, bits), (H, W), resize_geometry("none", 0, 0, (H, W)), MaskRules(), 10**6
+    )
     np.testing.assert_array_equal(pixels(data), classes)
 
 
 def test_sixteen_bits() -> None:
     classes = np.random.default_rng(0).integers(0, 1 << 16, (H, W)).astype(np.uint16)
     data = png(Image.fromarray(classes))
-    assert encode_mask(data, (H, W), resize_geometry("none", 0, 0, (H, W)), 255, 10**6) == data
-    half = encode_mask(data, (H, W), resize_geometry("squash", H // 2, W // 2, (H, W)), 255, 10**6)
+    rules = MaskRules(classes=1 << 16)
+    assert encode_mask(data, (H, W), resize_geometry("none", 0, 0, (H, W)), rules, 10**6) == data
+    half = encode_mask(data, (H, W), resize_geometry("squash", H // 2, W // 2, (H, W)), rules, 10**6)
     np.testing.assert_array_equal(pixels(half), classes[1::2, 1::2])
 
 
 def test_a_mask_has_no_more_pixels_than_allowed() -> None:
     with pytest.raises(SkippedError, match="broken mask"):
-        encode_mask(png(Image.fromarray(values())), (H, W), resize_geometry("none", 0, 0, (H, W)), 255, 100)
+        encode_mask(
+            png(Image.fromarray(values())), (H, W), resize_geometry("none", 0, 0, (H, W)), MaskRules(), 100
+        )
 
 
 def test_masks_beside_labels(root: Path) -> None:

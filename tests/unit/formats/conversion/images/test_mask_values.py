@@ -1,0 +1,89 @@
+"""Values of masks become classes, or are refused."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.conversion.images.mask_values import mask_table
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def _convert(folder: Path, mask: np.ndarray[Any, Any], **options: Any) -> np.ndarray[Any, Any]:
+    """The mask that is stored of one image and this mask."""
+    for kind, pixels in (("images", np.zeros((*mask.shape[:2], 3), np.uint8)), ("masks", mask)):
+        (folder / kind).mkdir()
+        Image.fromarray(pixels).save(folder / kind / "a.png")
+    stoker.convert(folder / "images", folder / "out", masks=folder / "masks", **options)
+    with Image.open(io.BytesIO(stoker.open(folder / "out").mask(0))) as image:
+        return np.asarray(image)
+
+
+VALUES = np.array([[0, 1, 2], [0, 2, 255]], np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("mask", "mask_map", "expected"),
+    [
+        (VALUES, "0:255,1:0,2:1,255:255", [[255, 0, 1], [255, 1, 255]]),
+        (VALUES, {0: 7, 1: 7, 2: 300, 255: 8}, [[7, 7, 300], [7, 300, 8]]),
+        (VALUES[:, :2], "ade20k", [[255, 0], [255, 1]]),
+        (np.array([[7, 33, 0], [11, 34 - 1, 255]], np.uint8), "cityscapes", [[0, 18, 255], [2, 18, 255]]),
+        (np.array([[256, 1]], np.uint16), "256:3,1:1", [[3, 1]]),
+        (np.array([[[255, 0, 0], [0, 0, 128]]], np.uint8), "#ff0000:1,#000080:0", [[1, 0]]),
+        (np.array([[[255, 0, 0], [0, 0, 128]]], np.uint8), {(255, 0, 0): 1, (0, 0, 128): 0}, [[1, 0]]),
+    ],
+    ids=["pairs", "mapping", "ade20k", "cityscapes", "16-bits", "colours", "colours-mapping"],
+)
+def test_values_become_classes(tmp_path: Path, mask: Any, mask_map: Any, expected: Any) -> None:
+    ignore = 300 if max(map(max, expected)) == 300 else 255
+    assert _convert(tmp_path, mask, mask_map=mask_map, ignore_index=ignore).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("mask", "options", "reason"),
+    [
+        (VALUES, {"mask_map": "0:0,1:1"}, "mask with a value that mask_map lacks: 2"),
+        (VALUES, {}, "mask with a value without a class: 2, more than 1"),
+        (np.array([[300, 1]], np.uint16), {}, "mask with a value without a class: 300, more than 1"),
+        (np.zeros((2, 2, 3), np.uint8), {"mask_map": "#ff0000:1"}, "mask_map lacks: #000000"),
+        (np.zeros((2, 2, 3), np.uint8), {}, "mask of more than one channel"),
+    ],
+    ids=["not-mapped", "other-of-ade", "16-bits", "colour", "rgb"],
+)
+def test_a_value_without_a_class_is_not_stored(
+    tmp_path: Path, mask: Any, options: dict[str, Any], reason: str
+) -> None:
+    (tmp_path / "classes.txt").write_text("wall\nbuilding\n")
+    with pytest.raises(SourceError, match=reason):
+        _convert(tmp_path, mask, **options)
+
+
+def test_16_bits_without_names_of_classes_are_not_cut_to_8(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="300, more than 255"):
+        _convert(tmp_path, np.array([[300, 1]], np.uint16))
+
+
+@pytest.mark.parametrize("value", ["", "0", "0:1,0:2", "0:1,#ff0000:2", "a:1", "0:70000", "#ff00:1", "voc"])
+def test_what_is_no_map_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigError, match="mask_map"):
+        _convert(tmp_path, VALUES, mask_map=value)
+
+
+def test_a_map_without_masks_or_an_ignored_value_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mask_map ade20k needs ignore_index"):
+        _convert(tmp_path, VALUES, mask_map="ade20k", ignore_index=None)
+    with pytest.raises(ConfigError, match="mask_map is for masks, and the source has none"):
+        stoker.convert(tmp_path / "images", tmp_path / "x", unlabelled=True, mask_map="0:1")
+
+
+def test_the_training_classes_of_cityscapes_are_nineteen() -> None:
+    table = mask_table("cityscapes", 255)
+    assert sorted(set(table.values())) == [*range(19), 255]
+    assert len(table) == 35
