@@ -51,6 +51,7 @@ class Layout:
 
     def __init__(self, packed: Packed, width: int, side: Side = "right") -> None:
         self._values = packed.sequences.values
+        self._trained = packed.sequences.trained
         self._offsets = packed.sequences.offsets
         self._groups = packed.groups
         self._side = side
@@ -74,11 +75,17 @@ class Layout:
 
     def tokens(self, fill: int, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
         """Return (B, width): the tokens, and ``fill`` as padding."""
+        return self._padded(self._values, fill, dtype)
+
+    def _padded(
+        self, values: npt.NDArray[Any], fill: float, dtype: npt.DTypeLike | None = None
+    ) -> npt.NDArray[Any]:
+        """Return (B, width): (T,) values, one of each token, and ``fill`` as padding."""
         shape = (len(self.filled), self.width)
-        if len(self._values) == shape[0] * shape[1]:
-            return self._values.reshape(shape).astype(dtype or self._values.dtype)
-        padded = np.full(shape, fill, dtype or self._values.dtype)
-        padded[self.mask] = self._values
+        if len(values) == shape[0] * shape[1]:
+            return values.reshape(shape).astype(dtype or values.dtype)
+        padded = np.full(shape, fill, dtype or values.dtype)
+        padded[self.mask] = values
         return padded
 
     def position_ids(self, start: int) -> npt.NDArray[np.int32]:
@@ -97,10 +104,16 @@ class Layout:
     ) -> npt.NDArray[Any]:
         """Return (B, width): the tokens, but ``ignore_index`` for padding and, if causal, each first token.
 
-        A causal model, which compares its output at t with the label at t + 1, then never predicts the first
-        token of a sequence from the last token of another.
+        Tokens that a model is not trained on have ``ignore_index``, too. A causal model, which compares its
+        output at t with the label at t + 1, never predicts the first token of a sequence from the last token
+        of another.
         """
-        labels = self.tokens(ignore_index, dtype)
+        if self._trained is None:
+            labels = self.tokens(ignore_index, dtype)
+        else:
+            chosen = self._values.astype(dtype or self._values.dtype)
+            chosen[~self._trained] = ignore_index
+            labels = self._padded(chosen, ignore_index)
         if causal:
             labels.reshape(-1)[self._first_tokens] = ignore_index
         return labels
@@ -110,6 +123,8 @@ class Layout:
 
         Elsewhere 1; with ``by_sequence`` 1 / (labels of the sequence), so that a sequence weighs 1.
         """
+        if self._trained is not None:
+            return self._padded(self._trained_weights(self._trained, by_sequence, causal), 0)
         spans = self._spans
         each = (spans.segment > 0).astype(np.float32)
         if by_sequence:
@@ -118,6 +133,19 @@ class Layout:
         if causal:
             weights[self._first_tokens] = 0
         return weights.reshape(self.mask.shape)
+
+    def _trained_weights(
+        self, trained: npt.NDArray[np.bool_], by_sequence: bool, causal: bool
+    ) -> npt.NDArray[np.float32]:
+        """Return (T,) float32, the weight of each token."""
+        weights = trained.astype(np.float32)
+        if causal:
+            weights[self._offsets[:-1][self._offsets[1:] > self._offsets[:-1]]] = 0
+        if by_sequence:
+            before = np.concatenate(([0], np.cumsum(weights, dtype=np.int64)))
+            labels = before[self._offsets[1:]] - before[self._offsets[:-1]]
+            weights /= np.repeat(np.maximum(labels, 1), self._offsets[1:] - self._offsets[:-1])
+        return weights
 
     def cu_seqlens(self, max_sequences: int | None) -> npt.NDArray[np.int32]:
         """Return the start of each sequence of the flattened rows, and the end of the last: int32.

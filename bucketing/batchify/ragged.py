@@ -24,10 +24,12 @@ class Ragged:
     Attributes:
         values: (T,) of any dtype, all tokens.
         offsets: (N + 1,) int64, the start of each sequence in ``values``, and T.
+        trained: (T,) bool, the tokens that a model is trained on, which alone have labels; None for all.
     """
 
     values: npt.NDArray[Any]
     offsets: npt.NDArray[np.int64]
+    trained: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         shapes = self.values.ndim == 1 and self.offsets.ndim == 1 and len(self.offsets) > 0
@@ -35,6 +37,10 @@ class Ragged:
             raise ConfigError("values must be (T,), and offsets (N + 1,) from 0 to T")
         if (self.offsets[1:] < self.offsets[:-1]).any():
             raise ConfigError("offsets must be ascending")
+        if self.trained is not None and (
+            self.trained.shape != self.values.shape or self.trained.dtype != np.bool_
+        ):
+            raise ConfigError(f"trained must be ({len(self.values)},) bool, found {self.trained.shape}")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

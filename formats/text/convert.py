@@ -26,6 +26,7 @@ from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import spool_items
 from .listing.text_listing import open_text
+from .training.composition import find_composition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,6 +47,9 @@ def convert_text(
     label: str | None = None,
     columns: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
+    messages: str | None = None,
+    chat_template: str | os.PathLike[str] | None = None,
+    train_on: str | None = None,
     format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
     seed: int | None = None,
     shard_size: str | int | None = None,
@@ -85,6 +89,14 @@ def convert_text(
             as they are. A sample without a label is skipped.
         columns: Names of further values, numbers or texts, that become columns of the index.
         classes: Names of the classes, that of label 0 first. None takes those in the source.
+        messages: Name of the value with the messages of a chat, ``[{"role": ..., "content": ...}, ...]``, in
+            place of ``fields``. A sample is then one sequence, which the chat template makes of them.
+        chat_template: "chatml", or the path of a Jinja file. None takes the template of the tokenizer, which
+            lies beside its file as ``chat_template.jinja`` or in ``tokenizer_config.json``.
+        train_on: What a model is trained on. Of messages: "assistant" (the default) for all that the
+            assistant wrote, "last" for its last message, "all" for everything. Of several fields the names of
+            some, with commas between: the fields then form one sequence, "text", field after field. The
+            column "labels" of loaders has -100 for all other tokens.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
@@ -119,6 +131,9 @@ def convert_text(
     check_num_threads(num_threads)
     wanted = RowColumns.of(label, columns, classes or _class_names(src, label))
     report = progress or no_progress
+    composition = find_composition(fields, messages, chat_template, train_on, tokenizer)
+    if is_chat := messages is not None:
+        fields = [str(messages)]
     report(0, 0, 0, "listing")
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
     options: dict[str, Any] = {
@@ -130,16 +145,20 @@ def convert_text(
         "val": val,
         "test": test,
         "strict": strict,
+        "composition": composition,
     }
     options |= {"tokenizer": tokenizer, "num_threads": num_threads, "overwrite": overwrite, "report": report}
     with os_errors(scratch):
         if paths is None:
             _check_not_parallel(parallel)
-            with closing(spool_items(cast("Iterable[Any]", src), fields, scratch, wanted)) as spool:
+            items = cast("Iterable[Any]", src)
+            with closing(spool_items(items, fields, scratch, wanted, messages=is_chat)) as spool:
                 return convert_listing(read_row_columns(spool.listing(), wanted), dst, **options)
         with (
             local_copies(paths) as copies,
-            open_text(copies, fields, scratch, parallel=parallel, columns=wanted) as listing,
+            open_text(
+                copies, fields, scratch, parallel=parallel, columns=wanted, messages=is_chat
+            ) as listing,
         ):
             return convert_listing(read_row_columns(listing, wanted), dst, **options)
 

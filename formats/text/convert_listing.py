@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -20,6 +21,7 @@ from ..conversion.run import Progress, no_progress
 from ..sources.listing import Skip
 from .encoder import IDS_FEATURE, TextEncoder
 from .tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
+from .training.chat_template import TemplateError
 
 if TYPE_CHECKING:
     import os
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from .listing.text_listing import TextListing
+    from .training.composition import Composition
 
 __all__ = ["TextOptions", "convert_listing"]
 
 _RECORD_OVERHEAD = 80  # bytes: framing, the names of the features
+_LATER_OPTIONS = {"train_on", "joined", "chat_template", "template_digest"}
 _COUNTED_LINES = 4096  # in one task
 
 
@@ -47,6 +51,10 @@ class TextOptions(ShardOptions):
         vocab_size: All token ids are less than this.
         pad_id: Token id for padding.
         dtype: Type of the payload: uint16 or int32, little-endian.
+        train_on: What a model is trained on: messages of a chat, or some of the joined fields.
+        joined: Names of the fields that are joined to one sequence, with commas between.
+        chat_template: Name of the chat template.
+        template_digest: SHA-256 of the chat template.
     """
 
     made_by: ClassVar[str] = "convert-text"
@@ -57,6 +65,18 @@ class TextOptions(ShardOptions):
     vocab_size: int = 0
     pad_id: int = 0
     dtype: str = "uint16"
+    train_on: str = ""
+    joined: str = ""
+    chat_template: str = ""
+    template_digest: str = ""
+
+    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
+        """See :meth:`ShardOptions.to_manifest`; what is not used is left out, as earlier versions did."""
+        return {
+            name: value
+            for name, value in super().to_manifest().items()
+            if value != "" or name not in _LATER_OPTIONS
+        }
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""
@@ -78,15 +98,18 @@ def convert_listing(
     strict: bool,
     num_threads: int | None,
     overwrite: bool,
+    composition: Composition | None = None,
     report: Progress = no_progress,
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets.
 
-    The arguments are those of :func:`stoker.convert_text`, which says what it raises.
+    ``composition`` makes one text of the values of a sample. The other arguments are those of
+    :func:`stoker.convert_text`, which says what it raises.
     """
-    check_fields(listing.fields)
+    fields = listing.fields if composition is None else (composition.field,)
+    check_fields(fields)
     threads = check_num_threads(num_threads)
-    chosen = _tokenizer(tokenizer, listing, threads)
+    chosen = _tokenizer(tokenizer, listing, composition, threads)
     options = TextOptions(
         container=format,
         seed=seed,
@@ -96,14 +119,15 @@ def convert_listing(
         val=parse_share("val", val),
         test=parse_share("test", test),
         strict=strict,
-        fields=",".join(listing.fields),
+        fields=",".join(fields),
         tokenizer=chosen.name,
         tokenizer_digest=hashlib.sha256(chosen.file).hexdigest() if chosen.file is not None else "",
         vocab_size=chosen.vocab_size,
         pad_id=chosen.pad_id,
         dtype="uint16" if chosen.vocab_size <= 1 << 16 else "int32",
+        **({} if composition is None else composition.options),
     )
-    plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype))
+    plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype, composition))
     return execute(plan, dst, threads, overwrite=overwrite, report=report)
 
 
@@ -115,18 +139,26 @@ def check_fields(fields: tuple[str, ...]) -> None:
         )
 
 
-def _tokenizer(name: str | os.PathLike[str], listing: TextListing, threads: int) -> Tokenizer:
+def _tokenizer(
+    name: str | os.PathLike[str], listing: TextListing, composition: Composition | None, threads: int
+) -> Tokenizer:
     if name == "bytes":
         return Bytes()
     if name != "whitespace":
         return File(name)
     starts = range(0, len(listing), _COUNTED_LINES)
-    tasks = ((start, partial(_count, listing, start)) for start in starts)
+    tasks = ((start, partial(_count, listing, composition, start)) for start in starts)
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
         return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * threads))
 
 
-def _count(listing: TextListing, start: int) -> Counter[str]:
+def _count(listing: TextListing, composition: Composition | None, start: int) -> Counter[str]:
     rows = np.arange(start, min(start + _COUNTED_LINES, len(listing)))
     found = [one for one in listing.texts(rows) if not isinstance(one, Skip)]
-    return count_words([text for one in found for text in one])
+    if composition is None:
+        return count_words([text for one in found for text in one])
+    composed = []
+    for one in found:
+        with suppress(TemplateError):  # the conversion skips it
+            composed.append(composition.compose(one).text)
+    return count_words(composed)

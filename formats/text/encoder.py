@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from stoker.errors import SourceError
 
 from ..containers.wire import delimited
 from ..conversion.encoder import EncodedRecord
+from ..dataset.columns.list_column import ListColumn
 from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.listing import Skip
+from .training.chat_template import TemplateError
+from .training.composition import trained_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +32,9 @@ if TYPE_CHECKING:
 
     from .listing.text_listing import TextListing
     from .tokenizers import Tokenizer
+    from .training.composition import ComposedText, Composition
 
-__all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column"]
+__all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column", "trained_column"]
 
 IDS_FEATURE = "stoker/ids"
 
@@ -43,6 +48,11 @@ def length_column(field: str) -> str:
     return f"{field}_length"
 
 
+def trained_column(field: str) -> str:
+    """Name of the index column with the runs of a field's trained tokens: first token and end of each."""
+    return f"{field}_trained"
+
+
 @dataclass(frozen=True)
 class TextEncoder:
     """Encodes the samples of a text listing, see :class:`stoker.formats.conversion.encoder.Encoder`.
@@ -51,11 +61,18 @@ class TextEncoder:
         listing: The text.
         tokenizer: Makes token ids of the text.
         dtype: Type of the payload: uint16 or int32.
+        composition: Makes one text of the values of a sample; None if each field is a sequence.
     """
 
     listing: TextListing
     tokenizer: Tokenizer
     dtype: str
+    composition: Composition | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the sequences of a sample."""
+        return self.listing.fields if self.composition is None else (self.composition.field,)
 
     @property
     def sample_type(self) -> str:
@@ -70,7 +87,7 @@ class TextEncoder:
     @property
     def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
         """See :class:`Encoder`; they are the numbers of tokens of the fields."""
-        return {length_column(field): np.int32 for field in self.listing.fields}
+        return {length_column(field): np.int32 for field in self.fields}
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -84,34 +101,65 @@ class TextEncoder:
 
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
         """See :class:`Encoder`."""
-        found = self.listing.texts(rows)
-        texts = [one for one in found if not isinstance(one, Skip)]
-        columns = [
-            self._tokenize([text[field] for text in texts]) for field in range(len(self.listing.fields))
-        ]
+        found: list[Any] = self.listing.texts(rows)
         keys = self.listing.keys.take(rows).to_pylist()
-        names = [delimited(1, field.encode()) for field in self.listing.fields]
+        runs: list[list[int]] = []
+        if self.composition is None:
+            texts = [one for one in found if not isinstance(one, Skip)]
+            columns = [self._tokenize([text[field] for text in texts]) for field in range(len(self.fields))]
+        else:
+            found, columns, runs = self._compose(keys, found, self.composition)
+        names = [delimited(1, field.encode()) for field in self.fields]
         at = 0
         for key, one in zip(keys, found, strict=True):
             if isinstance(one, Skip):
                 yield one
                 continue
             parts = [column[at] for column in columns]
+            trained = runs[at] if runs else None
             at += 1
             lengths = tuple(part.length for part in parts)
             if 0 in lengths:
-                yield Skip(key, "no tokens", self.listing.fields[lengths.index(0)])
+                yield Skip(key, "no tokens", self.fields[lengths.index(0)])
+                continue
+            if trained is not None and not trained:
+                yield Skip(key, "no trained tokens")
                 continue
             payload = b"".join(part.ids for part in parts)
             prefix = _record_prefix(names, [part.varints for part in parts], len(payload))
-            yield EncodedRecord(key, prefix, payload, b"", lengths)
+            yield EncodedRecord(key, prefix, payload, b"", lengths, (), trained)
+
+    def _compose(
+        self, keys: Sequence[str], found: Sequence[tuple[Any, ...] | Skip], composition: Composition
+    ) -> tuple[list[Any], list[list[_Sequence]], list[list[int]]]:
+        """The samples with skips for those that give no text, their tokens, and their runs."""
+        composed = [
+            one if isinstance(one, Skip) else _compose(composition, key, one)
+            for key, one in zip(keys, found, strict=True)
+        ]
+        texts = [one for one in composed if not isinstance(one, Skip)]
+        ids, lengths, starts, ends = self.tokenizer.encode_places(
+            [one.text for one in texts], special=composition.adds_special_tokens
+        )
+        bounds = np.concatenate(([0], np.cumsum(lengths))).tolist()
+        runs = [
+            trained_runs(one.spans, len(one.text), starts[a:b], ends[a:b])
+            for one, (a, b) in zip(texts, pairwise(bounds), strict=True)
+            if one.spans is not None
+        ]
+        return composed, [self._sequences(ids, lengths)], runs
 
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
         """See :class:`Encoder`; labels and the user's columns."""
         labels = {} if self.listing.labels is None else {"label": self.listing.labels}
-        return {name: array.take(rows) for name, array in {**labels, **self.listing.columns}.items()}
+        columns = {name: array.take(rows) for name, array in {**labels, **self.listing.columns}.items()}
+        if self.composition is not None and not self.composition.trains_all:
+            runs = np.array([place for one in details for place in one], np.int32)
+            lists = ListColumn.of_counts([len(one) for one in details], runs)
+            columns[trained_column(self.composition.field)] = lists.to_arrow()
+        return columns
 
     def strict_error(self, skip: Skip) -> SourceError:
         """See :class:`Encoder`."""
@@ -123,7 +171,9 @@ class TextEncoder:
         )
 
     def _tokenize(self, texts: Sequence[str]) -> list[_Sequence]:
-        ids, lengths = self.tokenizer.encode(texts)
+        return self._sequences(*self.tokenizer.encode(texts))
+
+    def _sequences(self, ids: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64]) -> list[_Sequence]:
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         varints, places = encode_varints(ids)
         stored = ids.astype(np.dtype(self.dtype).newbyteorder("<")).tobytes()
@@ -137,6 +187,13 @@ class TextEncoder:
             )
             start, place = end, next_place
         return sequences
+
+
+def _compose(composition: Composition, key: str, values: tuple[Any, ...]) -> ComposedText | Skip:
+    try:
+        return composition.compose(values)
+    except TemplateError as error:
+        return Skip(key, "refused by the chat template", str(error))
 
 
 @dataclass(frozen=True)

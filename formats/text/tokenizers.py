@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,6 +53,18 @@ class Tokenizer(Protocol):
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """Token ids of N texts, concatenated, (T,) int32, and the number of each text, (N,) int64."""
 
+    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        """As :meth:`encode`, with the place of each token in its text.
+
+        Args:
+            texts: N texts.
+            special: Whether special tokens are added around each text.
+
+        Returns:
+            Token ids and their numbers, and the first character and the end of each token, (T,) int32 each;
+            a token that was added has no characters.
+        """
+
 
 @dataclass(frozen=True)
 class Bytes:
@@ -67,6 +80,14 @@ class Bytes:
         encoded = [text.encode() for text in texts]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), lengths
+
+    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        """See :class:`Tokenizer`; a character of several bytes has several tokens."""
+        ids, lengths = self.encode(texts)
+        characters = np.cumsum((ids & 0xC0) != 0x80)  # all bytes but the later ones of a character
+        before = np.cumsum([0, *map(len, texts)])[:-1]
+        ends = (characters - np.repeat(before, lengths)).astype(np.int32)
+        return ids, lengths, ends - 1, ends
 
 
 @dataclass(frozen=True)
@@ -128,6 +149,19 @@ class Whitespace:
         distinct = words.dictionary_encode()
         known = [self.vocab.get(word, 0) for word in distinct.dictionary.to_pylist()]
         return np.array(known, np.int32)[distinct.indices.to_numpy()], lengths
+
+    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        """See :class:`Tokenizer`."""
+        ids, lengths = self.encode(texts)
+        words, _ = split_words(texts)
+        found = iter(words.to_pylist())
+        starts, ends = [], []
+        for text, count in zip(texts, lengths.tolist(), strict=True):
+            at = 0
+            for word in islice(found, count):
+                starts.append(text.index(word, at))
+                ends.append(at := starts[-1] + len(word))
+        return ids, lengths, np.array(starts, np.int32), np.array(ends, np.int32)
 
 
 def split_words(texts: Sequence[str]) -> tuple[pa.Array, Lengths]:
@@ -198,3 +232,11 @@ class File:
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         ids = np.fromiter((token for one in encoded for token in one), np.int32, int(lengths.sum()))
         return ids, lengths
+
+    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        """See :class:`Tokenizer`."""
+        encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=special)
+        lengths = np.fromiter((len(one.ids) for one in encoded), np.int64, len(encoded))
+        ids = np.fromiter((token for one in encoded for token in one.ids), np.int32, int(lengths.sum()))
+        places = np.array([place for one in encoded for place in one.offsets], np.int32).reshape(-1, 2)
+        return ids, lengths, places[:, 0], places[:, 1]

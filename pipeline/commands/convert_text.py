@@ -60,6 +60,20 @@ def convert_text(
         typer.Option(help="Further values of the JSON lines, with commas between: columns of the index."),
     ] = None,
     classes: Classes = None,
+    messages: Annotated[
+        str | None,
+        typer.Option(help="Value of the JSON lines with the messages of a chat, in place of fields."),
+    ] = None,
+    chat_template: Annotated[
+        str | None, typer.Option(help="chatml, or a Jinja file; by default that of the tokenizer.")
+    ] = None,
+    train_on: Annotated[
+        str | None,
+        typer.Option(
+            help="What a model is trained on. Of chats: assistant (default), last or all. Of several fields "
+            "some, with commas between; all fields then form one sequence."
+        ),
+    ] = None,
     parallel: Annotated[
         bool,
         typer.Option(
@@ -89,6 +103,8 @@ def convert_text(
       stoker convert-text part-*.txt shards/corpus --tokenizer tokenizer.json
       stoker convert-text 'data/train-*.parquet' shards/corpus --fields text
       stoker convert-text reviews.jsonl shards/reviews --text review --label stars --columns score
+      stoker convert-text chats.jsonl shards/chats --messages messages --tokenizer tokenizer.json
+      stoker convert-text gsm8k.jsonl shards/sft --fields question,answer --train-on answer
       stoker convert-text - shards/web < web.jsonl
       stoker convert-text train.en train.de shards/pairs --parallel
     """
@@ -114,6 +130,9 @@ def convert_text(
             label=label,
             columns=split_names(columns),
             classes=None if classes is None else parse_class_names(classes),
+            messages=messages,
+            chat_template=chat_template,
+            train_on=train_on,
             parallel=parallel,
             seed=seed,
             val=val,

@@ -10,7 +10,7 @@ from stoker._native import crc32c
 from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
-from stoker.formats.text.encoder import length_column
+from stoker.formats.text.encoder import length_column, trained_column
 from stoker.formats.text.special_tokens import NO_SPECIAL_TOKENS, count_special_tokens
 
 from ..engines.shard_files import open_shards
@@ -108,7 +108,8 @@ class TokenReader:
         self._verify = verify
         self._read_whole = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
         self.special_tokens = NO_SPECIAL_TOKENS
-        if too_long == "truncate" and options.get("tokenizer_digest"):
+        # A chat has the special tokens of its template, and those of the tokenizer are not added.
+        if too_long == "truncate" and options.get("tokenizer_digest") and not options.get("chat_template"):
             self.special_tokens = count_special_tokens(dataset.datasets[0].tokenizer_file())
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
@@ -189,9 +190,47 @@ class TokenReader:
         offsets = np.zeros((len(first) + 1, len(parts)), np.int64)
         np.cumsum(slices.lengths, axis=0, out=offsets[1:])
         return [
-            Ragged(np.frombuffer(b"".join(part), self._stored).astype(self.dtype), bounds)
-            for part, bounds in zip(parts, offsets.T.copy(), strict=True)
+            Ragged(
+                np.frombuffer(b"".join(part), self._stored).astype(self.dtype),
+                bounds,
+                self._trained(name, slices, locations.tokens[:, column], bounds),
+            )
+            for part, bounds, name, column in zip(
+                parts, offsets.T.copy(), self.fields, self._chosen, strict=True
+            )
         ]
+
+    def _trained(
+        self, field: str, slices: TokenSlices, tokens: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_] | None:
+        """(T,) bool, the tokens of P slices that a model is trained on; None if all are.
+
+        Args:
+            field: Name of the field.
+            slices: The slices.
+            tokens: (P,) int64, tokens of the whole sequences.
+            bounds: (P + 1,) int64, start of each slice among T tokens, and T.
+        """
+        name = trained_column(field)
+        if name not in self._dataset.types:
+            return None
+        runs = self._dataset.lists(name, slices.positions)
+        which = np.repeat(np.arange(len(runs)), runs.counts // 2)
+        first, end = runs.values.astype(np.int64).reshape(-1, 2).T
+        lengths = np.diff(bounds)
+        closing = np.where(slices.begins + lengths < tokens, self.special_tokens.closing, 0)
+        steps = np.zeros(int(bounds[-1]) + 1, np.int64)
+        # The tokens of a slice are those from its beginning, and the closing tokens of the sequence.
+        for origin, low, high in (
+            (slices.begins, np.zeros_like(lengths), lengths - closing),
+            (tokens - lengths, lengths - closing, lengths),
+        ):
+            within = low[which], high[which]
+            begin = np.clip(first - origin[which], *within) + bounds[which]
+            stop = np.clip(end - origin[which], *within) + bounds[which]
+            np.add.at(steps, begin, 1)
+            np.add.at(steps, stop, -1)
+        return np.cumsum(steps[:-1]) > 0
 
     def close(self) -> None:
         """Close the data files."""

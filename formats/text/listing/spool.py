@@ -42,10 +42,12 @@ class TextSpool:
     Args:
         fields: Names of the fields, each a text in every sample.
         scratch: Folder on whose disk the file lies.
+        messages: Whether the only field has messages of chats, and no text.
     """
 
-    def __init__(self, fields: Sequence[str], scratch: Path) -> None:
+    def __init__(self, fields: Sequence[str], scratch: Path, *, messages: bool = False) -> None:
         self.fields = tuple(fields)
+        self._messages = messages
         self._file = tempfile.TemporaryFile(dir=scratch, buffering=_BUFFER)  # noqa: SIM115 - close() closes it
         self._starts = array("q", [0])
         self._digest = hashlib.blake2b(digest_size=16)
@@ -75,7 +77,7 @@ class TextSpool:
             ConfigError: A field has no text, or a column does not fit the first sample; names the key.
         """
         for name in self.fields:
-            if not isinstance(texts.get(name), str):
+            if not self._messages and not isinstance(texts.get(name), str):
                 raise ConfigError(
                     f"the sample has no text in the field {name!r}",
                     key=key,
@@ -134,6 +136,7 @@ class TextSpool:
             fields=self.fields,
             json_lines=True,
             parallel=False,
+            messages=self._messages,
         )
 
     def close(self) -> None:
@@ -147,7 +150,12 @@ def _plain(value: Any) -> Any:
 
 
 def spool_items(
-    items: Iterable[Any], fields: Sequence[str] | None, scratch: Path, columns: RowColumns
+    items: Iterable[Any],
+    fields: Sequence[str] | None,
+    scratch: Path,
+    columns: RowColumns,
+    *,
+    messages: bool = False,
 ) -> TextSpool:
     """Keep the texts of an iterable; the caller closes the spool.
 
@@ -156,6 +164,7 @@ def spool_items(
         fields: Names of the fields; by default "text" of mappings and "tokens" for texts.
         scratch: Folder on whose disk they are kept.
         columns: Values of the mappings that are kept besides the texts.
+        messages: Whether the only field has messages of chats.
 
     Raises:
         ConfigError: An item is neither, or a field has no text, or the first item lacks a column.
@@ -164,7 +173,7 @@ def spool_items(
     for number, item in enumerate(items):
         named = isinstance(item, Mapping)
         if spool is None:
-            spool = TextSpool(fields or (("text",) if named else ("tokens",)), scratch)
+            spool = TextSpool(fields or (("text",) if named else ("tokens",)), scratch, messages=messages)
             _check_columns(spool.fields, columns, item if named else None)
         if not named and len(spool.fields) > 1:
             raise ConfigError(

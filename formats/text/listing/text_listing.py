@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.arguments import list_of_names
+from stoker.errors import ConfigError
 
 from ...files.reading import read_at
 from ...sources.listing import Listing, Skip
@@ -53,6 +54,7 @@ class TextListing(Listing):
         json_lines: Whether a line is a JSON object with the fields.
         parallel: Whether lines of one number form a sample.
         left_out: Samples that lack a value, by row.
+        messages: Whether the only field has the messages of a chat, and no text.
     """
 
     files: tuple[LineFile, ...]
@@ -61,6 +63,7 @@ class TextListing(Listing):
     json_lines: bool
     parallel: bool
     left_out: Mapping[int, Skip] = field(default_factory=dict)
+    messages: bool = False
 
     def fingerprint(self) -> str:
         """SHA-256 of names, fields and content, in hexadecimal."""
@@ -68,13 +71,15 @@ class TextListing(Listing):
         known: list[Any] = [self.fields, self.json_lines, digests]
         if len(self.files) > 1 and not self.parallel:
             known.append("corpus")
+        if self.messages:
+            known.append("messages")
         if self.labels is not None or self.columns:
             labels = b"" if self.labels is None else self.labels.to_numpy().tobytes()
             known.append([sorted(self.columns), self.classes, hashlib.sha256(labels).hexdigest()])
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
-    def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[str, ...] | Skip]:
-        """Read samples: a text for each field; a skip stands for a sample that is left out.
+    def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[Any, ...] | Skip]:
+        """Read samples: a text for each field, or messages; a skip stands for a sample that is left out.
 
         Args:
             rows: (M,) int64, M at least 1.
@@ -135,10 +140,13 @@ class TextListing(Listing):
                 found[place] = (line,)
         return found
 
-    def _text(self, key: str, lines: tuple[bytes, ...]) -> tuple[str, ...] | Skip:
+    def _text(self, key: str, lines: tuple[bytes, ...]) -> tuple[Any, ...] | Skip:
         try:
             texts = tuple(line.decode() for line in lines)
-            return _fields_of(_document_of(texts[0]), self.fields) if self.json_lines else texts
+            if not self.json_lines:
+                return texts
+            document = _document_of(texts[0])
+            return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
         except UnicodeDecodeError as error:
             return Skip(key, "not UTF-8", error.reason)
         except SkippedError as skip:
@@ -165,6 +173,19 @@ def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ..
     return texts
 
 
+def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[dict[str, Any]]]:
+    found = document.get(fields[0])
+    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+        raise SkippedError(f"no messages in {fields[0]!r}", "")
+    # A table has null for what one message has and another lacks.
+    messages = [{name: value for name, value in one.items() if value is not None} for one in found]
+    if any(not isinstance(one.get("role"), str) for one in messages):
+        raise SkippedError(f"a message without a role in {fields[0]!r}", "")
+    if not _is_unicode((json.dumps(messages, ensure_ascii=False),)):
+        raise SkippedError("not Unicode", "half of a surrogate pair")
+    return (messages,)
+
+
 def _is_unicode(texts: tuple[str, ...]) -> bool:
     try:
         "".join(texts).encode()
@@ -181,6 +202,7 @@ def open_text(
     *,
     parallel: bool = False,
     columns: RowColumns | None = None,
+    messages: bool = False,
 ) -> Iterator[TextListing]:
     """List the samples of text files, which stay open inside the context.
 
@@ -193,6 +215,7 @@ def open_text(
         scratch: Folder on whose disk a compressed file is unpacked.
         parallel: Whether the lines of one number of all files form a sample, with a field for each file.
         columns: Labels and further columns that will be read of JSON Lines and Parquet files.
+        messages: Whether the only field has messages of chats.
 
     Raises:
         ConfigError: The fields are not different names, one for each parallel file; or the files do not fit
@@ -206,8 +229,11 @@ def open_text(
     check_fields(names, paths, json_lines, parallel)
     wanted = columns or RowColumns()
     wanted.check(names, json_lines)
+    others = (*wanted.names, *(names if messages else ()))
+    if messages and not json_lines:
+        raise ConfigError("messages are values of objects, and files of lines have texts alone")
     with ExitStack() as stack:
-        files = tuple(stack.enter_context(open_lines(path, scratch, wanted.names)) for path in paths)
+        files = tuple(stack.enter_context(open_lines(path, scratch, others)) for path in paths)
         for file in files:
             check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
         check_lines(files, parallel)
@@ -231,6 +257,7 @@ def open_text(
             fields=names,
             json_lines=json_lines,
             parallel=parallel,
+            messages=messages,
         )
 
 

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 import pyarrow
+from helpers.data.chats import FOLDER, make_chats
 from pyarrow import parquet
 
 for name, count in (("questions", 60), ("more", 20)):
@@ -10,6 +11,9 @@ for name, count in (("questions", 60), ("more", 20)):
         for i, topic in enumerate(topics)
     ]
     Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+for name in ("tokenizer.json", "tokenizer_config.json"):
+    Path(name).write_bytes((FOLDER / name).read_bytes())
+Path("chats.jsonl").write_text("\n".join(map(json.dumps, make_chats())))
 for name in ("part-1.txt", "part-2.txt", "train.en", "train.de"):
     Path(name).write_text("to be or not to be\n" * 9)
 Path("data").mkdir()

@@ -51,7 +51,7 @@ def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(convert_listing, "_COUNTED_LINES", 1)
-    monkeypatch.setattr(convert_listing, "_count", lambda listing, start: counted.append(start))
+    monkeypatch.setattr(convert_listing, "_count", lambda *given: counted.append(given[-1]))
     monkeypatch.setattr(convert_listing, "Whitespace", SimpleNamespace(build=build))
     with pytest.raises(KeyboardInterrupt):
         stoker.convert_text(source, tmp_path / "d", num_threads=1)

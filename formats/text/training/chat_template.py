@@ -1,0 +1,222 @@
+"""Chat templates: Jinja programs that turn the messages of a chat into one text, as tokenizers have them.
+
+The language is that of Hugging Face's tokenizers, with ``{% generation %}`` around what the assistant wrote:
+https://huggingface.co/docs/transformers/chat_templating
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError, MissingDependencyError, SourceError, install_hint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ChatTemplate", "TemplateError", "find_template"]
+
+_NAMED = {
+    "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] + '<|im_end|>' }}"
+    "{% endgeneration %}{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+}
+# Unicode keeps these characters free for use inside of programs.
+_BEGIN, _END = "\ufdd0", "\ufdd1"
+_MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+Span = tuple[int, int]
+
+
+class TemplateError(Exception):
+    """A chat that the template refuses, or that it renders in no usable way."""
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """A chat template.
+
+    The function ``strftime_now`` is not defined, as the same source always gives the same tokens: templates
+    then write the date that they have for this case.
+
+    Attributes:
+        source: The Jinja program.
+        name: Its name in the options of a dataset.
+        tokens: Texts of special tokens by their names, such as ``bos_token``, which templates use.
+
+    Raises:
+        ConfigError: The source is no Jinja program.
+        MissingDependencyError: The package ``jinja2`` is not installed.
+    """
+
+    source: str
+    name: str
+    tokens: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        _ = self._compiled
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the template marks what the assistant wrote."""
+        return _MARKED.search(self.source) is not None
+
+    def render(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Span]]:
+        """Return the text of a chat, and the first and the end character of each answer of the assistant.
+
+        A template without marks must render a chat as the beginning of the longer chat: an answer is what its
+        message adds behind the prompt for it.
+
+        Raises:
+            TemplateError: The template refuses the chat, or has no marks and renders in another way.
+        """
+        if self.is_marked:
+            return _split_marks(self._text(messages))
+        text = self._text(messages)
+        spans = []
+        for number, message in enumerate(messages):
+            if message.get("role") == "assistant":
+                begin = self._text(messages[:number], add_generation_prompt=True)
+                end = self._text(messages[: number + 1])
+                if not (text.startswith(end) and end.startswith(begin)):
+                    raise TemplateError("the template marks no answers, and renders them in no fixed place")
+                spans.append((len(begin), len(end)))
+        return text, spans
+
+    def _text(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = False) -> str:
+        import jinja2
+
+        try:
+            return str(
+                self._compiled.render(
+                    messages=messages, add_generation_prompt=add_generation_prompt, tools=None, **self.tokens
+                )
+            )
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise TemplateError(str(error)) from error
+
+    @cached_property
+    def _compiled(self) -> Any:
+        try:
+            import jinja2
+            from jinja2.ext import loopcontrols
+            from jinja2.sandbox import ImmutableSandboxedEnvironment
+        except ImportError as error:
+            raise MissingDependencyError(
+                "chat templates need the package jinja2", hint=install_hint("jinja2")
+            ) from error
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_generation_extension(), loopcontrols]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _raise
+        try:
+            return environment.from_string(self.source)
+        except jinja2.TemplateError as error:
+            raise ConfigError(f"the chat template {self.name} is no Jinja program: {error}") from error
+
+
+def find_template(given: str | None, tokenizer: str) -> ChatTemplate:
+    """Return a chat template.
+
+    Args:
+        given: ``chatml``, or the path of a Jinja file. None takes that of the tokenizer, which lies beside
+            its file as ``chat_template.jinja`` or in ``tokenizer_config.json``.
+        tokenizer: The tokenizer's file, or the name of one without a file.
+
+    Raises:
+        ConfigError: There is no template, or it is no Jinja program.
+        SourceError: ``tokenizer_config.json`` is damaged.
+        MissingDependencyError: The package ``jinja2`` is not installed.
+    """
+    folder = Path(tokenizer).parent
+    config = _read_config(folder / "tokenizer_config.json") if Path(tokenizer).is_file() else {}
+    tokens = {name: text for name in _SPECIAL if (text := _token(config.get(name))) is not None}
+    if given in _NAMED:
+        return ChatTemplate(_NAMED[given], given, tokens)
+    if given is not None:
+        try:
+            return ChatTemplate(Path(given).read_text(encoding="utf-8"), Path(given).name, tokens)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"chat_template must be {', '.join(_NAMED)} or the path of a Jinja file; the file cannot be "
+                f"read: {error}",
+                path=given,
+            ) from error
+    own = folder / "chat_template.jinja"
+    if Path(tokenizer).is_file() and own.is_file():
+        return ChatTemplate(own.read_text(encoding="utf-8"), "tokenizer", tokens)
+    source = config.get("chat_template")
+    if isinstance(source, list):
+        source = {one["name"]: one["template"] for one in source}.get("default")
+    if not isinstance(source, str):
+        raise ConfigError(
+            "the tokenizer has no chat template beside its file",
+            path=tokenizer,
+            hint="name one with chat_template= (--chat-template): chatml, or the path of a Jinja file",
+        )
+    return ChatTemplate(source, "tokenizer", tokens)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=path) from error
+    return document if isinstance(document, dict) else {}
+
+
+def _token(value: Any) -> str | None:
+    """The text of a special token, which settings have as a text or as an object."""
+    found = value.get("content") if isinstance(value, dict) else value
+    return found if isinstance(found, str) else None
+
+
+def _split_marks(marked: str) -> tuple[str, list[Span]]:
+    pieces, spans, at = [], [], 0
+    for number, part in enumerate(marked.split(_BEGIN)):
+        inside, mark, outside = part.partition(_END) if number else ("", "", part)
+        if (number and not mark) or _END in outside:
+            raise TemplateError("an answer of the template has no beginning or no end")
+        if mark:
+            spans.append((at, at + len(inside)))
+        at += len(inside) + len(outside)
+        pieces += [inside, outside]
+    return "".join(pieces), spans
+
+
+def _generation_extension() -> Any:
+    """The extension of Jinja for ``{% generation %}``, which puts marks around what is inside."""
+    from jinja2 import nodes
+    from jinja2.ext import Extension
+
+    class Generation(Extension):
+        tags = {"generation"}  # noqa: RUF012 - Jinja's interface
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+            return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
+
+        def _mark(self, caller: Any) -> str:
+            return f"{_BEGIN}{caller()}{_END}"
+
+    return Generation
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
+
+
+def _raise(message: str) -> None:
+    import jinja2
+
+    raise jinja2.TemplateError(message)

@@ -1,0 +1,200 @@
+"""Compositions: one text of several values of a sample, and the parts of it that a model is trained on.
+
+The encoder composes the text of each sample, and keeps the trained tokens as runs in a column of the index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from .chat_template import ChatTemplate, find_template
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from .chat_template import Span
+
+__all__ = ["ComposedText", "Composition", "TrainOn", "find_composition", "trained_runs"]
+
+TrainOn = Literal["assistant", "last", "all"]
+"""The messages of a chat that a model is trained on: all of the assistant, its last one, or everything."""
+
+
+class ComposedText(NamedTuple):
+    """The text of a sample.
+
+    Attributes:
+        text: The text.
+        spans: First and end character of each part that a model is trained on, ascending; None for all.
+    """
+
+    text: str
+    spans: Sequence[Span] | None
+
+
+class Composition(Protocol):
+    """Makes one text of the values of a sample."""
+
+    @property
+    def field(self) -> str:
+        """Name of the sequence of tokens."""
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether every token is trained, so that the index has no runs."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the options of the dataset say of it."""
+
+    @property
+    def adds_special_tokens(self) -> bool:
+        """Whether the tokenizer adds its special tokens around the text."""
+
+    def compose(self, values: tuple[Any, ...]) -> ComposedText:
+        """Return the text of a sample.
+
+        Raises:
+            TemplateError: The values give no text.
+        """
+
+
+@dataclass(frozen=True)
+class ChatComposition:
+    """The messages of a chat, as its template renders them.
+
+    Attributes:
+        field: Name of the value with the messages, and of the sequence.
+        template: The template.
+        train_on: The messages that are trained.
+    """
+
+    field: str
+    template: ChatTemplate
+    train_on: TrainOn = "assistant"
+    adds_special_tokens: bool = False  # the template has them
+
+    @property
+    def trains_all(self) -> bool:
+        """See :class:`Composition`."""
+        return self.train_on == "all"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """See :class:`Composition`."""
+        digest = hashlib.sha256(self.template.source.encode()).hexdigest()
+        return {"train_on": self.train_on, "chat_template": self.template.name, "template_digest": digest}
+
+    def compose(self, values: tuple[Any, ...]) -> ComposedText:
+        """See :class:`Composition`."""
+        text, spans = self.template.render(values[0])
+        if self.train_on == "all":
+            return ComposedText(text, None)
+        return ComposedText(text, spans[-1:] if self.train_on == "last" else spans)
+
+
+@dataclass(frozen=True)
+class FieldComposition:
+    """Fields one after the other.
+
+    Attributes:
+        fields: Names of the fields.
+        trained: Names of those that are trained.
+    """
+
+    fields: tuple[str, ...]
+    trained: tuple[str, ...]
+    field: str = "text"
+    adds_special_tokens: bool = True
+    trains_all: bool = False
+
+    @property
+    def options(self) -> dict[str, str]:
+        """See :class:`Composition`."""
+        return {"train_on": ",".join(self.trained), "joined": ",".join(self.fields)}
+
+    def compose(self, values: tuple[Any, ...]) -> ComposedText:
+        """See :class:`Composition`."""
+        ends = np.cumsum([len(value) for value in values]).tolist()
+        bounds = zip(self.fields, [0, *ends], ends, strict=False)
+        return ComposedText("".join(values), [(a, b) for name, a, b in bounds if name in self.trained])
+
+
+def find_composition(
+    fields: Sequence[str] | None,
+    messages: str | None,
+    chat_template: str | os.PathLike[str] | None,
+    train_on: str | None,
+    tokenizer: str | os.PathLike[str],
+) -> ChatComposition | FieldComposition | None:
+    """Return the composition that the arguments of a conversion ask for; None if fields stay separate.
+
+    Raises:
+        ConfigError: The arguments contradict each other, or there is no template.
+    """
+    if messages is not None:
+        if fields is not None:
+            raise ConfigError("messages and fields both say what the text is", hint="leave out one of them")
+        chosen: Any = "assistant" if train_on is None else train_on
+        if chosen not in get_args(TrainOn):
+            raise ConfigError(f"train_on must be one of {', '.join(get_args(TrainOn))}, not {chosen!r}")
+        template = find_template(None if chat_template is None else str(chat_template), str(tokenizer))
+        return ChatComposition(messages, template, chosen)
+    if chat_template is not None:
+        raise ConfigError(
+            "a chat template renders messages", hint="say with messages= (--messages) which value has them"
+        )
+    if train_on is None:
+        return None
+    named = tuple(fields or ())
+    trained = tuple(name.strip() for name in train_on.split(","))
+    if len(named) < 2 or not set(trained) < set(named):
+        raise ConfigError(
+            f"train_on must name some of several fields, and is {train_on!r} of {', '.join(named)}",
+            hint="give both: --fields question,answer --train-on answer; or --messages for chats",
+        )
+    return FieldComposition(named, trained)
+
+
+def trained_runs(
+    spans: Sequence[Span],
+    characters: int,
+    starts: npt.NDArray[np.int32],
+    ends: npt.NDArray[np.int32],
+) -> list[int]:
+    """Return the runs of trained tokens of a text: the first token and the end of each, one after the other.
+
+    A token is trained if one of its characters is. What the tokenizer adds behind the text is trained if the
+    last character is.
+
+    Args:
+        spans: First and end character of each trained part.
+        characters: Length of the text.
+        starts: (T,) int32, first character of each token; equal to its end for a token that was added.
+        ends: (T,) int32, end of each token.
+    """
+    runs: list[int] = []
+    real = np.flatnonzero(ends > starts)
+    for begin, end in spans:
+        if begin == end:
+            continue
+        inside = real[(ends[real] > begin) & (starts[real] < end)]
+        if not len(inside):
+            continue
+        first, last = int(inside[0]), int(inside[-1]) + 1
+        if end == characters and last == int(real[-1]) + 1:
+            last = len(starts)
+        if runs and first <= runs[-1]:
+            runs[-1] = max(runs[-1], last)
+        else:
+            runs += [first, last]
+    return runs

@@ -1,0 +1,183 @@
+"""Chats and joined fields: the tokens that a model is trained on, up to the labels of batches."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers.data.chats import FOLDER, make_chats, make_pairs
+
+import stoker
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("jinja2")
+pytest.importorskip("tokenizers")
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+TOKENIZER = FOLDER / "tokenizer.json"
+TRL = json.loads((FOLDER / "trl.json").read_text())
+BATCHES: list[dict[str, Any]] = [
+    {"batch_size": 5, "buckets": None},
+    {"max_tokens": 256, "buckets": 3, "shuffle": True},
+    {"batch_size": 2, "pack": 128},
+]
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("chats")
+    (folder / "chats.jsonl").write_text("\n".join(map(json.dumps, make_chats())))
+    pq.write_table(pa.Table.from_pylist(make_pairs()), folder / "pairs.parquet")
+    stoker.convert_text(folder / "chats.jsonl", folder / "chats", tokenizer=TOKENIZER, messages="messages")
+    stoker.convert_text(
+        folder / "pairs.parquet",
+        folder / "pairs",
+        tokenizer=TOKENIZER,
+        fields=["prompt", "completion"],
+        train_on="completion",
+    )
+    return {name: folder / name for name in ("chats", "pairs")}
+
+
+def sequences(loader: stoker.TextLoader) -> list[tuple[list[int], list[int]]]:
+    """Token ids and labels of every sequence."""
+    found = []
+    for ids, labels, segments in loader:
+        for row in range(len(ids)):
+            for number in range(1, segments[row].max() + 1):
+                here = segments[row] == number
+                found.append((ids[row][here].tolist(), labels[row][here].tolist()))
+            assert (labels[row][segments[row] == 0] == -100).all()
+    return found
+
+
+@pytest.mark.parametrize("options", BATCHES)
+@pytest.mark.parametrize("name", ["chats", "pairs"])
+def test_labels_equal_those_of_trl(datasets: dict[str, Path], name: str, options: dict[str, Any]) -> None:
+    loader = stoker.TextLoader(datasets[name], columns=("input_ids", "labels", "segment_ids"), **options)
+    expected = [(one["input_ids"], one["labels"]) for one in TRL[name]]
+    assert sorted(sequences(loader)) == sorted(expected)
+
+
+def test_loss_weights_are_those_of_the_labels(datasets: dict[str, Path]) -> None:
+    loader = stoker.TextLoader(
+        datasets["chats"], batch_size=2, pack=128, columns=("labels", "loss_weights", "segment_ids")
+    )
+    for labels, weights, _ in loader:
+        assert ((weights > 0) == (labels != -100)).all()
+    ragged = stoker.bucketing.Ragged(
+        np.arange(7), np.array([0, 3, 7]), np.array([True, False, True, False, True, True, False])
+    )
+    pad = stoker.bucketing.Pad(outputs=("loss_weights",), loss_weights="sequences")
+    assert pad(ragged)["loss_weights"].tolist() == [[0, 0, 1, 0], [0, 0.5, 0.5, 0]]
+
+
+@pytest.mark.parametrize(("train_on", "kept"), [("last", 1), ("all", None)])
+def test_other_messages_are_trained(tmp_path: Path, train_on: str, kept: int | None) -> None:
+    chats = make_chats()
+    stoker.convert_text(
+        chats, tmp_path / "d", tokenizer=TOKENIZER, messages="messages", train_on=train_on, columns=None
+    )
+    loader = stoker.TextLoader(
+        tmp_path / "d", batch_size=1, buckets=None, columns=("input_ids", "labels", "segment_ids")
+    )
+    for (ids, labels), made in zip(sequences(loader), TRL["chats"], strict=True):
+        assert ids == made["input_ids"]
+        if kept is None:
+            assert labels == [-100, *ids[1:]]
+        else:
+            last = np.array(made["labels"]) != -100
+            last[: np.flatnonzero(np.diff(last.astype(int)) == 1)[-1]] = False
+            assert labels == np.where(last, ids, -100).tolist()
+
+
+def test_a_template_without_marks_trains_what_each_answer_adds(tmp_path: Path) -> None:
+    template = tmp_path / "plain.jinja"
+    template.write_text(
+        "{% for m in messages %}{{ '<' + m.role + '>' + m.content + ';' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+    )
+    chat = [
+        {"role": "user", "content": "é?"},
+        {"role": "assistant", "content": "ü!"},
+        {"role": "user", "content": "ok"},
+        {"role": "assistant", "content": "."},
+    ]
+    stoker.convert_text(
+        [{"m": chat}], tmp_path / "d", tokenizer="bytes", messages="m", chat_template=template
+    )
+    loader = stoker.TextLoader(tmp_path / "d", batch_size=1, columns=("input_ids", "labels"))
+    (batch,) = loader
+    assert bytes(batch.input_ids[0].tolist()).decode() == "<user>é?;<assistant>ü!;<user>ok;<assistant>.;"
+    assert bytes(batch.labels[0][batch.labels[0] != -100].tolist()).decode() == "ü!;.;"
+
+
+def test_words_of_a_chat_are_trained(tmp_path: Path) -> None:
+    pairs = [{"q": "one two ", "a": "three one"}, {"q": "four ", "a": " four five"}]
+    stoker.convert_text(pairs, tmp_path / "d", fields=["q", "a"], train_on="a")
+    dataset = stoker.open(tmp_path / "d")
+    assert [one.tolist() for one in np.split(dataset.lists("text_trained", [0, 1]).values, [2])] == [
+        [2, 4],
+        [1, 3],
+    ]
+
+
+@pytest.mark.parametrize("too_long", ["truncate", "split"])
+def test_labels_follow_pieces_of_a_sequence(datasets: dict[str, Path], too_long: Any) -> None:
+    options: dict[str, Any] = {"batch_size": 3, "shuffle": False, "too_long": too_long}
+    options |= {"max_length": 9} if too_long == "truncate" else {"pack": 9}
+    loader = stoker.TextLoader(datasets["pairs"], columns=("input_ids", "labels", "segment_ids"), **options)
+    whole = {tuple(one["input_ids"]): one["labels"] for one in TRL["pairs"]}
+    pieces = sequences(loader)
+    assert any(len(ids) == 9 for ids, _ in pieces)
+    for ids, labels in pieces:
+        assert any(
+            labels[1:] == known[at + 1 : at + len(ids)]
+            for full, known in whole.items()
+            for at in range(len(full))
+            if list(full[at : at + len(ids)]) == ids
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"messages": "messages", "fields": ["messages"]}, "leave out one"),
+        ({"messages": "messages", "train_on": "user"}, "assistant, last, all"),
+        ({"messages": "messages", "tokenizer": "bytes"}, "no chat template"),
+        ({"messages": "messages", "chat_template": "none.jinja"}, "cannot be read"),
+        ({"fields": ["prompt"], "train_on": "prompt"}, "several fields"),
+        ({"chat_template": "chatml"}, "--messages"),
+    ],
+)
+def test_contradictions_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stoker.convert_text(make_chats(), tmp_path / "d", **options)
+
+
+def test_chats_without_an_answer_are_skipped(tmp_path: Path) -> None:
+    lines: list[Any] = [
+        {"m": [{"role": "user", "content": "a"}]},
+        {"m": "text"},
+        {"m": [{"content": "a"}]},
+        {"m": [{"role": "user"}]},
+        {"m": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    summary = stoker.convert_text(
+        tmp_path / "t.jsonl", tmp_path / "d", messages="m", chat_template="chatml", tokenizer="bytes"
+    )
+    assert summary.written == 1
+    assert summary.skipped == {
+        "no trained tokens": 1,
+        "no messages in 'm'": 1,
+        "a message without a role in 'm'": 1,
+        "refused by the chat template": 1,
+    }
