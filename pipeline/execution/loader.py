@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
@@ -13,6 +14,7 @@ from stoker.processes import OwnerProcess, PerProcess
 
 from .arguments import whole_number
 from .epoch_iterator import EpochIterator, Progress
+from .epoch_steps import following_producers, single_step
 from .interrupts import check_owner
 from .prefetch import Prefetcher
 from .ranks import check_ranks
@@ -21,6 +23,7 @@ from .stats import Stats, StatsTotals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from .batch import ColumnSpec, FinishedBatch
@@ -94,6 +97,12 @@ class Loader(ABC):
         """Return the producer of the batches of these steps."""
 
     @abstractmethod
+    def _make_single_producer(
+        self, schedule: Any, epoch: int
+    ) -> AbstractContextManager[BatchProducer[FinishedBatch]]:
+        """Return a producer of these steps that shares nothing with a running pass."""
+
+    @abstractmethod
     def _release(self) -> None:
         """Free threads and memory; a second call completes an interrupted one."""
 
@@ -122,7 +131,7 @@ class Loader(ABC):
         if batches is None:
             self._end_worker()
             first = self._make_producer(progress.steps, state.epoch)
-            producers = _producers(first, weakref.ref(self), state.epoch)
+            producers = following_producers(first, weakref.ref(self), state.epoch)
             batches = Prefetcher(producers, self._prefetch, self._totals)
             self._worker = batches.worker  # first: an interrupt may come during the start
             self._worker.start()
@@ -212,6 +221,33 @@ class Loader(ABC):
             self._forget_ahead()
             self._next, self._progress = loaded, None
 
+    def batch(self, epoch: int, step: int, *, rank: int | None = None) -> Any:
+        """Return any batch, one that was received or one to come, beside a running pass.
+
+        The batch is the one that a whole pass over the epoch hands out at this step. It neither moves the
+        loader's position nor counts in its statistics. It takes longer than a batch of a pass, because
+        nothing is read or made ahead.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            step: Number of the step in the epoch, from 0.
+            rank: Rank that receives the batch; None is the rank of this process.
+
+        Raises:
+            ConfigError: There is no such epoch, step or rank.
+            SampleError: A sample is bad, as in a pass.
+        """
+        check_owner(self._owner)
+        if self._closed:
+            raise LoaderClosedError("this loader is closed", hint="Make a new loader.")
+        schedule = single_step(self._schedule, self._ranks, epoch, step, rank)
+        with self._make_single_producer(schedule, index(epoch)) as producer:
+            producer.start()
+            finished = producer.finish()
+        if finished.ready:
+            finished.ready()
+        return finished.batch
+
     def stats(self) -> Stats:
         """Return what has been loaded since the first pass began, and where the time went."""
         return self._totals.stats()
@@ -254,17 +290,3 @@ class Loader(ABC):
         if self._ahead is not None:
             self._ahead.close()
             self._ahead = None
-
-
-def _producers(
-    first: BatchProducer[FinishedBatch], reference: weakref.ref[Loader], epoch: int
-) -> Iterator[BatchProducer[FinishedBatch]]:
-    """Yield ``first``, of ``epoch``, and the producers of the epochs after it until the loader is dropped."""
-    producer = first
-    del first  # the plan of its epoch would stay with it
-    yield producer
-    while (loader := reference()) is not None:
-        epoch += 1
-        producer = loader._make_producer(loader._schedule(epoch, start=0), epoch)
-        del loader
-        yield producer

@@ -193,6 +193,7 @@ class ProducerFactory:
 
     def __init__(self, setup: EngineSetup, plan: ExecutionPlan, totals: StatsTotals, read_ahead: int) -> None:
         self._setup = setup
+        self._plan = plan
         self._totals = totals
         self._read_ahead = read_ahead
         config, reading = setup.config, setup.reading
@@ -220,6 +221,10 @@ class ProducerFactory:
             read_ahead=self._read_ahead,
             cache_prefetcher=self._cache_prefetcher,
         )
+
+    def alone(self) -> ProducerFactory:
+        """Return a factory with an engine of its own, whose batches do not count. The caller closes it."""
+        return ProducerFactory(self._setup, self._plan, StatsTotals(), read_ahead=0)
 
     def spec(self, name: str) -> ColumnSpec:
         """Dtype and shape of a column, without the batch axis; may call the user's functions with zeros."""

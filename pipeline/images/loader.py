@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from stoker.formats.codecs.header import MAX_PIXELS
@@ -19,7 +20,7 @@ from .sizes.size_plan import make_size_plan
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
     from stoker.types import Color, DType, Layout
@@ -288,6 +289,14 @@ class ImageLoader(CheckpointedImages):
 
     def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
         return self._producers.make(schedule, epoch)
+
+    @contextmanager
+    def _make_single_producer(self, schedule: Schedule, epoch: int) -> Iterator[ImageBatchProducer]:
+        producers = self._producers.alone()
+        try:
+            yield producers.make(schedule, epoch)
+        finally:
+            producers.close()
 
     def _release(self) -> None:
         self._producers.close()

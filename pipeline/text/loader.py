@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .. import adapters
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.selection.devices import device_name, numbered_device, place_batches, this_machine
 from ..execution.ranks import find_ranks
+from ..execution.stats import StatsTotals
 from ..order.sampling import open_source
 from .batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
 from .checkpoints import CheckpointedText
@@ -16,7 +18,7 @@ from .producer import TextBatchProducer
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -262,6 +264,22 @@ class TextLoader(CheckpointedText):
             totals=self._totals,
             cache_prefetcher=self._cache_prefetcher,
         )
+
+    @contextmanager
+    def _make_single_producer(self, schedule: TextSchedule, epoch: int) -> Iterator[TextBatchProducer]:
+        prefetcher = make_cache_prefetcher(self._config.dataset)
+        try:
+            yield TextBatchProducer(
+                self._config,
+                schedule,
+                self._config.planner.epoch(epoch),
+                adapter=self._adapter,
+                totals=StatsTotals(),
+                cache_prefetcher=prefetcher,
+            )
+        finally:
+            if prefetcher:
+                prefetcher.close()
 
     def _release(self) -> None:
         if self._cache_prefetcher:
