@@ -207,12 +207,13 @@ def yolo(sandbox: Sandbox) -> dict[str, Any]:
 def pairs(sandbox: Sandbox) -> dict[str, Any]:
     """Images and masks, as they are and resized."""
     images, masks = sandbox.pairs_source
+    same = "0:0,1:1,2:2,3:3,4:4"
     found: dict[str, Any] = {}
     for name, kept, options in (
         ("pairs", True, {"seed": 1}),
-        ("pairs-lmdb", True, {"format": "lmdb", "ignore_index": 2}),
+        ("pairs-lmdb", True, {"format": "lmdb", "ignore_index": 2, "mask_map": f"{same},255:2"}),
         ("pairs-crop", False, {"resize": "crop=24x24"}),
-        ("pairs-fill", False, {"resize": "fill=32x32", "ignore_index": None}),
+        ("pairs-fill", False, {"resize": "fill=32x32", "ignore_index": None, "mask_map": f"{same},255:0"}),
     ):
         found |= convert(sandbox, name, images, masks=masks, kept=kept, **options)
         dataset = stoker.open(sandbox.root / "converted" / name)
