@@ -11,8 +11,9 @@ from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
 from .checks import check_channels, check_erased, check_size, checked_transform, fixed_size
+from .params.channel_params import ChannelParams, Channels
 from .params.image_params import ImageParams
-from .params.optional_params import Channels, Erase, Noise
+from .params.optional_params import Erase, Noise
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
 from .transforms.base import Transform
@@ -112,7 +113,8 @@ class ImagePlan:
                 check_channels(transform, state, len(self.form.scale), deep=self.deep)
         if not self.deep:
             state.color.affine(self.form.matrix)
-        return _params(state, self)
+        params = _params(state, self)
+        return ChannelParams(**vars(params), channels=_channels(state, self.form)) if self.deep else params
 
     def to_json(self) -> dict[str, Any]:
         """Everything that decides the parameters, as a dictionary that JSON can hold."""
@@ -233,7 +235,6 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
         flip=np.ascontiguousarray(geometry.flip[::-1].T),
         color=color,
         fill=state.fill,
-        channels=_channels(state, plan.form) if plan.deep else None,
         interpolation=geometry.interpolation,
         mean_matrix=mean_matrix,
         steps=tuple(state.color.steps) or None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..steps import Step
-    from .optional_params import Border, Channels, Erase, Warp
+    from .optional_params import Border, Erase, Warp
 
 __all__ = ["ImageParams"]
 
@@ -51,7 +51,6 @@ class ImageParams:
         warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
         border: Padding that continues the image; ``dest`` and ``flip`` then refer to its tile.
         erase: Boxes that are overwritten last, one after the other.
-        channels: Units of images that are not RGB or grey: ``color`` and ``fill`` are then ignored.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside no longer belongs to the image. None for no such condition. Engines ignore it.
         empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
@@ -70,7 +69,6 @@ class ImageParams:
     warp: Warp | None = None
     border: Border | None = None
     erase: tuple[Erase, ...] | None = None
-    channels: Channels | None = None
     window: npt.NDArray[np.float64] | None = None
     empty: npt.NDArray[np.bool_] | None = None
 

@@ -12,7 +12,7 @@ from ..noise import normal_noise
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Border", "Channels", "Erase", "Noise", "Warp"]
+__all__ = ["Border", "Erase", "Noise", "Warp"]
 
 
 @dataclass(frozen=True)
@@ -87,25 +87,6 @@ class Border:
     origin: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int32]
     columns: npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Units of images of C channels that are not RGB or grey.
-
-    The geometry is that of a batch without a warp or a border. Each channel is resampled by itself, and a
-    resampled uint8 is rounded after each axis, as Pillow does. Then each level x becomes
-    ``scale * x + shift``.
-
-    Attributes:
-        scale: (C,) float32.
-        shift: (C,) float32.
-        fill: (C,) float32, level of padding.
-    """
-
-    scale: npt.NDArray[np.float32]
-    shift: npt.NDArray[np.float32]
-    fill: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from ..geometry.interpolation import Interpolation
+from ..params.channel_params import ChannelParams
 from ..resample import pick, resample
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
     from stoker.types import DType, Layout
 
+    from ..params.channel_params import Channels
     from ..params.image_params import ImageParams
-    from ..params.optional_params import Channels
 
 __all__ = ["convert", "execute", "render"]
 
@@ -42,7 +43,7 @@ def execute(
     Returns:
         One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C).
     """
-    if params.channels is not None:
+    if isinstance(params, ChannelParams) and params.channels is not None:
         image = convert(_channels_of(params, params.channels, i, pixels), dtype)
         return np.ascontiguousarray(image.transpose(2, 0, 1)) if layout == "NCHW" else image
     rgb = render(params, i, pixels)

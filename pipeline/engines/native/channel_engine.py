@@ -8,6 +8,7 @@ import numpy as np
 
 from stoker import _native
 from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.params.channel_params import Channels
 
 from ..reference import ReferenceEngine
 
@@ -29,8 +30,8 @@ class ChannelEngine(ReferenceEngine):
     name = "native"
 
     def _make(self, params: ImageParams, i: int, pixels: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
-        channels, chosen = params.channels, params.interpolation
-        if channels is None:
+        channels, chosen = getattr(params, "channels", None), params.interpolation
+        if not isinstance(channels, Channels):
             raise AssertionError("the parameters are those of RGB images")
         _native.resample_channels(
             np.ascontiguousarray(pixels),
