@@ -10,7 +10,9 @@ from stoker.errors import ConfigError
 from .caching.cached_dataset import open_cached
 from .dataset.consistency import check_data_files, local_folder, open_index
 from .dataset.dataset import Dataset
-from .dataset.manifest import Manifest, is_dataset
+from .dataset.manifest import is_dataset
+from .dataset.versions.history import load_version
+from .dataset.versions.naming import split_version
 from .external.cached_shards import index_shards_in_cache, names_shards
 from .files.reading import check_named
 from .in_place.cached_images import index_in_cache
@@ -26,6 +28,7 @@ __all__ = ["open"]
 def open(  # noqa: A001 - stoker.open, as gzip.open
     path: str | os.PathLike[str],
     *,
+    version: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     cache_size: str | int | None = None,
 ) -> Dataset:
@@ -45,29 +48,34 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     folder; later calls find it there. ``stoker index`` can name the parts of shards, such as the label.
 
     Args:
-        path: The dataset's folder, shards or images. With ``cache``, a dataset or shards may be at a URL (s3,
-            gs, http, ... as fsspec knows them) or on a network file system.
+        path: The dataset's folder, shards or images; ``shards/train@3`` is version 3 of a dataset. With
+            ``cache``, a dataset or shards may be at a URL (s3, gs, http, ... as fsspec knows them) or on a
+            network file system.
+        version: Version of the dataset, from 1; None for the last one. Each change of a dataset makes one,
+            see :func:`stoker.append`.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
         cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; parts that were read
             longest ago are evicted. None for any number. The largest of all jobs that share a cache holds.
 
     Raises:
-        ConfigError: ``cache_size`` without ``cache``, a cache that is empty or at a URL, or one whose file
-            system cannot free parts of a file.
-        DatasetError: The folder is not a dataset and has no images, or a data file is missing or differs from
-            what was written.
+        ConfigError: ``version`` is no number from 1; ``cache_size`` without ``cache``, a cache that is empty
+            or at a URL, or one whose file system cannot free parts of a file.
+        DatasetError: The folder is not a dataset and has no images, there is no such version, or a data file
+            is missing or differs from what was written.
         StaleIndexError: The index does not belong to the manifest.
         StorageError: The URL cannot be read, or its index arrives damaged.
         SourceError: Shards cannot be indexed; or images have objects or masks, a class has no image, or
             there is no image.
         CorruptRecordError: A shard that is indexed is damaged.
     """
+    check_named(dataset=path)
+    path, version = split_version(path, version)
     if cache is not None:
-        return open_cached(_indexed(path), cache, cache_size)
+        return open_cached(_indexed(path), cache, cache_size, version)
     if cache_size is not None:
         raise ConfigError("cache_size needs cache, the folder whose size it limits")
     folder = Path(_indexed(local_folder(path)))
-    manifest = Manifest.load(folder)
+    manifest = load_version(folder, version)
     data_files = manifest.data_files(folder)
     check_data_files(manifest, data_files)
     index = open_index(folder, manifest)
@@ -76,7 +84,6 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 
 def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return the folder of the index of shards or images; the path itself where it names none."""
-    check_named(dataset=path)
     if not is_url(path) and is_dataset(Path(path)):
         return path
     if is_image_source(path):  # first: an archive may lie beside the folders of the classes

@@ -209,7 +209,10 @@ def _open_files(
 
 
 def open_cached(
-    url: str | os.PathLike[str], cache: str | os.PathLike[str], size: str | int | None = None
+    url: str | os.PathLike[str],
+    cache: str | os.PathLike[str],
+    size: str | int | None = None,
+    version: int | None = None,
 ) -> CachedDataset:
     """Open a remote dataset with a local cache.
 
@@ -219,18 +222,19 @@ def open_cached(
         url: URL of the dataset's folder, or its path on a network file system.
         cache: Folder on a local disk; each dataset has a subfolder in it.
         size: Approximate bytes of data files in the cache, such as ``200GB``; None for any number.
+        version: Version of the dataset; None for the last one.
 
     Raises:
         ConfigError: ``cache`` is empty or a URL, or a size is given and the file system cannot free parts of
             a file.
-        DatasetError: There is no dataset at the URL.
+        DatasetError: There is no dataset at the URL, or no such version of it.
         StorageError: It cannot be read, or its index arrives damaged.
         WriteError: The disk is full or refuses a write, or the folder in the cache is not this user's.
     """
     check_local(cache=cache)
     limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()
-    remote = open_remote(url, stop)
+    remote = open_remote(url, stop, version)
     folder = Path(cache) / remote.manifest.fingerprint
     with cache_errors(folder):
         make_private_folder(folder)

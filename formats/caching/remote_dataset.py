@@ -13,6 +13,8 @@ from stoker.errors import ConfigError, DatasetError
 from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import find_container
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
+from ..dataset.versions.history import no_version
+from ..dataset.versions.naming import HISTORY_NAME, retired_manifest
 from ..files.reading import check_named
 from ..remote.store import Store, is_url
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FileReader", "RemoteDataset", "RemoteFile", "check_local", "open_remote"]
 
 _CONCURRENT = 16
-_OPTIONAL = ("skipped.jsonl", "tokenizer.json")
+_OPTIONAL = ("skipped.jsonl", "tokenizer.json", HISTORY_NAME)
 
 
 @dataclass(frozen=True)
@@ -122,29 +124,34 @@ def check_local(**folders: str | os.PathLike[str]) -> None:
             )
 
 
-def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None) -> RemoteDataset:
+def open_remote(
+    url: str | os.PathLike[str], stop: threading.Event | None = None, version: int | None = None
+) -> RemoteDataset:
     """Read the manifest of a remote dataset.
 
     Args:
         url: URL of its folder, or its path on a network file system.
         stop: Ends all reading when it is set.
+        version: Version of the dataset; None for the last one.
 
     Raises:
-        DatasetError: There is no dataset, or its payloads lie outside of its folder.
+        DatasetError: There is no dataset, no such version of it, or its payloads lie outside of its folder.
         StorageError: The manifest cannot be read.
     """
     store = Store(url, stop)
-    content = store.read_if_there(MANIFEST_NAME, most=MOST_MANIFEST_BYTES + 1)
-    if content is None:
+    manifest = _manifest(store, MANIFEST_NAME)
+    if manifest is None:
         raise DatasetError(
             f"not a dataset: {MANIFEST_NAME} does not exist",
             path=store.url,
             hint="give the address of the folder that stoker convert made",
         )
-    try:
-        manifest = Manifest.from_bytes(content)
-    except DatasetError as error:
-        raise DatasetError(error.message, path=store.at(MANIFEST_NAME), hint=error.hint) from error
+    if version not in (None, manifest.dataset_version):
+        last = manifest.dataset_version
+        earlier = _manifest(store, retired_manifest(version)) if version < last else None
+        if earlier is None:
+            raise no_version(store.url, version, last)
+        manifest = earlier
     if find_container(manifest.container).payload_files is not None:
         raise DatasetError(
             "the dataset is an index of image files, which stay where they are",
@@ -160,6 +167,14 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
         index=RemoteFile(index.file, index.bytes, index.digest, None, store.at(index.file)),
         shards=files,
     )
+
+
+def _manifest(store: Store, name: str) -> Manifest | None:
+    content = store.read_if_there(name, most=MOST_MANIFEST_BYTES + 1)
+    try:
+        return None if content is None else Manifest.from_bytes(content)
+    except DatasetError as error:
+        raise DatasetError(error.message, path=store.at(name), hint=error.hint) from error
 
 
 def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:

@@ -13,6 +13,7 @@ from stoker.arguments import check_progress
 from stoker.errors import ConfigError, DatasetError, WriteError
 
 from ..dataset.manifest import MANIFEST_NAME, Manifest
+from ..dataset.versions.naming import split_version
 from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, os_errors, remove, write_durably
 from ..files.reading import check_named
@@ -69,7 +70,7 @@ def stage(
 
     Args:
         src: URL of a dataset's folder (s3, gs, http, ... as fsspec knows them), or a path on a network
-            file system.
+            file system. ``URL@3`` is version 3 of the dataset; otherwise the copy has the last version.
         dst: Folder to write; made if missing.
         limit: Largest size of the dataset, such as ``200GB``; a larger one is refused.
         connections: Number of concurrent requests, of 8 MiB each.
@@ -85,12 +86,13 @@ def stage(
     """
     check_progress(progress)
     check_named(source=src)
+    src, version = split_version(src)
     check_local(target=dst)
     if connections < 1:
         raise ConfigError(f"connections must be at least 1, not {connections}")
     started = time.monotonic()
     stop = threading.Event()
-    remote, target = open_remote(src, stop), Path(dst)
+    remote, target = open_remote(src, stop, version), Path(dst)
     _check_limit(remote, limit)
     with os_errors(target):
         target.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,8 @@ class Shard:
 class IndexFile:
     """The number of rows of the index, and its size and digest as for a shard.
 
-    ``name`` is the name of its file if that is not :data:`INDEX_NAME`, because samples were appended.
+    ``name`` is the name of its file if that is not :data:`INDEX_NAME`, because the dataset has
+    changed since its conversion.
     """
 
     rows: int

@@ -122,7 +122,7 @@ class Manifest:
 
     @property
     def dataset_version(self) -> int:
-        """Version of the dataset: 1, and one more each time that samples were appended."""
+        """Version of the dataset: 1, and one more after each change of its samples."""
         return self.index.version
 
     def data_files(self, folder: Path) -> list[Path]:
@@ -198,13 +198,13 @@ class Manifest:
             raise DatasetError("the manifest is not UTF-8") from error
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Manifest:
-        """Read the manifest of the dataset in ``folder``.
+    def load(cls, folder: str | os.PathLike[str], name: str = MANIFEST_NAME) -> Manifest:
+        """Read the manifest of the dataset in ``folder``, or of an earlier version of it by its name.
 
         Raises:
             DatasetError: There is none, or it cannot be used; the error names the command to run.
         """
-        path = Path(folder) / MANIFEST_NAME
+        path = Path(folder) / name
         try:
             with open_regular(path) as (descriptor, size):
                 content = read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES + 1))
@@ -218,7 +218,7 @@ class Manifest:
         except OSError as error:
             reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
             raise DatasetError(
-                f"not a dataset: {MANIFEST_NAME} {reason}", path=folder, hint=_hint(Path(folder))
+                f"not a dataset: {name} {reason}", path=folder, hint=_hint(Path(folder))
             ) from error
         except DatasetError as error:
             raise DatasetError(error.message, path=path, hint=error.hint) from error

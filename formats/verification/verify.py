@@ -10,6 +10,7 @@ import heapq
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,16 @@ from stoker.errors import CorruptRecordError, DatasetError
 from ..concurrency.bounded_map import bounded_map
 from ..concurrency.cores import check_threads
 from ..containers.registry import find_container
-from ..dataset.consistency import local_folder, open_index
-from ..dataset.manifest import Manifest
+from ..dataset.consistency import local_folder
+from ..dataset.versions.history import load_version
+from ..dataset.versions.naming import split_version
 from ..files.reading import file_digest, open_regular, read_at
 from .annotations import object_problems
+from .checked_versions import checked_versions
 from .class_labels import RecordClasses, label_problems
 from .listed_files import listed_file_problems
 from .payloads import payload_problems
+from .problem import Problem
 
 if TYPE_CHECKING:
     import os
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from ..containers.base import Container, Record, Sidecar
     from ..dataset.index import Index
     from ..dataset.manifest import Shard
+    from .checked_versions import CheckedVersion
 
     _Check = tuple[int, Callable[[], list["Problem"]]]
 
@@ -47,36 +52,14 @@ _MOST_PROBLEMS = 1000
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One problem and its position.
-
-    Attributes:
-        message: The problem.
-        shard: Name of the shard; None for a problem of the index or the manifest.
-        record: Position of the record in the shard, from 0.
-        key: The sample's name in its source.
-    """
-
-    message: str
-    shard: str | None = None
-    record: int | None = None
-    key: str | None = None
-
-    def __str__(self) -> str:
-        where = [
-            f"{name} {value}" for name, value in vars(self).items() if name != "message" and value is not None
-        ]
-        return f"{', '.join(where)}: {self.message}" if where else self.message
-
-
-@dataclass(frozen=True)
 class Report:
     """The result of :func:`verify`.
 
     Attributes:
         path: The dataset's folder.
-        samples: Number of samples checked.
+        samples: Number of samples checked; one that several versions have counts once.
         bytes: Bytes of the data files.
+        versions: Number of versions checked.
         decoded: Whether the images were decoded as well.
         found: Number of problems.
         problems: At most 1,000 of them, in the order of shards and records.
@@ -85,6 +68,7 @@ class Report:
     path: Path
     samples: int
     bytes: int
+    versions: int
     decoded: bool
     found: int
     problems: tuple[Problem, ...]
@@ -102,10 +86,10 @@ def verify(
     num_threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Check every byte of a dataset.
+    """Check every byte of a dataset, with all of its versions.
 
     Args:
-        path: The dataset's folder.
+        path: The dataset's folder; ``shards/train@3`` checks version 3 alone.
         decode: Whether to decode every image as well, which takes far longer.
         num_threads: Threads that read; by default the cores that this process may use.
         progress: Called with samples done and samples in all, from the calling thread.
@@ -116,16 +100,18 @@ def verify(
     """
     check_progress(progress)
     threads = check_threads(num_threads)
+    path, version = split_version(path)
     folder = local_folder(path)
-    manifest = Manifest.load(folder)
-    index, problems = _verify_index(folder, manifest)
-    dataset = _Dataset(folder, manifest, manifest.data_files(folder), index)
-    rows = 0 if index is None else len(index)
+    manifest = load_version(folder, version)
+    versions, problems = checked_versions(folder, manifest, earlier=version is None)
+    problems += [problem for one in versions for problem in one.problems]
+    rows = sum(len(some) for one in versions for some in one.rows)
     classes = RecordClasses(manifest)
     found, done = len(problems), 0
+    checks = chain.from_iterable(_checks(one, classes, decode) for one in versions)
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
         # An interrupt waits for the tasks in flight, so they are few.
-        for checked, some in bounded_map(pool, _checks(dataset, classes, decode), _AHEAD):
+        for checked, some in bounded_map(pool, checks, _AHEAD):
             found += len(some)
             problems += some[: _MOST_PROBLEMS - len(problems)]
             done += checked
@@ -141,6 +127,7 @@ def verify(
         path=folder,
         samples=rows,
         bytes=sum(shard.bytes for shard in manifest.shards),
+        versions=len(versions),
         decoded=decode,
         found=found,
         problems=tuple(sorted(problems, key=_place)),
@@ -151,55 +138,28 @@ def _place(problem: Problem) -> tuple[str, int, str]:
     return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
 
 
-@dataclass(frozen=True)
-class _Dataset:
-    """The dataset that is checked.
-
-    Attributes:
-        folder: Its folder.
-        manifest: Its manifest.
-        files: Data file of every shard.
-        index: Its index; None if it cannot be used.
-    """
-
-    folder: Path
-    manifest: Manifest
-    files: list[Path]
-    index: Index | None
-
-
-def _checks(dataset: _Dataset, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
+def _checks(dataset: CheckedVersion, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
     """Yield tasks with their numbers of rows; checks of files come between, so that a bar moves evenly."""
-    count = len(dataset.files)
-    of_files = ((i / count, (0, partial(_verify_file, dataset, i, classes))) for i in range(count))
+    count = len(dataset.shards)
+    of_files = (
+        (place / count, (0, partial(_verify_file, dataset, number, classes)))
+        for place, number in enumerate(dataset.shards)
+    )
     index = dataset.index
     of_rows = iter(()) if index is None else _row_checks(dataset, index, decode)
     placed: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
     return (check for _, check in placed)
 
 
-def _row_checks(dataset: _Dataset, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
+def _row_checks(dataset: CheckedVersion, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
     step = _ROWS_DECODED if decode else _ROWS
-    for start in range(0, len(index), step):
-        rows = range(start, min(start + step, len(index)))
-        yield start / len(index), (len(rows), partial(_verify_rows, dataset, index, rows, decode))
+    for some in dataset.rows:
+        for start in range(some.start, some.stop, step):
+            rows = range(start, min(start + step, some.stop))
+            yield start / len(index), (len(rows), partial(_verify_rows, dataset, index, rows, decode))
 
 
-def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
-    try:
-        index = open_index(folder, manifest)
-        if manifest.sample_type == "image":
-            index.check_sizes()
-        if file_digest(folder / manifest.index.file) == manifest.index.digest:
-            return index, []
-        return index, [Problem("the index is not the one of the manifest: its digest differs")]
-    except OSError as error:
-        return None, [Problem(f"the index cannot be read: {error}")]
-    except DatasetError as error:
-        return None, [Problem(error.message)]
-
-
-def _verify_file(dataset: _Dataset, number: int, classes: RecordClasses) -> list[Problem]:
+def _verify_file(dataset: CheckedVersion, number: int, classes: RecordClasses) -> list[Problem]:
     """Check the size, the digest and the framing of a data file, and the sidecar files of its shard."""
     manifest, file = dataset.manifest, dataset.files[number]
     shard = manifest.shards[number]
@@ -249,7 +209,7 @@ def _is_content(path: Path, expected: bytes) -> bool:
         return True
 
 
-def _verify_rows(dataset: _Dataset, index: Index, rows: range, decode: bool) -> list[Problem]:
+def _verify_rows(dataset: CheckedVersion, index: Index, rows: range, decode: bool) -> list[Problem]:
     """Check payloads, masks, labels and objects of some rows."""
     manifest, files = dataset.manifest, dataset.files
     decode = decode and manifest.sample_type == "image"

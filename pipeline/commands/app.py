@@ -18,6 +18,9 @@ from stoker.errors import StokerError
 from .bench import bench
 from .buckets import buckets
 from .cache import cache
+from .changes.append import append
+from .changes.exclude import exclude
+from .changes.merge import merge
 from .convert import convert
 from .convert_text import convert_text
 from .doctor import doctor
@@ -37,6 +40,9 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "convert": convert,
     "convert-text": convert_text,
     "index": index,
+    "append": append,
+    "merge": merge,
+    "exclude": exclude,
     "stage": stage,
     "info": info,
     "verify": verify,

@@ -33,6 +33,10 @@ def info(
         Path | None,
         typer.Option(help="Write the mean of all images, 256x256, to this .png or .npy; implies --pixels."),
     ] = None,
+    versions: Annotated[
+        bool,
+        typer.Option("--versions", help="List the versions of the dataset, and what each changed."),
+    ] = False,
     as_json: JsonOutput = False,
     threads: Threads = None,
 ) -> None:
@@ -44,15 +48,22 @@ def info(
 
     Examples:
       stoker info shards/train
+      stoker info shards/train@2
+      stoker info shards/train --versions
       stoker info photos/train
       stoker info shards/train --pixels --mean-image mean.png
     """
+    from stoker.formats.dataset.versions.history import read_versions
     from stoker.formats.open import open as open_dataset
 
     from .description.as_json import dataset_json
-    from .description.facts import class_table, facts, gain_table
+    from .description.facts import class_table, facts, gain_table, version_table
 
     opened = open_dataset(dataset)
+    known = read_versions(opened.path) if versions else []
+    if versions and not as_json:
+        out.print(version_table(known))
+        return
     if not as_json:
         print_rows(facts(opened))
         if opened.num_classes:
@@ -63,6 +74,7 @@ def info(
     found = _pixels(opened, mean_image, threads) if pixels or mean_image is not None else None
     if as_json:
         more: dict[str, Any] = {} if found is None else {"mean": found.mean, "std": found.std}
+        more |= {"versions": [asdict(one) for one in known]} if versions else {}
         more |= {"conversion": [asdict(gain) for gain in gains]} if gains else {}
         print_json({**dataset_json(opened), **more})
     elif found is not None:

@@ -26,6 +26,9 @@ check_platform()
 
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
+    from stoker.formats.changes.append import append
+    from stoker.formats.changes.exclude import exclude
+    from stoker.formats.changes.merge import merge
     from stoker.formats.conversion.convert import convert
     from stoker.formats.conversion.samples.writer import Writer
     from stoker.formats.dataset.dataset import Dataset
@@ -55,12 +58,15 @@ __all__ = [
     "TextWriter",
     "Weighted",
     "Writer",
+    "append",
     "augment",
     "bucketing",
     "convert",
     "convert_text",
     "errors",
+    "exclude",
     "formats",
+    "merge",
     "mix",
     "open",
     "verify",
@@ -79,8 +85,11 @@ _HOME = {
     "TextWriter": "stoker.formats.text.writer",
     "Weighted": "stoker.pipeline.order.sampling",
     "Writer": "stoker.formats.conversion.samples.writer",
+    "append": "stoker.formats.changes.append",
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
+    "exclude": "stoker.formats.changes.exclude",
+    "merge": "stoker.formats.changes.merge",
     "mix": "stoker.pipeline.order.mix",
     "open": "stoker.formats.open",
     "verify": "stoker.formats.verification.verify",

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from stoker.errors import LockedError
-
 from ...dataset.columns.annotations import AnnotationInfo
-from ...dataset.manifest import Manifest
+from ...dataset.versions.publishing import check_unchanged, remove_remains
 from ...files.publishing import check_target, folder_lock, os_errors
 from ...sources.listing import Listing, Skip
 from ..plan import DatasetPlan, PlannedShard
 from ..shard_file import ShardFile, new_attempt
-from ..targets.appending import AppendedShards, remove_remains
+from ..targets.appending import AppendedShards
 from ..targets.folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
 from ..targets.published import count_published
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
+    from ...dataset.manifest import Manifest
     from ..encoder import EncodedRecord
     from ..options import ConvertOptions
     from ..shard_file import ShardResult
@@ -77,7 +76,7 @@ class ShardedOutput:
             entering.enter_context(folder_lock(folder))
             empty_trash(folder)
             if existing is not None:
-                _check_unchanged(folder, existing)
+                check_unchanged(folder, existing)
                 remove_remains(folder, existing)
             plan = self._plan((), AnnotationInfo())
             self._state = FolderState.enter(folder, plan, overwrite=overwrite, appends=existing is not None)
@@ -174,11 +173,3 @@ class ShardedOutput:
         )
         shards = tuple(PlannedShard("", position, _NOTHING) for position in range(len(self._results)))
         return DatasetPlan(self._options, listing, self._encoder, shards, self._fingerprint)
-
-
-def _check_unchanged(folder: Path, existing: Manifest) -> None:
-    """Raise LockedError if another writer has appended before this one had the lock."""
-    if Manifest.load(folder).fingerprint != existing.fingerprint:
-        raise LockedError(
-            "another process has changed the dataset in this moment", path=folder, hint="try again"
-        )

@@ -1,9 +1,8 @@
-"""Appending shards to a dataset in a local folder: its next version.
+"""Appending the shards of a writer to a dataset in a local folder: its next version.
 
 Shards never change. The new version has an index of its own, ``index-v2.arrow`` for version 2, with the rows
-of all versions, and shards named ``shard-v2-...``. One rename puts its manifest in place of the last one,
-which stays as ``dataset-v1.json``. So a process that is killed at any point leaves the last version or the
-new one.
+of all versions, and shards named ``shard-v2-...``;
+:func:`stoker.formats.dataset.versions.publishing.publish_version` publishes it.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING
 from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
-from ...dataset.manifest import MANIFEST_NAME, SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
-from ...files.publishing import move_durably, remove, sync_folder, write_durably
+from ...dataset.manifest import SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
+from ...dataset.versions.publishing import NextVersion, publish_version
+from ...files.publishing import move_durably, sync_folder, write_durably
 from ...files.reading import file_digest
 from ..shard_file import published_names, shard_files
 from .index_parts import merge_parts, ordered_part
@@ -30,15 +30,7 @@ if TYPE_CHECKING:
     from ...sources.listing import Skip
     from ..shard_file import ShardResult
 
-__all__ = ["AppendedShards", "remove_remains"]
-
-
-def remove_remains(folder: Path, manifest: Manifest) -> None:
-    """Remove the files of a next version that was killed before its manifest was there."""
-    version = manifest.dataset_version + 1
-    for pattern in (f"shard-v{version}-*", index_name(version)):
-        for file in folder.glob(pattern):
-            remove(file)
+__all__ = ["AppendedShards"]
 
 
 @dataclass(frozen=True)
@@ -86,17 +78,12 @@ class AppendedShards:
             lines = (json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in self.skipped)
             path = folder / SKIPPED_NAME
             known = path.read_bytes() if path.exists() else b""
-            self._replace(SKIPPED_NAME, known + "".join(lines).encode())
-        move_durably(index, folder / index_name(self._version))
-        self._replace(f"dataset-v{self._version - 1}.json", self.manifest.to_json().encode())
-        self._replace(MANIFEST_NAME, grown.to_json().encode())
-
-    def _replace(self, name: str, content: bytes) -> None:
-        """Put a file in the dataset's folder at once; until then it lies among the unfinished ones."""
-        staged = self.state / name
-        write_durably(staged, content)
-        move_durably(staged, self.folder / name)
-        sync_folder(self.folder)
+            staged = self.state / SKIPPED_NAME
+            write_durably(staged, known + "".join(lines).encode())
+            move_durably(staged, path)
+        added = grown.index.rows - self.manifest.index.rows
+        following = NextVersion(grown, index, "append by a writer", added)
+        publish_version(folder, self.manifest, following, self.state)
 
     def _move_shards(self) -> tuple[Shard, ...]:
         container, number = self.manifest.container, len(self.results)

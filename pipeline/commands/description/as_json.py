@@ -29,6 +29,7 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
         "kind": manifest.sample_type,
         "container": manifest.container,
         "version": manifest.version,
+        "dataset_version": manifest.dataset_version,
         "fingerprint": dataset.fingerprint,
         "samples": len(dataset),
         "shards": len(manifest.shards),

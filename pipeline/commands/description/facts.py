@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.dataset.versions.history import Version
 
     from .conversion_gain import Gain
 
-__all__ = ["class_table", "facts", "gain_table"]
+__all__ = ["class_table", "facts", "gain_table", "version_table"]
 
 _CLASSES_SHOWN = 20
 
@@ -104,4 +105,13 @@ def gain_table(gains: list[Gain]) -> Table:
     for gain in gains:
         times = gain.images_per_second / gains[0].images_per_second
         made.add_row(gain.form, f"{gain.images_per_second:,.0f}", f"{times:.2f}", human_bytes(gain.bytes))
+    return made
+
+
+def version_table(versions: list[Version]) -> Table:
+    """Return a table of the versions of a dataset."""
+    made = table("change", "version", "time", "samples", "added", "left out")
+    for one in versions:
+        numbers = (f"{number:,}" for number in (one.samples, one.added, one.removed))
+        made.add_row(plain(one.change), str(one.version), one.time or "not known", *numbers)
     return made

@@ -218,7 +218,8 @@ def test_files_that_cannot_be_read_are_in_the_report(
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     folder = make_dataset()
-    monkeypatch.setattr("stoker.formats.verification.verify.file_digest", fail)
+    for module in ("verify", "checked_versions"):
+        monkeypatch.setattr(f"stoker.formats.verification.{module}.file_digest", fail)
     problems = stoker.verify(folder).problems
     assert ["cannot be read" in problem.message for problem in problems] == [True] * 3
 

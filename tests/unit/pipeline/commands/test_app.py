@@ -311,3 +311,25 @@ def test_help_shows_an_example_on_each_line(run: Run, name: str) -> None:
 
 def test_version(run: Run) -> None:
     assert run("--version").strip() == stoker.__version__
+
+
+def test_datasets_that_change(run: Run, photos: Path, tmp_path: Path) -> None:
+    train = tmp_path / "train"
+    run("convert", photos, train)
+    assert "nothing to do: version 1" in run("append", train, photos)
+    (photos / "a" / "0.jpg").rename(photos / "a" / "new.jpg")
+    said = run("append", train, photos)
+    assert re.search(r"version 2: 12 samples, 6 added", said)
+    assert "version 3: 6 samples, 6 left out" in run("exclude", train, "--where", "shard == 1")
+    (tmp_path / "keys.txt").write_text("a/2.jpg\ngone\n")
+    assert "skipped 1: key that is not in the dataset" in run(
+        "exclude", train, "--keys", tmp_path / "keys.txt"
+    )
+    said = run("info", train, "--versions")
+    assert re.search(r"exclude where shard == 1 +3 +\d\S+Z +6 +0 +6\b", said)
+    found = json.loads(run("info", train, "--versions", "--json"))
+    assert found["dataset_version"] == 4
+    assert [one["samples"] for one in found["versions"]] == [6, 12, 6, 5]
+    assert "6 samples" in run("verify", f"{train}@1")
+    assert "version 1: 11 samples" in run("merge", train, f"{train}@1", "--into", tmp_path / "all")
+    assert "the last one is 4" in run("info", f"{train}@9", status=1)

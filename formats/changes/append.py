@@ -1,0 +1,158 @@
+"""``stoker.append``: a version of a dataset with the samples of a further source."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from stoker.errors import DatasetError, StokerError, StorageError, WriteError
+from stoker.urls import without_credentials
+
+from ..containers.registry import CONTAINERS, find_writing
+from ..conversion.samples.existing import appended_classes
+from ..conversion.shard_file import published_names
+from ..dataset.index import Index
+from ..dataset.manifest import SKIPPED_NAME, Manifest, Shard, index_name
+from ..dataset.versions.publishing import NextVersion, publish_version
+from ..files.publishing import move_durably, remove, sync_folder, write_durably
+from ..sources.classes import check_classes
+from .joining import Part, check_parts, join_classes, join_manifest, write_joined_index
+from .like_dataset import convert_like
+from .locked_dataset import locked_dataset, staging_folder
+from .summary import ChangeSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+
+__all__ = ["append"]
+
+_UNFINISHED = ".stoker-append"
+
+
+def append(
+    dataset: str | os.PathLike[str],
+    src: str | os.PathLike[str] | Iterable[Any],
+    *,
+    classes: Sequence[str] | None = None,
+    num_threads: int | None = None,
+    progress: Callable[[int, int, int, str], None] | None = None,
+    **options: Any,
+) -> ChangeSummary:
+    """Add the samples of a source to a dataset: its next version. Shards and earlier versions stay.
+
+    The samples are converted as those of the dataset were: with its container, size, encoding and tokenizer.
+    If the call is killed, the last version stands, and the same call goes on. Where the dataset has all
+    samples of the source already, under their keys and with their bytes, no version is made.
+
+    :class:`stoker.Writer` with ``append=True`` makes the same kind of version, of samples that it is given.
+
+    Args:
+        dataset: The dataset's folder.
+        src: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
+        classes: Names of the classes, those of the dataset first, to add classes behind them. None takes
+            those of the dataset, and a further class in the source is an error.
+        num_threads: By default the number of cores that this process may use.
+        progress: Called as by :func:`stoker.convert`.
+        options: Options of :func:`stoker.convert` that say how a source is read, such as ``source_format``,
+            ``images``, ``fields``, ``label_column`` or ``strict``; of text ``parallel`` and ``strict``.
+
+    Raises:
+        ConfigError: An option is none of these, or the samples do not have the form of the dataset's.
+        DatasetError: There is no dataset in the folder, or it is at a URL or made of shards of another
+            program.
+        LockedError: Another process changes the dataset.
+        StokerError: As :func:`stoker.convert` and :func:`stoker.convert_text`.
+    """
+    with locked_dataset(dataset, resumes=True) as (folder, last):
+        _check_own_shards(folder, last)
+        names = appended_classes(check_classes(classes), last)
+        unfinished = folder / _UNFINISHED
+        given = {**options, "num_threads": num_threads, "progress": progress}
+        try:
+            made = convert_like(last, folder, src, unfinished, classes=names, **given)
+            new = Part(unfinished, Manifest.load(unfinished))
+            already = _has_all(folder, last, new)
+            grown = last if already else _publish(Part(folder, last), new, f"append {_name(src)}")
+        except (WriteError, StorageError):
+            raise  # the same call goes on
+        except StokerError:
+            remove(unfinished)
+            raise
+        remove(unfinished)
+    version, samples = grown.dataset_version, grown.index.rows
+    if already:
+        return ChangeSummary(folder, version, samples, already=True)
+    return ChangeSummary(folder, version, samples, added=made.written, skipped=made.skipped)
+
+
+def _check_own_shards(folder: Path, last: Manifest) -> None:
+    if any(shard.path is not None for shard in last.shards) or not CONTAINERS[last.container].can_write:
+        raise DatasetError(
+            "samples are added to datasets whose shards Stoker wrote into their folder, and this is none",
+            path=folder,
+            hint="convert the new samples into another dataset, and load both: stoker.mix",
+        )
+
+
+def _name(src: Any) -> str:
+    if isinstance(src, (list, tuple)) and src and all(isinstance(one, (str, os.PathLike)) for one in src):
+        return " ".join(map(_name, src))
+    if isinstance(src, (str, os.PathLike)):
+        return without_credentials(os.fspath(src))
+    return f"{type(src).__name__} in Python"
+
+
+def _has_all(folder: Path, last: Manifest, new: Part) -> bool:
+    """Return whether a dataset has every sample of another, with its key and the checksum of its payload."""
+    known, found = Index.open(folder / last.index.file), Index.open(new.index)
+    places = pc.index_in(found.arrow("key"), value_set=known.arrow("key"))
+    if places.null_count:
+        return False
+    at = places.to_numpy(zero_copy_only=False).astype(np.int64)
+    return all(np.array_equal(known.column(name)[at], found.column(name)) for name in ("crc", "length"))
+
+
+def _publish(dataset: Part, new: Part, words: str) -> Manifest:
+    """Move the shards of the new samples into the dataset, and make its next version."""
+    folder, last = dataset.folder, dataset.manifest
+    parts = (dataset, new)
+    check_parts(parts)
+    classes = join_classes(parts)
+    version = last.dataset_version + 1
+    with staging_folder(folder) as staging:
+        index = staging / "merged.arrow"
+        write_joined_index(parts, classes, index)
+        shards = (*last.shards, *(_moved(new, number, folder, version) for number in range(_shards(new))))
+        sync_folder(folder)
+        grown = join_manifest(parts, classes, shards, index, name=index_name(version), options=last.options)
+        _append_skipped(folder, new, staging)
+        following = NextVersion(grown, index, words, new.manifest.index.rows)
+        publish_version(folder, last, following, staging)
+    return grown
+
+
+def _shards(new: Part) -> int:
+    return len(new.manifest.shards)
+
+
+def _moved(new: Part, number: int, folder: Path, version: int) -> Shard:
+    """Rename a shard and its sidecar files into the dataset's folder."""
+    shard, container = new.manifest.shards[number], new.manifest.container
+    name = f"shard-v{version}-{number:05d}-of-{_shards(new):05d}{find_writing(container).suffix}"
+    before = published_names(shard.name, container)
+    for kind, published in published_names(name, container).items():
+        move_durably(new.folder / before[kind], folder / published)
+    return Shard(name, shard.bytes, shard.records, shard.digest)
+
+
+def _append_skipped(folder: Path, new: Part, staging: Path) -> None:
+    more = (new.folder / SKIPPED_NAME).read_bytes()
+    if more:
+        path = folder / SKIPPED_NAME
+        write_durably(staging / SKIPPED_NAME, (path.read_bytes() if path.exists() else b"") + more)
+        move_durably(staging / SKIPPED_NAME, path)

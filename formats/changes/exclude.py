@@ -1,0 +1,133 @@
+"""``stoker.exclude``: a version of a dataset without some of its samples."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stoker.errors import ConfigError
+
+from ..conversion.targets.index_parts import merge_parts
+from ..dataset.consistency import open_index
+from ..dataset.index_writing import write_index
+from ..dataset.manifest import IndexFile, index_name
+from ..dataset.selection.select import matching
+from ..dataset.versions.publishing import NextVersion, publish_version
+from ..files.reading import file_digest
+from .keys_file import read_keys
+from .locked_dataset import locked_dataset, staging_folder
+from .summary import ChangeSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from ..dataset.index import Index
+    from ..dataset.manifest import Manifest
+
+    Mask = npt.NDArray[np.bool_]
+
+__all__ = ["exclude"]
+
+_CHUNK = 1 << 20  # rows
+_NOT_FOUND = "key that is not in the dataset"
+
+
+def exclude(
+    dataset: str | os.PathLike[str],
+    *,
+    keys: str | os.PathLike[str] | Iterable[str] | None = None,
+    where: str | pc.Expression | None = None,
+) -> ChangeSummary:
+    """Make a version of a dataset without some of its samples; shards and earlier versions stay as they are.
+
+    Every version can be opened: ``stoker.open(path, version=1)`` still has all samples of the first.
+
+    Args:
+        dataset: The dataset's folder.
+        keys: Keys of the samples to leave out, or a file of them as ``stoker duplicates`` writes it: on each
+            line a key, or a key, a tab and the folder of its dataset. Lines of other datasets do not count.
+        where: A condition on the index's columns, as :meth:`stoker.Dataset.select` takes it, such as
+            ``"width < 64"``. With both, samples that either of them names are left out.
+
+    Raises:
+        ConfigError: Neither is given, the condition cannot be used, or no sample or every sample is meant.
+        DatasetError: There is no dataset in the folder, or it is at a URL.
+        LockedError: Another process changes the dataset.
+        SourceError: The file of keys cannot be read.
+        WriteError: The disk is full or refuses a write.
+    """
+    if keys is None and where is None:
+        raise ConfigError("exclude needs keys or a condition", hint="such as where='width < 64'")
+    with locked_dataset(dataset) as (folder, last):
+        index = open_index(folder, last)
+        given, skipped = _given_keys(keys, folder), {}
+        out = np.zeros(len(index), bool)
+        if given is not None:
+            out |= np.asarray(pc.is_in(index.arrow("key"), value_set=pa.array(given, pa.large_string())))
+            found = len(set(given) & set(index.keys(np.flatnonzero(out))))
+            skipped = {_NOT_FOUND: len(set(given)) - found} if found < len(set(given)) else {}
+        if where is not None:
+            out |= matching(index, where)
+        _check(out, folder)
+        grown = _publish(folder, last, index, ~out, _words(keys, where, given))
+    return ChangeSummary(
+        folder, grown.dataset_version, grown.index.rows, removed=int(out.sum()), skipped=skipped
+    )
+
+
+def _given_keys(keys: str | os.PathLike[str] | Iterable[str] | None, folder: Path) -> list[str] | None:
+    if keys is None:
+        return None
+    return read_keys(Path(keys), folder) if isinstance(keys, (str, os.PathLike)) else list(keys)
+
+
+def _check(out: Mask, folder: Path) -> None:
+    if not out.any():
+        raise ConfigError(
+            "no sample is meant: no key is in the dataset, and no sample meets the condition",
+            path=folder,
+            hint="stoker info --versions says what earlier commands have left out",
+        )
+    if out.all():
+        raise ConfigError("every sample would be left out", path=folder, hint="remove the folder instead")
+
+
+def _words(keys: object, where: object, given: list[str] | None) -> str:
+    words = []
+    if given is not None:
+        name = f" of {Path(keys).name}" if isinstance(keys, (str, os.PathLike)) else ""
+        number = len(set(given))
+        words.append(f"{number:,} key{'' if number == 1 else 's'}{name}")
+    if where is not None:
+        words.append(f"where {where}")
+    return f"exclude {' and '.join(words)}"
+
+
+def _publish(folder: Path, last: Manifest, index: Index, keep: Mask, words: str) -> Manifest:
+    with staging_folder(folder) as staging:
+        merged = staging / "merged.arrow"
+        merge_parts(_filtered_parts(index, keep, staging), merged)
+        size, rows = merged.stat().st_size, int(keep.sum())
+        name = index_name(last.dataset_version + 1)
+        grown = replace(last, index=IndexFile(rows, size, file_digest(merged), name))
+        publish_version(folder, last, NextVersion(grown, merged, words), staging)
+    return grown
+
+
+def _filtered_parts(index: Index, keep: Mask, staging: Path) -> list[Path]:
+    """Write the rows to keep as files of at most a million rows, so that memory does not grow with them."""
+    parts = []
+    for start in range(0, len(keep), _CHUNK):
+        rows = pa.array(start + np.flatnonzero(keep[start : start + _CHUNK]))
+        if len(rows):
+            parts.append(staging / f"{start}.arrow")
+            write_index(parts[-1], {name: index.arrow(name).take(rows) for name in index.types})
+    return parts

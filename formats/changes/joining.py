@@ -1,0 +1,215 @@
+"""Joining of datasets: one index, one list of classes and one manifest for the samples of several.
+
+Classes are joined by their names. :mod:`.append` and :mod:`.merge` place the shards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import ConfigError
+
+from ..conversion.targets.index_parts import merge_parts
+from ..dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
+from ..dataset.columns.list_column import ListColumn
+from ..dataset.index import KNOWN_COLUMNS, Index
+from ..dataset.index_writing import write_index
+from ..dataset.manifest import IndexFile, Manifest
+from ..files.reading import file_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from ..dataset.manifest import Option, Shard
+
+__all__ = ["Part", "check_parts", "join_classes", "join_manifest", "write_joined_index"]
+
+_EMPTY_LISTS = frozenset(
+    (
+        "jpeg_bands",
+        "object_polygons",
+        "object_polygon_sizes",
+        "object_polygon_owner",
+        "object_runs",
+    )
+)
+_ZERO_OF_EACH_OBJECT = "object_run_counts"
+_TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A dataset that is joined with others.
+
+    Attributes:
+        folder: Its folder.
+        manifest: The manifest of its version.
+    """
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def index(self) -> Path:
+        """Its index."""
+        return self.folder / self.manifest.index.file
+
+
+def check_parts(parts: Sequence[Part]) -> None:
+    """Check that the samples of datasets have one form.
+
+    Raises:
+        ConfigError: They differ in container, kind, columns, annotations, arrays or tokenizer; the error says
+            in what.
+    """
+    first, *others = parts
+    for other in others:
+        for what, (one, two) in _compared(first.manifest, other.manifest).items():
+            if one != two:
+                raise ConfigError(
+                    f"the datasets differ in {what}: {one} in {first.folder}, and {two} in {other.folder}",
+                    hint="convert one of them again as the other was, or load both: stoker.mix",
+                )
+
+
+def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, object]]:
+    """Return the values that must be equal, by what they say."""
+    compared: dict[str, tuple[object, object]] = {
+        "container": (first.container, other.container),
+        "kind": (first.sample_type, other.sample_type),
+    }
+    filled = {*_EMPTY_LISTS, _ZERO_OF_EACH_OBJECT}
+    for name in sorted((first.columns.keys() | other.columns.keys()) - filled):
+        compared[f"column {name}"] = (first.columns.get(name, "none"), other.columns.get(name, "none"))
+    compared["keypoints or values of masks"] = (first.annotations, other.annotations)
+    for name in sorted(first.arrays.keys() & other.arrays.keys()):
+        one, two = first.arrays[name], other.arrays[name]
+        compared[f"array {name}"] = ((one.dtype, len(one.shape)), (two.dtype, len(two.shape)))
+    if first.sample_type == "text":
+        for name in _TEXT_OPTIONS:
+            compared[f"{name} of the tokens"] = (first.options.get(name), other.options.get(name))
+    return compared
+
+
+def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the names of all classes: those of the first dataset, then the new ones of the others.
+
+    Raises:
+        ConfigError: Some datasets have names and others have labels without names, or two classes of a
+            dataset have one name.
+    """
+    every = [part.manifest.classes for part in parts]
+    if len(set(every)) == 1:
+        return every[0]
+    for part, names in zip(parts, every, strict=True):
+        if not names and {"label", "object_labels"} & part.manifest.columns.keys():
+            raise ConfigError(
+                "the labels have no names, and classes are joined by name",
+                path=part.folder,
+                hint="convert the source again with names: --classes",
+            )
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ConfigError(f"two classes have the name {twice[0]!r}", path=part.folder)
+    return tuple(dict.fromkeys(name for names in every for name in names))
+
+
+def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
+    """Write the rows of all datasets as one index, and sync it; parts of it lie beside it meanwhile."""
+    columns: dict[str, str] = {}
+    for part in parts:
+        columns |= {name: one for name, one in part.manifest.columns.items() if name not in columns}
+    first_shard = 0
+    files = []
+    for number, part in enumerate(parts):
+        file = out.with_name(f"{number}.arrow")
+        files.append(_rewritten(part, list(columns), first_shard, classes, file))
+        first_shard += len(part.manifest.shards)
+    merge_parts(files, out)
+
+
+def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[str, ...], file: Path) -> Path:
+    """Return the index of a dataset with other numbers of shards and classes; its own if nothing changes."""
+    index = Index.open(part.index)
+    label_of = _label_of(part.manifest.classes, classes)
+    if not first_shard and label_of is None and list(index.types) == names:
+        return part.index
+    columns = {name: index.arrow(name) if name in index.types else _filled(name, index) for name in names}
+    columns["shard"] = pa.array(index.column("shard") + np.int32(first_shard))
+    if label_of is not None:
+        for name in {"label", "object_labels"} & columns.keys():
+            columns[name] = _renumbered(columns[name], label_of)
+    write_index(file, columns)
+    return file
+
+
+def _label_of(own: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
+    """Return (L,) int64, the label of each class among all; None where labels stay as they are."""
+    if own == classes[: len(own)]:
+        return None
+    number = {name: label for label, name in enumerate(classes)}
+    return np.array([number[name] for name in own], np.int64)
+
+
+def _renumbered(labels: pa.Array, label_of: npt.NDArray[np.int64]) -> pa.Array:
+    if pa.types.is_large_list(labels.type):
+        lists = ListColumn.from_arrow(labels)
+        return ListColumn(lists.starts, label_of[lists.values]).to_arrow()
+    return pa.array(label_of[labels.to_numpy()]) if labels.type == pa.int64() else labels
+
+
+def _filled(name: str, index: Index) -> pa.Array:
+    """Return a column that a dataset lacks because none of its samples has anything in it."""
+    item = KNOWN_COLUMNS[name].value_type.to_pandas_dtype()
+    if name == _ZERO_OF_EACH_OBJECT:
+        starts = index.lists("object_labels").starts
+        return ListColumn(starts, np.zeros(int(starts[-1]), item)).to_arrow()
+    return ListColumn(np.zeros(len(index) + 1, np.int64), np.zeros(0, item)).to_arrow()
+
+
+def join_manifest(
+    parts: Sequence[Part],
+    classes: tuple[str, ...],
+    shards: Sequence[Shard],
+    index: Path,
+    *,
+    name: str | None,
+    options: Mapping[str, Option],
+) -> Manifest:
+    """Return the manifest of joined datasets.
+
+    Args:
+        parts: The datasets.
+        classes: What :func:`join_classes` returns.
+        shards: The shards of all, in the order of the parts.
+        index: The joined index.
+        name: Final name of the index; None for that of a first version.
+        options: The options of the manifest.
+    """
+    opened = Index.open(index)
+    first = parts[0].manifest
+    skipped: Counter[str] = Counter()
+    for part in parts:
+        skipped.update(part.manifest.skipped)
+    return Manifest(
+        container=first.container,
+        sample_type=first.sample_type,
+        columns=opened.types,
+        shards=tuple(shards),
+        index=IndexFile(len(opened), index.stat().st_size, file_digest(index), name),
+        classes=classes,
+        options=options,
+        skipped=dict(sorted(skipped.items())),
+        annotations=first.annotations,
+        arrays={
+            name: ArrayColumn(column.dtype, common_shape(opened.lists(shape_column(name))))
+            for name, column in first.arrays.items()
+        },
+    )

@@ -1,0 +1,113 @@
+"""Conversion of a source as the samples of a dataset were converted, for :mod:`.append`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError
+
+from ..conversion.convert import convert
+from ..dataset.index import BAND_COLUMNS
+from ..dataset.manifest import TOKENIZER_NAME
+from ..sources.detect import find_format
+from ..sources.source import Source
+from ..text.convert import convert_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ..conversion.execution import Summary
+    from ..dataset.manifest import Manifest, Option
+
+__all__ = ["convert_like"]
+
+_OF_IMAGES = (
+    "make",
+    "fields",
+    "strict",
+    "class_depth",
+    "unlabelled",
+    "follow_links",
+    "max_pixels",
+    "engine",
+    "source_format",
+    "images",
+    "masks",
+    "path_column",
+    "label_column",
+    "suffix",
+    "skip_other_classes",
+    "max_per_class",
+    "allow_loss",
+)
+_OF_TEXT = ("strict", "parallel")
+
+
+def convert_like(
+    last: Manifest, folder: Path, src: Any, target: Path, *, classes: tuple[str, ...], **given: Any
+) -> Summary:
+    """Convert a source into a dataset of its own whose samples have the form of those of ``last``.
+
+    Args:
+        last: Manifest of the dataset.
+        folder: Its folder.
+        src: The source.
+        target: Folder of the new dataset; an unfinished conversion of the same source there goes on.
+        classes: Names of the classes, that of label 0 first.
+        given: Options of :func:`stoker.append`.
+
+    Raises:
+        ConfigError: An option is none of those that say how a source is read.
+        StokerError: As :func:`stoker.convert`.
+    """
+    allowed = _OF_TEXT if last.sample_type == "text" else _OF_IMAGES
+    if unknown := sorted(given.keys() - {*allowed, "num_threads", "progress"}):
+        raise ConfigError(
+            f"append has no option {unknown[0]}: new samples are converted as those of the dataset were",
+            hint=f"options that say how the source is read are {', '.join(allowed)}",
+        )
+    # With overwrite, the unfinished conversion of another source is given up, and that of this one goes on.
+    common = {"format": last.container, "overwrite": True, **_sharding(last.options), **given}
+    if last.sample_type == "text":
+        return convert_text(src, target, **{**_text_options(last, folder), **common})
+    made = _image_options(last, src, classes, given.get("source_format"))
+    return convert(src, target, **{**made, **common})
+
+
+def _sharding(options: Mapping[str, Option]) -> dict[str, Any]:
+    """Return how large shards are; by default as of :func:`stoker.convert`."""
+    names = {"shard_bytes": "shard_size", "shard_records": "shard_records"}
+    return {name: options[key] for key, name in names.items() if options.get(key)}
+
+
+def _image_options(
+    last: Manifest, src: Any, classes: tuple[str, ...], source_format: str | None
+) -> dict[str, Any]:
+    options = last.options
+    labelled = {"label", "object_labels"} & last.columns.keys()
+    made: dict[str, Any] = {
+        "resize": _resize(options),
+        "restarts": set(BAND_COLUMNS) <= last.columns.keys(),
+        "ignore_index": last.annotations.ignore if "mask_offset" in last.columns else 255,
+        "classes": classes or None if labelled else None,
+    }
+    if labelled:
+        made["allow_missing_classes"] = True
+    elif isinstance(src, (str, os.PathLike)) and "mask_offset" not in last.columns:
+        made["unlabelled"] = find_format(Source(src), source_format).name == "folder"
+    made |= {name: options[name] for name in ("encoding", "quality", "subsampling") if options.get(name)}
+    return made
+
+
+def _resize(options: Mapping[str, Option]) -> str | None:
+    mode, height, width = (options.get(name) for name in ("mode", "height", "width"))
+    if mode in (None, "none"):
+        return None
+    return f"{mode}={height}" if mode in ("shorter", "longer") else f"{mode}={height}x{width}"
+
+
+def _text_options(last: Manifest, folder: Path) -> dict[str, Any]:
+    tokenizer = "bytes" if last.options.get("tokenizer") == "bytes" else folder / TOKENIZER_NAME
+    return {"tokenizer": tokenizer, "fields": str(last.options["fields"]).split(",")}

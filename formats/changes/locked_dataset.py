@@ -1,0 +1,62 @@
+"""The dataset that a change is made to: in a local folder, locked, at its last version."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+from ..dataset.consistency import local_folder
+from ..dataset.manifest import Manifest
+from ..dataset.versions.naming import split_version
+from ..dataset.versions.publishing import remove_remains
+from ..files.publishing import folder_lock, os_errors, remove
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["STAGING_NAME", "locked_dataset", "staging_folder"]
+
+STAGING_NAME = ".stoker-change"
+
+
+@contextmanager
+def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> Iterator[tuple[Path, Manifest]]:
+    """Hold the lock of a dataset's folder; yields the folder and the manifest of the last version.
+
+    What a killed change left there is removed, except a conversion that resumes.
+
+    Raises:
+        ConfigError: The path names a version.
+        DatasetError: There is no dataset, or it is at a URL.
+        LockedError: Another process changes the dataset.
+        WriteError: The disk is full or refuses a write.
+    """
+    path, version = split_version(path)
+    if version is not None:
+        raise ConfigError(
+            f"the path names version {version}, and changes are made to the last version",
+            path=path,
+            hint=f"leave out @{version}",
+        )
+    folder = local_folder(path)
+    Manifest.load(folder)  # first: a folder that is no dataset gets no lock file
+    with os_errors(folder, resumes=resumes), folder_lock(folder):
+        last = Manifest.load(folder)
+        remove_remains(folder, last)
+        yield folder, last
+
+
+@contextmanager
+def staging_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder for unfinished files in that of a dataset, and remove it at the end."""
+    staging = folder / STAGING_NAME
+    remove(staging)
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        remove(staging)

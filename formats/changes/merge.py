@@ -1,0 +1,162 @@
+"""``stoker.merge``: a dataset of the samples of several, without copies of their shards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError, DatasetError
+
+from ..containers.registry import find_container
+from ..dataset.consistency import check_data_files, local_folder, open_index
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME
+from ..dataset.versions.history import first_line, load_version
+from ..dataset.versions.naming import HISTORY_NAME, split_version
+from ..files.publishing import (
+    check_target,
+    folder_lock,
+    move_durably,
+    os_errors,
+    remove,
+    sync_folder,
+    write_durably,
+)
+from ..files.reading import check_named
+from .joining import Part, check_parts, join_classes, join_manifest, write_joined_index
+from .locked_dataset import STAGING_NAME, staging_folder
+from .shard_placing import place_shard
+from .summary import ChangeSummary
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ..dataset.manifest import Option, Shard
+
+__all__ = ["merge"]
+
+
+def merge(
+    datasets: Sequence[str | os.PathLike[str]], into: str | os.PathLike[str], *, copy: bool = False
+) -> ChangeSummary:
+    """Make a dataset of the samples of several, in their order; classes are joined by their names.
+
+    No byte of a shard is copied: shards get further names (hard links), and stay when the datasets that they
+    came from are changed or removed. Where a file system has no hard links, or is another one, the new
+    dataset refers to a shard by its absolute path, and needs it there.
+
+    Args:
+        datasets: Folders of two or more datasets, each with ``@`` and a version if it is not the last.
+        into: Folder of the new dataset; made if missing.
+        copy: Copy shards that cannot be linked.
+
+    Raises:
+        ConfigError: The datasets differ in the form of their samples, or labels have no names to join by.
+        DatasetError: A folder holds no dataset, or ``into`` holds one.
+        LockedError: Another process writes into the folder.
+        StaleIndexError: An index does not belong to its manifest.
+        WriteError: The disk is full or refuses a write.
+    """
+    if isinstance(datasets, str) or len(datasets) < 2:
+        raise ConfigError(f"merge needs two datasets or more, not {datasets!r}")
+    parts = [_part(path) for path in datasets]
+    check_parts(parts)
+    classes = join_classes(parts)
+    check_named(into=into)
+    target = local_folder(into)
+    check_target(target)
+    with os_errors(target):
+        target.mkdir(parents=True, exist_ok=True)
+        with folder_lock(target):
+            _make_room(target)
+            try:
+                with staging_folder(target) as staging:
+                    return _publish(parts, classes, target, staging, copy=copy)
+            except BaseException:
+                _remove_unpublished(target)
+                raise
+
+
+def _part(path: str | os.PathLike[str]) -> Part:
+    """Return a dataset whose shards and index are whole."""
+    plain, version = split_version(path)
+    folder = local_folder(plain)
+    part = Part(folder, load_version(folder, version))
+    if find_container(part.manifest.container).payload_files is not None:
+        raise DatasetError(
+            "the dataset is an index of image files, and there are no shards to merge",
+            path=folder,
+            hint="convert the images, or load both datasets: stoker.mix",
+        )
+    open_index(folder, part.manifest)
+    check_data_files(part.manifest, part.manifest.data_files(folder))
+    return part
+
+
+def _make_room(target: Path) -> None:
+    """Check that a folder is free; what a killed merge has left there is removed.
+
+    Raises:
+        DatasetError: There is a dataset, or another file.
+    """
+    if (target / STAGING_NAME).exists():
+        _remove_unpublished(target)
+    if left := sorted(file for file in target.iterdir() if not file.name.startswith(".")):
+        raise DatasetError(
+            f"the folder is not empty: it has {left[0].name}",
+            path=target,
+            hint="name another folder for the merged dataset",
+        )
+
+
+def _remove_unpublished(target: Path) -> None:
+    if not (target / MANIFEST_NAME).exists():
+        for file in (*target.glob("shard-*-of-*"), *(target / name for name in _SMALL)):
+            remove(file)
+
+
+_SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME)
+
+
+def _publish(
+    parts: list[Part], classes: tuple[str, ...], target: Path, staging: Path, *, copy: bool
+) -> ChangeSummary:
+    index = staging / INDEX_NAME
+    write_joined_index(parts, classes, index)
+    total = sum(len(part.manifest.shards) for part in parts)
+    shards: list[Shard] = []
+    for part in parts:
+        for number in range(len(part.manifest.shards)):
+            name = f"shard-{len(shards):05d}-of-{total:05d}"
+            shards.append(place_shard(part, number, name, target, copy=copy))
+    manifest = join_manifest(parts, classes, shards, index, name=None, options=_options(parts))
+    change = f"merge {' '.join(str(part.folder) for part in parts)}"
+    contents = {
+        SKIPPED_NAME: b"".join(_content(part.folder / SKIPPED_NAME) for part in parts),
+        TOKENIZER_NAME: _content(parts[0].folder / TOKENIZER_NAME),
+        HISTORY_NAME: first_line(manifest, change),
+        MANIFEST_NAME: manifest.to_json().encode(),
+    }
+    move_durably(index, target / INDEX_NAME)
+    sync_folder(target)
+    for name, content in contents.items():
+        if content or name == SKIPPED_NAME:
+            write_durably(staging / name, content)
+            move_durably(staging / name, target / name)
+    sync_folder(target)
+    return ChangeSummary(target, 1, manifest.index.rows, added=manifest.index.rows)
+
+
+def _content(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
+
+
+def _options(parts: list[Part]) -> dict[str, Option]:
+    """Return the options that all datasets have in common."""
+    first, *others = (part.manifest.options for part in parts)
+    common = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and other[name] == value for other in others)
+    }
+    return {**common, "made_by": "merge"}

@@ -1,0 +1,35 @@
+"""The result of a change of a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["ChangeSummary"]
+
+
+@dataclass(frozen=True)
+class ChangeSummary:
+    """The result of :func:`stoker.append`, :func:`stoker.merge` or :func:`stoker.exclude`.
+
+    Attributes:
+        path: The dataset's folder.
+        version: Its last version now.
+        samples: Samples of this version.
+        added: Samples that it has more than the version before.
+        removed: Samples that it lacks of the version before.
+        skipped: Number of files or samples that were left out, by reason.
+        already: Whether the dataset had all of this before, so that no version was made.
+    """
+
+    path: Path
+    version: int
+    samples: int
+    added: int = 0
+    removed: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    already: bool = False

@@ -1,0 +1,75 @@
+"""The publication of the next version of a dataset, which one rename decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stoker.errors import LockedError
+
+from ...files.publishing import move_durably, remove, sync_folder, write_durably
+from ..manifest import MANIFEST_NAME, Manifest, index_name
+from .history import history_lines
+from .naming import HISTORY_NAME, retired_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["NextVersion", "check_unchanged", "publish_version", "remove_remains"]
+
+
+@dataclass(frozen=True)
+class NextVersion:
+    """A version of a dataset that is about to be published.
+
+    Attributes:
+        manifest: Its manifest.
+        index: Its index, synced, on the file system of the dataset.
+        change: What was done, for people: ``append photos/new``.
+        added: Number of samples that were added.
+    """
+
+    manifest: Manifest
+    index: Path
+    change: str
+    added: int = 0
+
+
+def publish_version(folder: Path, last: Manifest, following: NextVersion, staging: Path) -> None:
+    """Make the next version of a dataset, whose lock the caller holds; its shards are in place already.
+
+    A process that is killed at any point leaves the last version or the new one.
+
+    Args:
+        folder: The dataset's folder.
+        last: Manifest of its last version.
+        following: The next one.
+        staging: Folder on the same file system for files until they are whole.
+    """
+    grown = following.manifest
+    contents = {
+        HISTORY_NAME: history_lines(folder, last, grown, following.change, following.added),
+        retired_manifest(last.dataset_version): last.to_json().encode(),
+        MANIFEST_NAME: grown.to_json().encode(),
+    }
+    move_durably(following.index, folder / index_name(grown.dataset_version))
+    for name, content in contents.items():
+        write_durably(staging / name, content)
+        move_durably(staging / name, folder / name)
+        sync_folder(folder)
+
+
+def check_unchanged(folder: Path, last: Manifest) -> None:
+    """Raise LockedError if another process has made a version before this one had the lock."""
+    if Manifest.load(folder).fingerprint != last.fingerprint:
+        raise LockedError(
+            "another process has changed the dataset in this moment", path=folder, hint="try again"
+        )
+
+
+def remove_remains(folder: Path, last: Manifest) -> None:
+    """Remove the files of a next version that was killed before its manifest was there."""
+    version = last.dataset_version + 1
+    for pattern in (f"shard-v{version}-*", index_name(version)):
+        for file in folder.glob(pattern):
+            remove(file)

@@ -1,0 +1,112 @@
+"""The versions of a dataset that are checked, and the parts of each that no later version has.
+
+:mod:`.verify` checks the last version whole, and of each earlier one its manifest, its index, and the samples
+and shards that later versions lack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import DatasetError
+
+from ..dataset.consistency import open_index
+from ..dataset.manifest import Manifest
+from ..dataset.versions.naming import retired_manifest
+from ..files.reading import file_digest
+from .problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from ..dataset.index import Index
+
+__all__ = ["CheckedVersion", "checked_versions"]
+
+
+@dataclass(frozen=True)
+class CheckedVersion:
+    """A version of a dataset, and what of it is checked.
+
+    Attributes:
+        folder: The dataset's folder.
+        manifest: The manifest of the version.
+        files: Data file of every shard.
+        index: Its index; None if it cannot be used.
+        problems: What is wrong with manifest and index.
+        rows: Rows of the index to check, as ranges.
+        shards: Numbers of the shards to check.
+    """
+
+    folder: Path
+    manifest: Manifest
+    files: list[Path]
+    index: Index | None
+    problems: list[Problem]
+    rows: Sequence[range] = ()
+    shards: Sequence[int] = ()
+
+
+def checked_versions(
+    folder: Path, last: Manifest, *, earlier: bool
+) -> tuple[list[CheckedVersion], list[Problem]]:
+    """Return the versions to check, the last one first, and problems of manifests that cannot be read.
+
+    Args:
+        folder: The dataset's folder.
+        last: Manifest of the last version to check.
+        earlier: Whether the versions before it are checked, too.
+    """
+    versions = [_version(folder, last, [], "")]
+    unreadable: list[Problem] = []
+    for number in range(last.dataset_version - 1 if earlier else 0, 0, -1):
+        if not (folder / retired_manifest(number)).exists():
+            continue  # a copy of one version, which stoker stage made
+        try:
+            manifest = Manifest.load(folder, retired_manifest(number))
+            versions.append(_version(folder, manifest, versions, f"version {number}: "))
+        except DatasetError as error:
+            unreadable.append(Problem(f"version {number}: {error.message}"))
+    return versions, unreadable
+
+
+def _version(folder: Path, manifest: Manifest, later: list[CheckedVersion], words: str) -> CheckedVersion:
+    """Return a version with the rows and shards that no later one has; ``words`` begin its problems."""
+    index, problems = _open_index(folder, manifest, words)
+    known = {shard for one in later for shard in one.manifest.shards}
+    shards = [number for number, shard in enumerate(manifest.shards) if shard not in known]
+    rows: list[range] = []
+    if index is not None:
+        seen = [_places(one.index) for one in later if one.index is not None]
+        new = (
+            np.isin(_places(index), np.concatenate(seen), invert=True) if seen else np.ones(len(index), bool)
+        )
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], new, [False]))))
+        rows = [range(start, stop) for start, stop in edges.reshape(-1, 2).tolist()]
+    return CheckedVersion(folder, manifest, manifest.data_files(folder), index, problems, rows, shards)
+
+
+def _places(index: Index) -> npt.NDArray[np.int64]:
+    """Return (N,) int64, a number for shard and record of each row; versions count their shards alike."""
+    shard, record = index.column("shard"), index.column("record")
+    return np.asarray((shard.astype(np.int64) << 40) + record)
+
+
+def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | None, list[Problem]]:
+    try:
+        index = open_index(folder, manifest)
+        if manifest.sample_type == "image":
+            index.check_sizes()
+        if file_digest(folder / manifest.index.file) == manifest.index.digest:
+            return index, []
+        return index, [Problem(f"{words}the index is not the one of the manifest: its digest differs")]
+    except OSError as error:
+        return None, [Problem(f"{words}the index cannot be read: {error}")]
+    except DatasetError as error:
+        return None, [Problem(f"{words}{error.message}")]

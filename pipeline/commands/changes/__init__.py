@@ -1,0 +1,1 @@
+"""Commands that change datasets, or find what to change."""

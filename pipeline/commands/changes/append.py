@@ -1,0 +1,106 @@
+"""The command ``stoker append``, which adds samples to a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..shared.console import count, out, print_skipped
+from ..shared.options import Classes, Columns, Strict, Threads, Unlabelled, parse_columns
+from ..shared.progress import progress
+
+if TYPE_CHECKING:
+    from stoker.formats.changes.summary import ChangeSummary
+
+__all__ = ["append", "print_change"]
+
+
+def append(
+    dataset: Annotated[str, typer.Argument(help="Folder of the dataset.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE", help="Source as stoker convert or convert-text takes it; several files of text."
+        ),
+    ],
+    classes: Classes = None,
+    source_format: Annotated[
+        str | None,
+        typer.Option(help="Format of the source, as of stoker convert; by default it is detected."),
+    ] = None,
+    images: Annotated[
+        str | None, typer.Option(help="Folder or URL of the images of a COCO file or a list.")
+    ] = None,
+    masks: Annotated[str | None, typer.Option(help="Folder or URL with a mask for each image.")] = None,
+    class_depth: Annotated[
+        int | None, typer.Option(help="Number of directory levels that name a class.")
+    ] = None,
+    unlabelled: Unlabelled = False,
+    path_column: Annotated[str | None, typer.Option(help="Column of a list with the paths.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of a list with the labels.")] = None,
+    suffix: Annotated[str | None, typer.Option(help="Text to append to every path of a list.")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Suffixes of the images in a tar. For Parquet, a column.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Member of a tar with the class. For Parquet, a column.")
+    ] = None,
+    column: Columns = None,
+    parallel: Annotated[
+        bool, typer.Option("--parallel", help="Files of text are parallel, as translations.")
+    ] = False,
+    strict: Strict = False,
+    threads: Threads = None,
+) -> None:
+    """Add samples to a dataset: its next version.
+
+    New samples are converted as those of the dataset were. Shards and earlier versions stay as they are. If
+    the command is stopped, the last version stands, and the same command continues. A class that the dataset
+    lacks is an error, unless --classes names it behind those of the dataset.
+
+    Examples:
+      stoker append shards/train photos/new
+      stoker append shards/text more.jsonl
+      stoker append shards/coco new.json --images new
+    """
+    from stoker.formats.changes.append import append as run
+    from stoker.formats.sources.classes import parse_class_names
+
+    fields = {"image": image, "label": label, **(parse_columns(column) or {})}
+    options: dict[str, Any] = {
+        "source_format": source_format,
+        "images": images,
+        "masks": masks,
+        "class_depth": class_depth,
+        "unlabelled": unlabelled or None,
+        "path_column": path_column,
+        "label_column": label_column,
+        "suffix": suffix,
+        "parallel": parallel or None,
+        "strict": strict or None,
+        "fields": {part: name for part, name in fields.items() if name is not None} or None,
+    }
+    with progress("converting", "samples", resumes=True) as show:
+        summary = run(
+            dataset,
+            sources[0] if len(sources) == 1 else sources,
+            classes=None if classes is None else parse_class_names(classes),
+            num_threads=threads,
+            progress=lambda done, total, _bytes, _stage: show(done, total),
+            **{name: value for name, value in options.items() if value is not None},
+        )
+    print_change(summary)
+
+
+def print_change(summary: ChangeSummary) -> None:
+    """Print what a change of a dataset did."""
+    print_skipped(summary.skipped)
+    samples = count(summary.samples, "sample")
+    if summary.already:
+        out.print(f"nothing to do: version {summary.version} has all of these samples already")
+        return
+    changed = [f"{summary.added:,} added"] if summary.added else []
+    changed += [f"{summary.removed:,} left out"] if summary.removed else []
+    out.print(f"version {summary.version}: {samples}, {', '.join(changed)}")
+    out.print(str(summary.path), style="bold")

@@ -1,0 +1,9 @@
+"""A change of a dataset that is killed at a call which changes the disk: the last version stands."""
+
+from pathlib import Path
+
+from helpers.processes.programs import run_program
+
+
+def test_a_killed_change_leaves_the_last_version_and_can_be_made_again(tmp_path: Path) -> None:
+    assert int(run_program("killed_changes.py", tmp_path, "all", "calls")) >= 3

@@ -1,0 +1,124 @@
+"""``stoker.append``: the samples of a further source become the next version of a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
+from stoker.formats.files.publishing import folder_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def more(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    """Four more pictures of the classes of ``photos``."""
+    for number in range(4):
+        file = tmp_path / "more" / ("cat", "dog")[number % 2] / f"new-{number}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(make_jpeg(number, 40, 50))
+    return tmp_path / "more"
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_new_photographs_are_converted_as_the_dataset_was(
+    photos: Path, more: Path, tmp_path: Path, container: str
+) -> None:
+    target = tmp_path / "out"
+    stoker.convert(photos, target, format=container, resize="squash=24x32", encoding="jpeg", shards=2)
+    before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    summary = stoker.append(target, more)
+    assert (summary.version, summary.samples, summary.added) == (2, 34, 4)
+    dataset = stoker.open(target)
+    assert np.bincount(dataset.labels).tolist() == [12, 12, 10]
+    assert dataset.keys([30, 33]) == ["cat/new-0.jpg", "dog/new-3.jpg"]
+    assert set(dataset.column("height").tolist()) == {24}
+    assert (dataset.lists("jpeg_bands", range(34)).counts > 0).all(), "restart markers as in the dataset"
+    assert stoker.verify(target, decode=True).ok
+    changed = {path.name for path, content in before.items() if path.read_bytes() != content}
+    assert changed == {"dataset.json"}, "shards and the first index stay as they are"
+    assert stoker.open(target, version=1).keys(range(30)) == dataset.keys(range(30))
+    assert not list(target.glob(".*"))
+
+
+def test_the_same_command_adds_nothing_twice(photos: Path, more: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    stoker.append(tmp_path / "out", more)
+    again = stoker.append(tmp_path / "out", more)
+    assert again.already
+    assert (again.version, again.samples, again.added) == (2, 34, 0)
+
+
+def test_text_is_tokenized_as_the_dataset_was(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo words\n")
+    (tmp_path / "b.txt").write_text("three\n")
+    stoker.convert_text(tmp_path / "a.txt", tmp_path / "out", tokenizer="bytes")
+    assert stoker.append(tmp_path / "out", tmp_path / "b.txt").samples == 3
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.keys([2]) == ["b.txt:1"]
+    assert np.frombuffer(dataset.read(2), "<u2").tolist() == list(b"three")
+    assert stoker.verify(tmp_path / "out").ok
+
+
+def test_samples_with_objects_masks_and_columns_are_appended(
+    write_objects: Callable[..., Path], samples: Callable[[range], list[dict[str, Any]]]
+) -> None:
+    folder = write_objects("out", range(4))
+    stoker.append(folder, samples(range(4, 9)))
+    dataset = stoker.open(folder)
+    assert dataset.column("number").tolist() == list(range(9))
+    assert [dataset.array("vector", i).tolist() for i in (3, 7)] == [[0, 1, 2]] * 2
+    objects = dataset.annotations(range(9))
+    assert np.bincount(objects.owner, minlength=9).tolist() == [i % 3 for i in range(9)]
+    assert objects.labels.tolist() == [0, 0, 1] * 3
+    assert stoker.verify(folder, decode=True).ok
+
+
+def test_a_class_that_the_dataset_lacks_must_be_named(
+    photos: Path, tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
+    (tmp_path / "more" / "fox").mkdir(parents=True)
+    (tmp_path / "more" / "fox" / "1.jpg").write_bytes(make_jpeg(1))
+    stoker.convert(photos, tmp_path / "out")
+    with pytest.raises(SourceError, match="not among the 3 given: fox"):
+        stoker.append(tmp_path / "out", tmp_path / "more")
+    with pytest.raises(ConfigError, match="do not begin with the 3 of the dataset"):
+        stoker.append(tmp_path / "out", tmp_path / "more", classes=["fox", "cat", "dog", "eel"])
+    assert len(stoker.open(tmp_path / "out")) == 30
+    stoker.append(tmp_path / "out", tmp_path / "more", classes=["cat", "dog", "eel", "fox"])
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.classes[dataset.labels[30]] == "fox"
+    assert stoker.open(tmp_path / "out", version=1).classes == ("cat", "dog", "eel")
+
+
+def test_what_is_refused_leaves_the_dataset_as_it_is(
+    photos: Path, more: Path, tmp_path: Path, write_objects: Callable[..., Path]
+) -> None:
+    target = tmp_path / "out"
+    stoker.convert(photos, target)
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    with pytest.raises(ConfigError, match="append has no option resize"):
+        stoker.append(target, more, resize="shorter=8")
+    with pytest.raises(ConfigError, match="changes are made to the last version"):
+        stoker.append(f"{target}@1", more)
+    with folder_lock(target), pytest.raises(LockedError, match="another process is writing"):
+        stoker.append(target, more)
+    with pytest.raises(ConfigError, match="the datasets differ in column number: none"):
+        stoker.append(target, [{"image": np.zeros((4, 4, 3), np.uint8), "label": "cat", "number": 1}])
+    with pytest.raises(DatasetError, match="not a dataset"):
+        stoker.append(photos, more)
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+
+
+def test_images_without_labels_are_appended_from_a_folder(photos: Path, more: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out", unlabelled=True)
+    assert stoker.append(tmp_path / "out", more).added == 4
+    assert "label" not in stoker.open(tmp_path / "out").columns

@@ -1,0 +1,94 @@
+"""Versions of a dataset: their history, and how each is opened, verified and staged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stoker
+from stoker.augment import Resize
+from stoker.errors import ConfigError, DatasetError
+from stoker.formats.caching.stage import stage
+from stoker.formats.dataset.versions.history import read_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+RELEASED = Path(__file__).resolve().parents[4] / "data/releases/0.1.0/objects"
+
+
+@pytest.fixture
+def changed(make_dataset: Callable[..., Path]) -> Path:
+    """A dataset of three versions, of 6, 5 and 3 samples."""
+    folder = make_dataset()
+    stoker.exclude(folder, keys=["k0"])
+    stoker.exclude(folder, where="key in ('k1', 'k4')")
+    return folder
+
+
+def test_the_history_says_when_what_and_by_how_many(changed: Path) -> None:
+    found = read_versions(changed)
+    assert [(one.version, one.change, one.samples, one.added, one.removed) for one in found] == [
+        (1, "convert", 6, 6, 0),
+        (2, "exclude 1 key", 5, 0, 1),
+        (3, "exclude where key in ('k1', 'k4')", 3, 0, 2),
+    ]
+    assert all(one.time and one.time.endswith("Z") for one in found)
+    lines = (changed / "versions.jsonl").read_text().splitlines()
+    future = json.dumps({**json.loads(lines[-1]), "version": 4})  # of a change that was killed
+    (changed / "versions.jsonl").write_text("\n".join([*lines[:2], "{", "[]", future]))
+    assert [one.version for one in read_versions(changed)] == [1, 2, 3]
+
+
+def test_a_dataset_of_an_earlier_release_has_its_versions() -> None:
+    found = [(one.version, one.change, one.samples, one.added) for one in read_versions(RELEASED)]
+    assert found == [(1, "writer", 4, 4), (2, "append", 8, 4)]
+    assert len(stoker.open(f"{RELEASED}@1")) == 4
+
+
+def test_a_version_is_opened_by_its_number(changed: Path, tmp_path: Path) -> None:
+    assert [len(stoker.open(changed, version=number)) for number in (1, 2, 3)] == [6, 5, 3]
+    assert stoker.open(Path(f"{changed}@2")).keys([0]) == ["k1"]
+    with stoker.ImageLoader(f"{changed}@2", batch_size=5, transforms=[Resize((4, 4))]) as loader:
+        assert len(loader.dataset) == 5
+    shutil.copytree(changed, tmp_path / "folder@2")
+    assert len(stoker.open(tmp_path / "folder@2")) == 3, "the name of the folder"
+    with pytest.raises(DatasetError, match=r"has no version 4.*\n.*the last one is 3"):
+        stoker.open(changed, version=4)
+    for wrong in (0, True, 1.0):
+        with pytest.raises(ConfigError, match="version must be a whole number"):
+            stoker.open(changed, version=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="the path names version 2, and version is 1"):
+        stoker.open(f"{changed}@2", version=1)
+
+
+def test_a_version_at_a_url_is_opened_and_staged(changed: Path, tmp_path: Path) -> None:
+    url, cache = f"file://{changed}", tmp_path / "cache"
+    assert [len(stoker.open(url, version=one, cache=cache)) for one in (None, 1, 2)] == [3, 6, 5]
+    assert stoker.open(f"{url}@2", cache=cache)[0].key == "k1"
+    with pytest.raises(DatasetError, match="has no version 7"):
+        stoker.open(f"{url}@7", cache=cache)
+    stage(f"{url}@2", tmp_path / "copy")
+    assert stoker.open(tmp_path / "copy").fingerprint == stoker.open(changed, version=2).fingerprint
+    assert stoker.verify(tmp_path / "copy").ok
+    with pytest.raises(DatasetError, match="version 1 is not in the folder"):
+        stoker.open(tmp_path / "copy", version=1)
+
+
+def test_verify_checks_every_version(changed: Path) -> None:
+    report = stoker.verify(changed)
+    assert (report.ok, report.versions, report.samples) == (True, 3, 6)
+    assert stoker.verify(f"{changed}@2").samples == 5
+    index = changed / "index-v2.arrow"
+    index.write_bytes(index.read_bytes()[:-1] + b"x")
+    (changed / "dataset-v1.json").write_text("{}")
+    messages = [problem.message for problem in stoker.verify(changed).problems]
+    assert messages[0].startswith("version 1: the manifest is no JSON object")
+    assert messages[1].startswith("version 2: the index is not the one")
+    assert len(messages) == 2
