@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from stoker.formats.codecs.header import MAX_PIXELS
@@ -12,35 +11,33 @@ from ..caching.cache_prefetcher import resolve
 from ..execution.arguments import optional_number, whole_number
 from ..execution.ranks import find_ranks
 from .annotations.objects import ObjectConfig, ObjectForm
-from .checkpoints import CheckpointedImages
 from .config import make_config
+from .engine_images import EngineImages
 from .engine_setup import EngineSetup, ReadOptions
 from .sizes.crop_check import check_crops
 from .sizes.size_plan import make_size_plan
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
     from stoker.types import Color, DType, Layout
 
     from ..engines.dali import DaliOptions
-    from ..execution.batch import ColumnSpec
     from ..order.epoch_order import BlockShuffle
-    from ..order.rank_draws import LastBatch, Schedule
+    from ..order.rank_draws import LastBatch
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .bad_samples import OnError
     from .columns.array_reader import ArrayForm
     from .columns.image_column import Transforms
-    from .producer import ImageBatchProducer
     from .sizes.schedules import Sizes
 
 __all__ = ["ImageLoader"]
 
 
-class ImageLoader(CheckpointedImages):
+class ImageLoader(EngineImages):
     """Loads batches of decoded and augmented images for a training loop, ahead of the step that needs them.
 
     Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
@@ -250,53 +247,3 @@ class ImageLoader(CheckpointedImages):
             reading=ReadOptions(max_pixels=max_pixels, exact=exact, verify=verify, mapped=mapped),
         )
         self._producers = setup.start(self._totals, read_ahead=whole_number("read_ahead", read_ahead, 0))
-
-    def __repr__(self) -> str:
-        plan = self._config.size_plan
-        return (
-            f"<ImageLoader of {self._config.dataset!r}: {len(self)} batches of {plan}, "
-            f"engine {self._producers.engine.name} on {self._producers.engine.device}, "
-            f"rank {self._ranks.rank} of {self._ranks.world_size}>"
-        )
-
-    @property
-    def dataset(self) -> SampleSource:
-        """The dataset or mixture whose samples are drawn."""
-        return self._config.dataset
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a batch, in their order."""
-        return self._config.columns
-
-    @property
-    def engine(self) -> str:
-        """Name of the engine that runs: "native", "dali" or "reference"."""
-        return self._producers.engine.name
-
-    @property
-    def device(self) -> str:
-        """Device on which the engine makes images, "cpu" or "cuda:N"."""
-        return self._producers.engine.device
-
-    def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Dtype and shape of each column of a batch, without the batch axis.
-
-        Functions of your own at the end of the transforms may change the shape and dtype of images. They are
-        called once, with a batch of zeros, to find out.
-        """
-        return tuple(self._producers.spec(name) for name in self._config.columns)
-
-    def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
-        return self._producers.make(schedule, epoch)
-
-    @contextmanager
-    def _make_single_producer(self, schedule: Schedule, epoch: int) -> Iterator[ImageBatchProducer]:
-        producers = self._producers.alone()
-        try:
-            yield producers.make(schedule, epoch)
-        finally:
-            producers.close()
-
-    def _release(self) -> None:
-        self._producers.close()

@@ -1,0 +1,80 @@
+"""A loader of images with the engine that makes them.
+
+:class:`stoker.ImageLoader` derives from it, and adds the arguments.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .checkpoints import CheckpointedImages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..execution.batch import ColumnSpec
+    from ..order.rank_draws import Schedule
+    from ..order.sample_source import SampleSource
+    from .config import ImageLoaderConfig
+    from .engine_setup import ProducerFactory
+    from .producer import ImageBatchProducer
+
+__all__ = ["EngineImages"]
+
+
+class EngineImages(CheckpointedImages):
+    """A loader whose batches come from an engine; a subclass sets the config and the producers."""
+
+    _config: ImageLoaderConfig
+    _producers: ProducerFactory
+
+    def __repr__(self) -> str:
+        plan = self._config.size_plan
+        return (
+            f"<ImageLoader of {self._config.dataset!r}: {len(self)} batches of {plan}, "
+            f"engine {self._producers.engine.name} on {self._producers.engine.device}, "
+            f"rank {self._ranks.rank} of {self._ranks.world_size}>"
+        )
+
+    @property
+    def dataset(self) -> SampleSource:
+        """The dataset or mixture whose samples are drawn."""
+        return self._config.dataset
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch, in their order."""
+        return self._config.columns
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that runs: "native", "dali" or "reference"."""
+        return self._producers.engine.name
+
+    @property
+    def device(self) -> str:
+        """Device on which the engine makes images, "cpu" or "cuda:N"."""
+        return self._producers.engine.device
+
+    def element_spec(self) -> tuple[ColumnSpec, ...]:
+        """Dtype and shape of each column of a batch, without the batch axis.
+
+        Functions of your own at the end of the transforms may change the shape and dtype of images. They are
+        called once, with a batch of zeros, to find out.
+        """
+        return tuple(self._producers.spec(name) for name in self._config.columns)
+
+    def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
+        return self._producers.make(schedule, epoch)
+
+    @contextmanager
+    def _make_single_producer(self, schedule: Schedule, epoch: int) -> Iterator[ImageBatchProducer]:
+        producers = self._producers.alone()
+        try:
+            yield producers.make(schedule, epoch)
+        finally:
+            producers.close()
+
+    def _release(self) -> None:
+        self._producers.close()
