@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from .base import ReadStart
     from .image_record import FeatureNames, Label
 
-__all__ = ["RECORDIO", "scan"]
+__all__ = ["LENGTH_BYTES", "RECORDIO", "join_pieces", "scan"]
 
 _PIECE = struct.Struct("<II")  # magic number; continuation flag and length
 _MAGIC = 0xCED7230A
 _MAGIC_BYTES = _MAGIC.to_bytes(4, "little")
 _LENGTH_BITS = 29
+LENGTH_BYTES = 4
+"""Bytes that follow the magic number at the start of each piece."""
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)  # continuation flags
 _IMAGE = struct.Struct("<IfQQ")  # flag, which is the number of labels that follow; label; id; second id
 _Shard = TypeVar("_Shard")
@@ -167,6 +169,26 @@ def join(value: memoryview) -> tuple[bytes, int]:
     """Return a record of one piece. Its reader goes by the length, so the value may hold the magic number."""
     header = _PIECE.pack(_MAGIC, _WHOLE << _LENGTH_BITS | len(value))
     return b"".join((header, value, bytes(-len(value) % 4))), len(header)
+
+
+def join_pieces(data: bytes) -> bytes:
+    """Return a part of a value that lies in several pieces, as it was before it was cut.
+
+    A value is cut at every magic number that stands at a multiple of four bytes. The file keeps that number,
+    with four bytes for flag and length behind it.
+
+    Args:
+        data: Bytes of the file from a multiple of four bytes after the start of the value.
+    """
+    parts, start, at = [], 0, data.find(_MAGIC_BYTES)
+    while at >= 0:
+        if at % 4:
+            at = data.find(_MAGIC_BYTES, at + 1)
+            continue
+        parts.append(data[start : at + 4])
+        start = at + 4 + LENGTH_BYTES
+        at = data.find(_MAGIC_BYTES, start)
+    return b"".join((*parts, data[start:]))
 
 
 def _recognizes(read_start: ReadStart) -> bool:

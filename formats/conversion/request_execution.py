@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotation
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from stoker.arguments import check_progress
@@ -129,21 +131,24 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     listing = list_samples(request, source, found_format, names)
     check_mask_map(listing, options.mask_map)
     check_loss(listing, allow_loss)
-    plan = plan_conversion(listing, options, ImageEncoder(listing, options, _block_images(listing, request)))
-    return execute(
-        plan,
-        dst,
-        threads,
-        overwrite=request.overwrite,
-        report=report,
-        engine=request.engine,
-        allow_loss=allow_loss,
-    )
+    with _block_images(listing, request) as block_images:
+        return execute(
+            plan_conversion(listing, options, ImageEncoder(listing, options, block_images)),
+            dst,
+            threads,
+            overwrite=request.overwrite,
+            report=report,
+            engine=request.engine,
+            allow_loss=allow_loss,
+        )
 
 
-def _block_images(listing: Listing, request: ConvertRequest) -> BlockImages | None:
-    """Return what reads the images of a listing that lie in blocks of files; None for other listings."""
+@contextmanager
+def _block_images(listing: Listing, request: ConvertRequest) -> Iterator[BlockImages | None]:
+    """Yield what reads the images of a listing that lie in blocks of files; None for other listings."""
     if listing.blocks is None:
-        return None
+        yield None
+        return
     folder = tempfile.gettempdir() if is_url(request.dst) else os.path.abspath(request.dst)  # noqa: PTH100 - as text
-    return BlockImages(listing.blocks, None if request.seed is None else folder)
+    with closing(BlockImages(listing.blocks, None if request.seed is None else folder)) as images:
+        yield images

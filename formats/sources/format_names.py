@@ -9,7 +9,9 @@ from typing import Literal
 
 __all__ = ["SOURCE_DESCRIPTIONS", "SourceFormatName"]
 
-SourceFormatName = Literal["folder", "list", "coco", "voc", "yolo", "pairs", "webdataset", "table"]
+SourceFormatName = Literal[
+    "folder", "list", "coco", "voc", "yolo", "pairs", "webdataset", "table", "recordio", "mds"
+]
 """One name for each row of :data:`stoker.formats.sources.registry.SOURCE_FORMATS`."""
 
 SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
@@ -20,6 +22,8 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "yolo": "a folder of YOLO",
     "webdataset": "tar archives of WebDataset, as a folder, a pattern or 'train-{000..099}.tar'",
     "table": "Parquet files, as a pattern or a folder, or a folder that save_to_disk made",
+    "recordio": "MXNet's .rec files",
+    "mds": "a folder of Mosaic Streaming",
     "pairs": "with a folder of masks, a folder of images",
 }
 """What a source of each format is, for the help of the command line and for messages."""

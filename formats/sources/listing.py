@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -85,29 +85,35 @@ class ListedPlaces:
         file_sizes: Bytes of each file when it was listed.
         file: (N,) int32, the file of each image.
         offset: (N,) int64, first byte of each image in its file.
+        pieces: (N,) int32, pieces in which each image lies in a RecordIO file; None where all lie in one.
     """
 
     files: tuple[str, ...]
     file_sizes: tuple[int, ...]
     file: npt.NDArray[np.int32]
     offset: npt.NDArray[np.int64]
+    pieces: npt.NDArray[np.int32] | None = None
 
     def take(self, rows: npt.NDArray[np.int64]) -> ListedPlaces:
         """The places of the images at ``rows``, (M,) int64."""
-        return replace(self, file=self.file[rows], offset=self.offset[rows])
+        pieces = None if self.pieces is None else self.pieces[rows]
+        return replace(self, file=self.file[rows], offset=self.offset[rows], pieces=pieces)
 
 
 @dataclass(frozen=True)
 class ListedBlocks:
-    """Where images lie in files that are read in blocks, such as the row groups of Parquet.
+    """Where images lie in files that are read in blocks.
+
+    Blocks are row groups of Parquet and record batches of Arrow; a compressed shard of MDS is one block.
 
     Attributes:
         files: Path or URL of each file.
         file_sizes: Bytes of each file when it was listed.
-        column: Name of the column of the images.
+        column: Name of the column of the images; of MDS empty for the only one.
         file: (N,) int32, the file of each image.
         block: (N,) int32, its block in the file.
         row: (N,) int32, its row in the block.
+        kind: The form of the files.
     """
 
     files: tuple[str, ...]
@@ -116,6 +122,7 @@ class ListedBlocks:
     file: npt.NDArray[np.int32]
     block: npt.NDArray[np.int32]
     row: npt.NDArray[np.int32]
+    kind: Literal["table", "mds"] = "table"
 
     def take(self, rows: npt.NDArray[np.int64]) -> ListedBlocks:
         """The places of the images at ``rows``, (M,) int64."""

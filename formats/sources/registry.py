@@ -34,6 +34,7 @@ from .annotated.coco import is_coco, list_coco
 from .annotated.mask_pairs import has_masks, list_pairs
 from .annotated.voc import is_voc, list_voc
 from .annotated.yolo import is_yolo, list_yolo
+from .archives.records import is_mds, is_recordio, list_mds, list_recordio
 from .archives.tar import is_tar, list_tar
 from .class_folder import is_class_folder, list_class_folder
 from .lists.file_list import is_list, list_listed_images
@@ -69,6 +70,8 @@ class SourceFormat:
 
 SOURCE_FORMATS = (
     SourceFormat("table", holds_tables, list_table, options=("fields",)),
+    SourceFormat("recordio", is_recordio, list_recordio),
+    SourceFormat("mds", is_mds, list_mds, options=("fields",)),
     SourceFormat("webdataset", is_tar, list_tar, options=("fields",)),
     SourceFormat("voc", is_voc, list_voc),
     SourceFormat("coco", is_coco, list_coco, options=("images",)),

@@ -13,6 +13,7 @@ from stoker.errors import DecodeError, ImageTooLargeError
 
 from ..codecs.header import Header, read_header
 from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
+from ..containers.recordio import LENGTH_BYTES, join_pieces
 from ..files.paths import is_regular
 from ..files.reading import read_at
 from ..remote.store import Store, is_url
@@ -81,7 +82,7 @@ def read_source_file(root: str, key: str, size: int, *, follow_links: bool = Tru
         raise SkippedError("unreadable", error.strerror or "") from error
 
 
-def read_place(file: str, file_size: int, offset: int, size: int) -> bytes:
+def read_place(file: str, file_size: int, offset: int, size: int, pieces: int = 1) -> bytes:
     """Read an image that lies in a larger file.
 
     Args:
@@ -89,6 +90,7 @@ def read_place(file: str, file_size: int, offset: int, size: int) -> bytes:
         file_size: Its bytes when the source was listed.
         offset: First byte of the image.
         size: Bytes of the image.
+        pieces: Pieces in which it lies in a RecordIO file.
 
     Raises:
         SkippedError: The file cannot be read, or has changed; or the image is too large, or not an image.
@@ -96,11 +98,14 @@ def read_place(file: str, file_size: int, offset: int, size: int) -> bytes:
     """
     if size > _LONGEST:
         raise SkippedError("larger than 2 GiB", "")
+    stored = size + (pieces - 1) * LENGTH_BYTES
     if is_url(file):
         folder, _, name = file.rpartition("/")
-        data = _store(folder).read_range(name, offset, offset + size)
+        data = _store(folder).read_range(name, offset, offset + stored)
     else:
-        data = _read_local_place(file, file_size, offset, size)
+        data = _read_local_place(file, file_size, offset, stored)
+    if pieces > 1:
+        data = join_pieces(data)
     if not is_image_start(data[:SIGNATURE_BYTES]):
         raise SkippedError("not an image", "")
     return data

@@ -56,7 +56,10 @@ def scan(path: Path) -> Iterator[Record]:
             message, hint = str(error), None
             if compression := compression_of(path.name, read_at(descriptor, 0, _START)):
                 message = f"the shard is compressed with {compression}, which allows no random access"
-                hint = f"decompress it first: {decompress_command(path.name, compression)}"
+                hint = (
+                    "convert it: stoker convert; or decompress it first: "
+                    f"{decompress_command(path.name, compression)}"
+                )
             raise CorruptRecordError(
                 message, path=path, shard=path.name, record=position, hint=hint
             ) from error

@@ -106,7 +106,8 @@ class ImageEncoder(ImageColumns):
             root, follow_links = str(listing.root), listing.follow_links
             return read_source_file(root, source.key, source.size, follow_links=follow_links)
         file, offset = int(places.file[source.row]), int(places.offset[source.row])
-        return read_place(places.files[file], places.file_sizes[file], offset, source.size)
+        pieces = 1 if places.pieces is None else int(places.pieces[source.row])
+        return read_place(places.files[file], places.file_sizes[file], offset, source.size, pieces)
 
     def _read_block(self, row: int, blocks: ListedBlocks) -> bytes:
         assert self.images is not None, "given for every listing with blocks"

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stoker.errors import ConfigError, SourceError
+from stoker.errors import SourceError
 
 from ...concurrency.bounded_map import bounded_map
 from ...containers.image_record import LeftOutError
@@ -24,7 +23,6 @@ from ...containers.webdataset.headers import BadArchiveError
 from ...containers.webdataset.parts import SampleParts
 from ...containers.webdataset.samples import find_samples
 from ...dataset.columns.strings import Strings
-from ...dataset.index import KNOWN_COLUMNS
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
 from ..folders.suffixes import has_image_suffix
@@ -32,10 +30,11 @@ from ..listing import ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error
 from .names import expand, is_pattern
+from .part_names import name_parts
 from .window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from ...containers.base import Part
     from ...containers.image_record import FeatureNames, Value
@@ -99,7 +98,7 @@ def list_tar(source: Source) -> Listing:
     """
     files = expand(source.path)
     gathered = _Gathered()
-    for archive in _read_all(files, _names(source.fields)):
+    for archive in _read_all(files, name_parts(source.fields, TAR_NAMES)):
         gathered.add(archive)
     if not gathered.places:
         raise no_images_error("the archives hold no image", source.path, gathered.skipped)
@@ -161,29 +160,6 @@ class _Gathered:
 
 
 _LABEL_HINT = "name another member for the label, or none: --label"
-
-
-def _names(fields: Mapping[str, str | None] | None) -> FeatureNames:
-    """Return the members to read, from the names that the user gives some of them."""
-    names, columns = TAR_NAMES, dict(TAR_NAMES.columns)
-    given: dict[str, str] = {}
-    for part, name in (fields or {}).items():
-        if name is None:
-            columns = {column: other for column, other in columns.items() if other != part}
-            names = replace(names, label=None) if part == names.label else names
-        elif name in ("image", "label", "key"):
-            given[name] = part
-        elif name in (*KNOWN_COLUMNS, "path", ""):
-            raise ConfigError(f"a column cannot have the name {name!r}", hint="give it another name")
-        else:
-            columns[name] = part
-    return replace(
-        names,
-        encoded=given.get("image", names.encoded),
-        label=given.get("label", names.label),
-        key=given.get("key"),
-        columns=columns,
-    )
 
 
 def _read_all(files: list[str], names: FeatureNames) -> Iterator[_Archive]:

@@ -25,10 +25,11 @@ import pyarrow.parquet as pq
 
 from ...concurrency.cores import available_cores
 from ...files.reading import read_at
+from ..archives.compressed_mds import mds_images
 from .table_files import opened_table, reading_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import numpy.typing as npt
 
@@ -75,6 +76,14 @@ class BlockImages:
             return self._spool.read((file, block), row, partial(self._pieces, file, block))
         return self._block(file, block).read(row)
 
+    def close(self) -> None:
+        """Close all files; the object can be used again."""
+        with self._lock:
+            for block in self._open.values():
+                block.close()
+            self._open.clear()
+            self._spool = None
+
     def _block(self, file: int, block: int) -> _OpenBlock:
         """Return an open block; of the others, those that were not used for longest are closed."""
         with self._lock:
@@ -83,16 +92,19 @@ class BlockImages:
                 found = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block))
             self._open.move_to_end((file, block))
             while len(self._open) > self._most_open:
-                self._open.popitem(last=False)
+                self._open.popitem(last=False)[1].close()
             return found
 
-    def _pieces(self, file: int, block: int) -> Iterator[pa.Array]:
+    def _pieces(self, file: int, block: int) -> Generator[pa.Array]:
         """Yield the images of a block, some rows at a time."""
         path, size, column = self._blocks.files[file], self._blocks.file_sizes[file], self._blocks.column
         with ExitStack() as stack:
             stack.enter_context(reading_table(path))
             if os.path.lexists(path) and (found := os.stat(path).st_size) != size:  # noqa: PTH116 - may be a URL
                 raise ValueError(f"it had {size} bytes when it was listed, and has {found}")
+            if self._blocks.kind == "mds":
+                yield from mds_images(path, column)
+                return
             opened = stack.enter_context(opened_table(path, size, self._metadata.get(file)))
             if isinstance(opened, pq.ParquetFile):
                 self._keep(file, opened.metadata)
@@ -154,14 +166,14 @@ class _OpenBlock:
         pieces: Yields the images of the block, some rows at a time.
     """
 
-    def __init__(self, pieces: Callable[[], Iterator[pa.Array]]) -> None:
-        self._start = pieces
+    def __init__(self, pieces: Callable[[], Generator[pa.Array]]) -> None:
+        self._begin = pieces
         self._lock = threading.Lock()
         self._most = (16 + 2 * available_cores()) << 20
         self._restart()
 
     def _restart(self) -> None:
-        self._pieces = self._start()
+        self._pieces = self._begin()
         self._kept: list[_Piece] = []
         self._next = 0
 
@@ -174,6 +186,12 @@ class _OpenBlock:
                 self._kept.remove(piece)
             value: bytes | None = piece.images[row - piece.first].as_py()
         return value
+
+    def close(self) -> None:
+        """Close the file; a row that is asked for later opens it anew."""
+        with self._lock:
+            self._pieces.close()
+            self._restart()
 
     def _find(self, row: int) -> _Piece:
         if row < self._next:

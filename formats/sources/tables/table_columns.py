@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ...dataset.index import KNOWN_COLUMNS
+from ..archives.part_names import free_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ __all__ = ["TableColumns", "find_columns"]
 
 _IMAGE_NAMES = ("image", "img", "picture", "photo")
 _HUGGING_FACE = b"huggingface"
-_TAKEN = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
 
 
 @dataclass(frozen=True)
@@ -83,13 +82,8 @@ def find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> T
         label,
         tuple(_class_names(features.get(label or "", {}))),
         key,
-        {name: fields.get(name) or _free(name) for name in others if _is_value(schema.field(name).type)},
+        {name: fields.get(name) or free_name(name) for name in others if _is_value(schema.field(name).type)},
     )
-
-
-def _free(name: str) -> str:
-    """Return the name of a column in the dataset, where some names have a meaning of their own."""
-    return f"{name}_" if name in _TAKEN or name.startswith(("object_", "mask_")) else name
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:

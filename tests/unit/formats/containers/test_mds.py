@@ -201,7 +201,8 @@ def test_a_compressed_shard_is_refused_with_the_command(tmp_path: Path, make_jpe
         CorruptRecordError, match=f"compressed with {suffix}, which allows no random"
     ) as caught:
         index([folder], tmp_path / "into")
-    assert caught.value.hint == (f"decompress it first: {words} < shard.00000.mds.{suffix} > shard.00000.mds")
+    command = f"{words} < shard.00000.mds.{suffix} > shard.00000.mds"
+    assert caught.value.hint == f"convert it: stoker convert; or decompress it first: {command}"
 
 
 def test_shards_at_a_url_are_compared_with_their_index_file(tmp_path: Path, make_jpeg: Jpeg) -> None:

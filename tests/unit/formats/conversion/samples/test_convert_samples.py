@@ -219,7 +219,11 @@ def test_progress_counts_items(tmp_path: Path) -> None:
         ([picture(0)], {"engine": "spark"}, "engine must be one of local, ray"),
         ([(picture(0), 1, 2)], {}, "an item of the dataset is a tuple of 3 values"),
         ([picture(0).astype(float)], {}, "image is ndarray of float64 with the shape"),
-        ("photos", {"fields": {"a": "image"}}, "fields is for sources of the format table and webdataset"),
+        (
+            "photos",
+            {"fields": {"a": "image"}},
+            "fields is for sources of the format table and mds",
+        ),
         ([], {}, "no sample was written"),
     ],
 )

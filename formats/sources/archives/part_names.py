@@ -1,0 +1,56 @@
+"""The names of the parts of a sample and of its columns, as ``fields`` gives them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+from ...dataset.index import KNOWN_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...containers.image_record import FeatureNames
+
+__all__ = ["free_name", "name_parts"]
+
+_TAKEN = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "segmentation"}
+
+
+def free_name(name: str) -> str:
+    """Return the name of a column in the dataset: one that has a meaning of its own there gets a ``_``."""
+    return f"{name}_" if name in _TAKEN or name.startswith(("object_", "mask_")) else name
+
+
+def name_parts(fields: Mapping[str, str | None] | None, usual: FeatureNames) -> FeatureNames:
+    """Return the parts to read: the usual ones, and those that the user gives a name.
+
+    Args:
+        fields: image, label, key or the name of a column, by the part that holds it; None for a part that is
+            left out.
+        usual: The parts that are read otherwise.
+
+    Raises:
+        ConfigError: A column would have a name that the index uses itself.
+    """
+    names, columns = usual, dict(usual.columns)
+    given: dict[str, str] = {}
+    for part, name in (fields or {}).items():
+        if name is None:
+            columns = {column: other for column, other in columns.items() if other != part}
+            names = replace(names, label=None) if part == names.label else names
+        elif name in ("image", "label", "key"):
+            given[name] = part
+        elif name in (*KNOWN_COLUMNS, "path", ""):
+            raise ConfigError(f"a column cannot have the name {name!r}", hint="give it another name")
+        else:
+            columns[name] = part
+    return replace(
+        names,
+        encoded=given.get("image", names.encoded),
+        label=given.get("label", names.label),
+        key=given.get("key"),
+        columns=columns,
+    )
