@@ -26,6 +26,7 @@ from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import spool_items
 from .listing.text_listing import open_text
+from .tokenization.choice import TokenizerChoice
 from .training.composition import find_composition
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def convert_text(
     messages: str | None = None,
     chat_template: str | os.PathLike[str] | None = None,
     train_on: str | None = None,
+    vocabulary: str | os.PathLike[str] | None = None,
+    min_count: int | None = None,
+    max_size: int | None = None,
+    bos: bool = False,
+    eos: bool = False,
     format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
     seed: int | None = None,
     shard_size: str | int | None = None,
@@ -80,8 +86,9 @@ def convert_text(
             of texts, or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names
             files.
         dst: Folder to write; made if missing. It may be such a URL, too.
-        tokenizer: "whitespace" (words, of which the vocabulary is counted first), "bytes" (of UTF-8), or the
-            path of a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
+        tokenizer: "whitespace" (words, of which the vocabulary is counted first), "bytes" (of UTF-8), "bpe"
+            (pieces of words, which are found first), or the path of a Hugging Face tokenizers JSON. The
+            dataset holds it as ``tokenizer.json``.
         fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the
             name of the field, by default ``tokens``; for parallel files, a name for each.
         label: For JSON Lines, Parquet and dicts, the name of the value that is the class of a sample. Labels
@@ -97,6 +104,13 @@ def convert_text(
             assistant wrote, "last" for its last message, "all" for everything. Of several fields the names of
             some, with commas between: the fields then form one sequence, "text", field after field. The
             column "labels" of loaders has -100 for all other tokens.
+        vocabulary: Folder of a dataset whose tokenizer is taken, in place of ``tokenizer``: validation data
+            then has the ids of training data.
+        min_count: Words that occur less often are unknown; of "bpe", pairs that are joined no further (2).
+        max_size: Largest number of words of the vocabulary, the most frequent ones, besides the special
+            tokens; of "bpe" the largest number of token ids (30,000).
+        bos: Whether each sequence begins with the tokenizer's token for it, such as [BOS] or <s>.
+        eos: Whether each sequence ends with the tokenizer's token for it, such as [EOS] or </s>.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
@@ -131,6 +145,7 @@ def convert_text(
     check_num_threads(num_threads)
     wanted = RowColumns.of(label, columns, classes or _class_names(src, label))
     report = progress or no_progress
+    choice = TokenizerChoice(tokenizer, vocabulary, min_count, max_size, bos, eos)
     composition = find_composition(fields, messages, chat_template, train_on, tokenizer)
     if is_chat := messages is not None:
         fields = [str(messages)]
@@ -147,7 +162,7 @@ def convert_text(
         "strict": strict,
         "composition": composition,
     }
-    options |= {"tokenizer": tokenizer, "num_threads": num_threads, "overwrite": overwrite, "report": report}
+    options |= {"choice": choice, "num_threads": num_threads, "overwrite": overwrite, "report": report}
     with os_errors(scratch):
         if paths is None:
             _check_not_parallel(parallel)

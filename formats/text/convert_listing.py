@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..concurrency.bounded_map import bounded_map
 from ..conversion.execution import Summary, check_num_threads, execute
 from ..conversion.options import ShardOptions, parse_share, shard_bytes
 from ..conversion.plan import plan_conversion
 from ..conversion.run import Progress, no_progress
-from ..sources.listing import Skip
 from .encoder import IDS_FEATURE, TextEncoder
-from .tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
-from .training.chat_template import TemplateError
+from .tokenization.choice import TokenizerChoice, make_tokenizer
 
 if TYPE_CHECKING:
     import os
-    from collections import Counter
     from fractions import Fraction
 
+    import numpy as np
     import numpy.typing as npt
 
     from .listing.text_listing import TextListing
@@ -36,8 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["TextOptions", "convert_listing"]
 
 _RECORD_OVERHEAD = 80  # bytes: framing, the names of the features
-_LATER_OPTIONS = {"train_on", "joined", "chat_template", "template_digest"}
-_COUNTED_LINES = 4096  # in one task
+_LATER_OPTIONS = {"train_on", "joined", "chat_template", "template_digest", "bos", "eos"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +46,8 @@ class TextOptions(ShardOptions):
         joined: Names of the fields that are joined to one sequence, with commas between.
         chat_template: Name of the chat template.
         template_digest: SHA-256 of the chat template.
+        bos: Whether each sequence begins with a token that the tokenizer alone does not add.
+        eos: Whether each sequence ends with one.
     """
 
     made_by: ClassVar[str] = "convert-text"
@@ -69,13 +62,15 @@ class TextOptions(ShardOptions):
     joined: str = ""
     chat_template: str = ""
     template_digest: str = ""
+    bos: bool = False
+    eos: bool = False
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
         """See :meth:`ShardOptions.to_manifest`; what is not used is left out, as earlier versions did."""
         return {
             name: value
             for name, value in super().to_manifest().items()
-            if value != "" or name not in _LATER_OPTIONS
+            if value or name not in _LATER_OPTIONS
         }
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -87,7 +82,7 @@ def convert_listing(
     listing: TextListing,
     dst: str | os.PathLike[str],
     *,
-    tokenizer: str | os.PathLike[str],
+    choice: TokenizerChoice,
     format: str,  # noqa: A002 - the user's word for it
     seed: int | None,
     shard_size: str | int | None,
@@ -103,13 +98,13 @@ def convert_listing(
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets.
 
-    ``composition`` makes one text of the values of a sample. The other arguments are those of
-    :func:`stoker.convert_text`, which says what it raises.
+    ``choice`` says which tokenizer, and ``composition`` makes one text of the values of a sample. The other
+    arguments are those of :func:`stoker.convert_text`, which says what it raises.
     """
     fields = listing.fields if composition is None else (composition.field,)
     check_fields(fields)
     threads = check_num_threads(num_threads)
-    chosen = _tokenizer(tokenizer, listing, composition, threads)
+    chosen = make_tokenizer(choice, listing, composition, threads)
     options = TextOptions(
         container=format,
         seed=seed,
@@ -125,6 +120,8 @@ def convert_listing(
         vocab_size=chosen.vocab_size,
         pad_id=chosen.pad_id,
         dtype="uint16" if chosen.vocab_size <= 1 << 16 else "int32",
+        bos=choice.bos,
+        eos=choice.eos,
         **({} if composition is None else composition.options),
     )
     plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype, composition))
@@ -137,28 +134,3 @@ def check_fields(fields: tuple[str, ...]) -> None:
         raise ConfigError(
             f"a field cannot have the name {IDS_FEATURE!r}, which records use for the token ids"
         )
-
-
-def _tokenizer(
-    name: str | os.PathLike[str], listing: TextListing, composition: Composition | None, threads: int
-) -> Tokenizer:
-    if name == "bytes":
-        return Bytes()
-    if name != "whitespace":
-        return File(name)
-    starts = range(0, len(listing), _COUNTED_LINES)
-    tasks = ((start, partial(_count, listing, composition, start)) for start in starts)
-    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
-        return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * threads))
-
-
-def _count(listing: TextListing, composition: Composition | None, start: int) -> Counter[str]:
-    rows = np.arange(start, min(start + _COUNTED_LINES, len(listing)))
-    found = [one for one in listing.texts(rows) if not isinstance(one, Skip)]
-    if composition is None:
-        return count_words([text for one in found for text in one])
-    composed = []
-    for one in found:
-        with suppress(TemplateError):  # the conversion skips it
-            composed.append(composition.compose(one).text)
-    return count_words(composed)

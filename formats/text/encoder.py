@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from .listing.text_listing import TextListing
-    from .tokenizers import Tokenizer
+    from .tokenization.tokenizers import Tokenizer
     from .training.composition import ComposedText, Composition
 
 __all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column", "trained_column"]

@@ -23,6 +23,7 @@ from .convert_listing import TextOptions, check_fields, convert_listing
 from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import TextSpool
+from .tokenization.choice import TokenizerChoice
 
 if TYPE_CHECKING:
     import os
@@ -45,7 +46,13 @@ class TextWriter(WriterContext):
 
     Args:
         target: Folder to write; made if missing.
-        tokenizer: "whitespace", "bytes", or the path of a Hugging Face tokenizers JSON.
+        tokenizer: "whitespace", "bytes", "bpe", or the path of a Hugging Face tokenizers JSON; this and the
+            next five as for :func:`stoker.convert_text`.
+        vocabulary: Folder of a dataset whose tokenizer is taken.
+        min_count: Words that occur less often are unknown.
+        max_size: Largest number of words.
+        bos: Whether each sequence begins with the tokenizer's token for it.
+        eos: Whether each sequence ends with the tokenizer's token for it.
         fields: Names of the sequences of a sample, such as ("source", "target") for translations.
         classes: Names of the classes, that of label 0 first. None takes the sorted names of the labels that
             are written.
@@ -72,6 +79,11 @@ class TextWriter(WriterContext):
         target: str | os.PathLike[str],
         *,
         tokenizer: str | os.PathLike[str] = "whitespace",
+        vocabulary: str | os.PathLike[str] | None = None,
+        min_count: int | None = None,
+        max_size: int | None = None,
+        bos: bool = False,
+        eos: bool = False,
         fields: Sequence[str] = ("text",),
         classes: Sequence[str] | None = None,
         format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
@@ -91,7 +103,7 @@ class TextWriter(WriterContext):
         self._classes = check_classes(classes)
         self._labelled: bool | None = None
         self._options: dict[str, Any] = {
-            "tokenizer": tokenizer,
+            "choice": TokenizerChoice(tokenizer, vocabulary, min_count, max_size, bos, eos),
             "format": format,
             "seed": seed,
             "shard_size": shard_size,

@@ -42,7 +42,7 @@ def convert_text(
     ],
     target: Target,
     tokenizer: Annotated[
-        str, typer.Option(help="whitespace, bytes, or a file of Hugging Face tokenizers (.json).")
+        str, typer.Option(help="whitespace, bytes, bpe, or a file of Hugging Face tokenizers (.json).")
     ] = "whitespace",
     fields: Annotated[
         str | None,
@@ -74,6 +74,20 @@ def convert_text(
             "some, with commas between; all fields then form one sequence."
         ),
     ] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option(help="Folder of a dataset whose tokenizer is taken."),
+    ] = None,
+    min_count: Annotated[
+        int | None,
+        typer.Option(help="Words that occur less often are unknown; of bpe, pairs stay apart."),
+    ] = None,
+    max_size: Annotated[
+        int | None,
+        typer.Option(help="Largest number of words of the vocabulary; of bpe, of token ids (30000)."),
+    ] = None,
+    bos: Annotated[bool, typer.Option("--bos", help="Begin each sequence with its token.")] = False,
+    eos: Annotated[bool, typer.Option("--eos", help="End each sequence with its token.")] = False,
     parallel: Annotated[
         bool,
         typer.Option(
@@ -105,6 +119,7 @@ def convert_text(
       stoker convert-text reviews.jsonl shards/reviews --text review --label stars --columns score
       stoker convert-text chats.jsonl shards/chats --messages messages --tokenizer tokenizer.json
       stoker convert-text gsm8k.jsonl shards/sft --fields question,answer --train-on answer
+      stoker convert-text val.txt shards/val --vocabulary shards/train --eos
       stoker convert-text - shards/web < web.jsonl
       stoker convert-text train.en train.de shards/pairs --parallel
     """
@@ -130,6 +145,11 @@ def convert_text(
             label=label,
             columns=split_names(columns),
             classes=None if classes is None else parse_class_names(classes),
+            vocabulary=vocabulary,
+            min_count=min_count,
+            max_size=max_size,
+            bos=bos,
+            eos=eos,
             messages=messages,
             chat_template=chat_template,
             train_on=train_on,

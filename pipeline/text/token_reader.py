@@ -11,7 +11,11 @@ from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column, trained_column
-from stoker.formats.text.special_tokens import NO_SPECIAL_TOKENS, count_special_tokens
+from stoker.formats.text.tokenization.special_tokens import (
+    NO_SPECIAL_TOKENS,
+    SpecialTokens,
+    count_special_tokens,
+)
 
 from ..engines.shard_files import open_shards
 
@@ -109,8 +113,13 @@ class TokenReader:
         self._read_whole = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
         self.special_tokens = NO_SPECIAL_TOKENS
         # A chat has the special tokens of its template, and those of the tokenizer are not added.
-        if too_long == "truncate" and options.get("tokenizer_digest") and not options.get("chat_template"):
-            self.special_tokens = count_special_tokens(dataset.datasets[0].tokenizer_file())
+        if too_long == "truncate" and not options.get("chat_template"):
+            if options.get("tokenizer_digest"):
+                self.special_tokens = count_special_tokens(dataset.datasets[0].tokenizer_file())
+            opening, closing = self.special_tokens
+            self.special_tokens = SpecialTokens(
+                opening + bool(options.get("bos")), closing + bool(options.get("eos"))
+            )
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
         self._columns = [length_column(field) for field in stored]

@@ -20,7 +20,7 @@ import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats.containers.example import parse_example
 from stoker.formats.containers.registry import find_container
-from stoker.formats.text import convert_listing
+from stoker.formats.text.tokenization import choice
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 LINES = [" ".join(WORDS[: 1 + i % 7]) for i in range(50)]
@@ -46,13 +46,13 @@ def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
 ) -> None:
     counted: list[int] = []
 
-    def build(counts: Iterator[Any]) -> None:
+    def build(counts: Iterator[Any], *limits: object) -> None:
         next(counts)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(convert_listing, "_COUNTED_LINES", 1)
-    monkeypatch.setattr(convert_listing, "_count", lambda *given: counted.append(given[-1]))
-    monkeypatch.setattr(convert_listing, "Whitespace", SimpleNamespace(build=build))
+    monkeypatch.setattr(choice, "_COUNTED_LINES", 1)
+    monkeypatch.setattr(choice, "_count", lambda *given: counted.append(given[-1]))
+    monkeypatch.setattr(choice, "Whitespace", SimpleNamespace(build=build))
     with pytest.raises(KeyboardInterrupt):
         stoker.convert_text(source, tmp_path / "d", num_threads=1)
     assert len(counted) < 5 < len(LINES)
@@ -167,7 +167,7 @@ def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
 
 def test_invalid_options_are_refused(tmp_path: Path, source: Path) -> None:
     for options, message in [
-        ({"tokenizer": "wordpiece"}, "whitespace, bytes, or a tokenizers JSON"),
+        ({"tokenizer": "wordpiece"}, "whitespace, bytes, bpe, or a tokenizers JSON"),
         ({"format": "zip"}, "format"),
         ({"num_threads": 0}, "num_threads"),
         ({"fields": "answer"}, "fields must be a list of names, found 'answer'"),

@@ -50,6 +50,9 @@ class Tokenizer(Protocol):
     def file(self) -> bytes | None:
         """A Hugging Face tokenizers JSON with the same result; None if there is none."""
 
+    def id_of(self, token: str) -> int | None:
+        """Id of a special token; None if there is no such token."""
+
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """Token ids of N texts, concatenated, (T,) int32, and the number of each text, (N,) int64."""
 
@@ -74,6 +77,10 @@ class Bytes:
     vocab_size: int = 259
     pad_id: int = 256
     file: bytes | None = None
+
+    def id_of(self, token: str) -> int | None:
+        """See :class:`Tokenizer`; the special tokens are called [PAD], [BOS] and [EOS]."""
+        return {"[PAD]": 256, "[BOS]": 257, "[EOS]": 258}.get(token)
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """See :class:`Tokenizer`."""
@@ -104,14 +111,23 @@ class Whitespace:
     pad_id: int = SPECIAL_TOKENS.index("[PAD]")
 
     @classmethod
-    def build(cls, counts: Iterable[Counter[str]]) -> Whitespace:
-        """The tokenizer of counted words, see :func:`count_words`."""
+    def build(
+        cls, counts: Iterable[Counter[str]], min_count: int = 1, max_size: int | None = None
+    ) -> Whitespace:
+        """The tokenizer of counted words, see :func:`count_words`.
+
+        Args:
+            counts: Frequencies of words.
+            min_count: Less frequent words are unknown.
+            max_size: Largest number of words besides the special tokens; None sets no limit.
+        """
         total: Counter[str] = Counter()
         for some in counts:
             total.update(some)
         for special in SPECIAL_TOKENS:
             total.pop(special, None)
-        return cls(tuple(sorted(total, key=lambda word: (-total[word], word))))
+        frequent = (word for word, count in total.items() if count >= min_count)
+        return cls(tuple(sorted(frequent, key=lambda word: (-total[word], word))[:max_size]))
 
     @property
     def vocab_size(self) -> int:
@@ -142,6 +158,10 @@ class Whitespace:
             "model": {"type": "WordLevel", "vocab": self.vocab, "unk_token": SPECIAL_TOKENS[0]},
         }
         return json.dumps(document, ensure_ascii=False, indent=0).encode()
+
+    def id_of(self, token: str) -> int | None:
+        """See :class:`Tokenizer`."""
+        return SPECIAL_TOKENS.index(token) if token in SPECIAL_TOKENS else None
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """See :class:`Tokenizer`; an unknown word becomes [UNK]."""
@@ -187,6 +207,7 @@ class File:
 
     Args:
         path: The file, such as ``tokenizer.json``.
+        name: Its name in the options of a dataset; None takes that of the file.
 
     Raises:
         MissingDependencyError: The package ``tokenizers`` is not installed.
@@ -194,7 +215,25 @@ class File:
         SourceError: The file is no tokenizer.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"tokenizer must be whitespace, bytes, bpe, or a tokenizers JSON; the file cannot be read: "
+                f"{error.strerror}",
+                path=path,
+            ) from error
+        self._load(content, Path(path).name if name is None else name, path)
+
+    @classmethod
+    def from_content(cls, content: bytes, name: str) -> File:
+        """The tokenizer of a tokenizers JSON that is no file yet."""
+        made = cls.__new__(cls)
+        made._load(content, name, name)
+        return made
+
+    def _load(self, content: bytes, name: str, path: str | os.PathLike[str]) -> None:
         try:
             import tokenizers
         except ImportError as error:
@@ -202,22 +241,20 @@ class File:
                 "a tokenizer from a file needs the package tokenizers", hint=install_hint("tokenizers")
             ) from error
         try:
-            self.file = Path(path).read_bytes()
-        except OSError as error:
-            raise ConfigError(
-                f"tokenizer must be whitespace, bytes, or a tokenizers JSON; the file cannot be read: "
-                f"{error.strerror}",
-                path=path,
-            ) from error
-        try:
-            self._tokenizer: Any = tokenizers.Tokenizer.from_buffer(self.file)
+            self._tokenizer: Any = tokenizers.Tokenizer.from_buffer(content)
         except Exception as error:  # the package raises plain Exception
             raise SourceError(f"the file is no tokenizers JSON: {error}", path=path) from error
-        self.name = Path(path).name
+        self.file = content
+        self.name = name
         self.pad_id = self._find_pad_id()
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.vocab_size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    def id_of(self, token: str) -> int | None:
+        """See :class:`Tokenizer`."""
+        number: int | None = self._tokenizer.token_to_id(token)
+        return number
 
     def _find_pad_id(self) -> int:
         padding = self._tokenizer.padding

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.text.tokenizers import SPECIAL_TOKENS, Bytes, File, Whitespace, count_words
+from stoker.formats.text.tokenization.tokenizers import SPECIAL_TOKENS, Bytes, File, Whitespace, count_words
 
 TEXTS = ["the cat  sat", " the\tmat\n", "", "   ", "élan the"]
 
@@ -71,7 +71,7 @@ def test_a_file_neither_pads_nor_truncates(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_tokenizers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="whitespace, bytes, or a tokenizers JSON"):
+    with pytest.raises(ConfigError, match="whitespace, bytes, bpe, or a tokenizers JSON"):
         File(tmp_path / "words")
     (tmp_path / "t.json").write_text("{}")
     with pytest.raises(SourceError, match="no tokenizers JSON"):

@@ -1,0 +1,148 @@
+"""The choice of a tokenizer: the arguments of a conversion, and what is made of them and of the texts."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ...concurrency.bounded_map import bounded_map
+from ...dataset.manifest import TOKENIZER_NAME, Manifest
+from ...sources.listing import Skip
+from ..training.chat_template import TemplateError
+from .framed import add_frame
+from .subwords import train_bpe
+from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace, count_words
+
+if TYPE_CHECKING:
+    import os
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from ..listing.text_listing import TextListing
+    from ..training.composition import Composition
+
+__all__ = ["TokenizerChoice", "make_tokenizer"]
+
+_COUNTED_LINES = 4096  # in one task
+_TRAINED = ("whitespace", "bpe")
+
+
+@dataclass(frozen=True)
+class TokenizerChoice:
+    """The arguments of a conversion that decide its tokenizer; see :func:`stoker.convert_text`.
+
+    Raises:
+        ConfigError: An argument is wrong, or two contradict each other.
+    """
+
+    tokenizer: str | os.PathLike[str] = "whitespace"
+    vocabulary: str | os.PathLike[str] | None = None
+    min_count: int | None = None
+    max_size: int | None = None
+    bos: bool = False
+    eos: bool = False
+
+    def __post_init__(self) -> None:
+        if self.vocabulary is not None and self.tokenizer != "whitespace":
+            raise ConfigError(
+                "tokenizer and vocabulary both say what makes the tokens", hint="leave out one of them"
+            )
+        for name in ("min_count", "max_size"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} must be an integer from 1, not {value!r}")
+            if self.vocabulary is not None or self.tokenizer not in _TRAINED:
+                raise ConfigError(
+                    f"{name} limits a vocabulary that is made of the texts, and this tokenizer has one",
+                    hint=f"give it with tokenizer={' or '.join(_TRAINED)}",
+                )
+
+
+def make_tokenizer(
+    choice: TokenizerChoice, listing: TextListing, composition: Composition | None, threads: int
+) -> Tokenizer:
+    """Return the tokenizer of a conversion; its vocabulary may be made of the texts.
+
+    Raises:
+        ConfigError: There is no such tokenizer, or it has no token that is asked for.
+        DatasetError: ``vocabulary`` is no dataset.
+        MissingDependencyError: The tokenizer needs a package that is not installed.
+        SourceError: The tokenizer's file is damaged.
+    """
+    if (choice.bos or choice.eos) and composition is not None and not composition.adds_special_tokens:
+        raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
+    path = choice.tokenizer
+    if choice.vocabulary is not None:
+        path = Path(choice.vocabulary) / TOKENIZER_NAME
+        made = _tokenizer_of(Path(choice.vocabulary))
+    elif path == "bytes":
+        made = Bytes()
+    elif path == "whitespace":
+        made = _count_vocabulary(choice, listing, composition, threads)
+    elif path == "bpe":
+        texts = _texts_of_all(listing, composition)
+        made = train_bpe(texts, choice.max_size or 30_000, choice.min_count or 2)
+    else:
+        made = File(path)
+    return add_frame(made, path, bos=choice.bos, eos=choice.eos)
+
+
+def _tokenizer_of(folder: Path) -> Tokenizer:
+    """The tokenizer of a dataset."""
+    manifest = Manifest.load(folder)
+    if manifest.sample_type != "text":
+        raise ConfigError(
+            f"vocabulary must be a dataset of text, and this one holds {manifest.sample_type}s", path=folder
+        )
+    if not manifest.options.get("tokenizer_digest"):
+        return Bytes()
+    file = File(folder / TOKENIZER_NAME, str(manifest.options.get("tokenizer") or TOKENIZER_NAME))
+    document: Any = json.loads(file.file)
+    model = document["model"]
+    if manifest.options.get("tokenizer") != "whitespace" or model.get("type") != "WordLevel":
+        return file
+    words = sorted(model["vocab"], key=model["vocab"].__getitem__)
+    return Whitespace(tuple(words[len(SPECIAL_TOKENS) :]))
+
+
+def _count_vocabulary(
+    choice: TokenizerChoice, listing: TextListing, composition: Composition | None, threads: int
+) -> Whitespace:
+    starts = range(0, len(listing), _COUNTED_LINES)
+    tasks = ((start, partial(_count, listing, composition, start)) for start in starts)
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
+        counts = (counts for _, counts in bounded_map(pool, tasks, 2 * threads))
+        return Whitespace.build(counts, choice.min_count or 1, choice.max_size)
+
+
+def _count(listing: TextListing, composition: Composition | None, start: int) -> Counter[str]:
+    return count_words(_texts(listing, composition, start))
+
+
+def _texts_of_all(listing: TextListing, composition: Composition | None) -> Iterator[str]:
+    for start in range(0, len(listing), _COUNTED_LINES):
+        yield from _texts(listing, composition, start)
+
+
+def _texts(listing: TextListing, composition: Composition | None, start: int) -> list[str]:
+    """All texts of some lines; lines that the conversion skips have none."""
+    rows = np.arange(start, min(start + _COUNTED_LINES, len(listing)))
+    found = [one for one in listing.texts(rows) if not isinstance(one, Skip)]
+    if composition is None:
+        return [text for one in found for text in one]
+    composed = []
+    for one in found:
+        with suppress(TemplateError):
+            composed.append(composition.compose(one).text)
+    return composed

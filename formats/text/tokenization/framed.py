@@ -1,0 +1,150 @@
+"""A tokenizer with a token before or behind each text, such as the one that ends a document."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from .special_tokens import count_special_tokens
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from .tokenizers import Ids, Lengths, Tokenizer
+
+__all__ = ["Framed", "add_frame"]
+
+_NAMES = {
+    "bos": ("[BOS]", "<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>"),
+    "eos": ("[EOS]", "</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+}
+
+
+@dataclass(frozen=True)
+class Framed:
+    """A tokenizer that puts a token before or behind each text that has tokens.
+
+    Attributes:
+        inner: The tokenizer.
+        bos: Token id before each text; None for none.
+        eos: Token id behind each text; None for none.
+    """
+
+    inner: Tokenizer
+    bos: int | None
+    eos: int | None
+
+    @property
+    def name(self) -> str:
+        """See :class:`Tokenizer`."""
+        return self.inner.name
+
+    @property
+    def vocab_size(self) -> int:
+        """See :class:`Tokenizer`."""
+        return self.inner.vocab_size
+
+    @property
+    def pad_id(self) -> int:
+        """See :class:`Tokenizer`."""
+        return self.inner.pad_id
+
+    @property
+    def file(self) -> bytes | None:
+        """See :class:`Tokenizer`; the file of the tokenizer inside, which adds no such tokens."""
+        return self.inner.file
+
+    def id_of(self, token: str) -> int | None:
+        """See :class:`Tokenizer`."""
+        return self.inner.id_of(token)
+
+    def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """See :class:`Tokenizer`."""
+        ids, lengths = self.inner.encode(texts)
+        at, tokens = self._added(lengths)
+        return np.insert(ids, at, tokens), self._longer(lengths)
+
+    def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
+        """See :class:`Tokenizer`."""
+        ids, lengths, starts, ends = self.inner.encode_places(texts, special=special)
+        if not special:
+            return ids, lengths, starts, ends
+        at, tokens = self._added(lengths)
+        return (
+            np.insert(ids, at, tokens),
+            self._longer(lengths),
+            np.insert(starts, at, 0),
+            np.insert(ends, at, 0),
+        )
+
+    def _longer(self, lengths: Lengths) -> Lengths:
+        more = (self.bos is not None) + (self.eos is not None)
+        return lengths + np.where(lengths > 0, more, 0)
+
+    def _added(self, lengths: Lengths) -> tuple[Any, Any]:
+        """Places before which tokens are inserted, and these tokens; of one place in their order."""
+        bounds = np.concatenate(([0], np.cumsum(lengths)))
+        some = lengths > 0
+        begins, ends = bounds[:-1][some], bounds[1:][some]
+        places, tokens = [], []
+        # The end of a text and the beginning of the next one are one place: the end comes first.
+        if self.eos is not None:
+            places.append(ends)
+            tokens.append(np.full(len(ends), self.eos, np.int32))
+        if self.bos is not None:
+            places.append(begins)
+            tokens.append(np.full(len(begins), self.bos, np.int32))
+        at = np.concatenate(places)
+        order = np.argsort(at, kind="stable")
+        return at[order], np.concatenate(tokens)[order]
+
+
+def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> Tokenizer:
+    """Return a tokenizer that puts its own first and last token around each text.
+
+    Args:
+        tokenizer: The tokenizer.
+        path: Its file, beside which ``tokenizer_config.json`` names the two tokens; or its name.
+        bos: Whether each text begins with a token.
+        eos: Whether each text ends with a token.
+
+    Raises:
+        ConfigError: The tokenizer has no such token, or puts tokens there itself.
+    """
+    if not bos and not eos:
+        return tokenizer
+    if tokenizer.file is not None:
+        own = count_special_tokens(tokenizer.file)
+        if (bos and own.opening) or (eos and own.closing):
+            where = "bos" if bos and own.opening else "eos"
+            raise ConfigError(
+                f"the tokenizer puts special tokens there itself, and {where} would add another",
+                path=path,
+                hint=f"leave out {where}",
+            )
+    config = Path(path).parent / "tokenizer_config.json"
+    settings = json.loads(config.read_text("utf-8")) if Path(path).is_file() and config.is_file() else {}
+    ids = {
+        name: _find(tokenizer, name, settings.get(f"{name}_token"), path) if wanted else None
+        for name, wanted in (("bos", bos), ("eos", eos))
+    }
+    return Framed(tokenizer, **ids)
+
+
+def _find(tokenizer: Tokenizer, name: str, named: Any, path: str | os.PathLike[str]) -> int:
+    token = named.get("content") if isinstance(named, dict) else named
+    for one in [token] if isinstance(token, str) else _NAMES[name]:
+        if (number := tokenizer.id_of(one)) is not None:
+            return number
+    raise ConfigError(
+        f"the tokenizer has no token for {name}",
+        path=path,
+        hint=f'name it as "{name}_token" in tokenizer_config.json beside the file, or leave out {name}',
+    )
