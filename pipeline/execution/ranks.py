@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from stoker.errors import ConfigError
 
@@ -45,6 +46,7 @@ class Ranks:
         local_rank: Rank on this machine, and the number of the GPU that it uses.
         local_world_size: Number of ranks on this machine, which share its cores.
         source: Where the numbers come from, for messages.
+        replicate: Processes in a row that have one rank, and so receive the same batches.
     """
 
     rank: int = 0
@@ -52,16 +54,66 @@ class Ranks:
     local_rank: int = 0
     local_world_size: int = 1
     source: str = "one process"
+    replicate: int = 1
 
 
-def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
+def find_ranks(
+    rank: int | None = None, world_size: int | None = None, mesh: Any = None, replicate: int = 1
+) -> Ranks:
     """Return rank and world size: as given, else of torch.distributed, JAX or the launcher, else one process.
 
     Only a framework that is already imported and initialised counts.
 
+    Args:
+        rank: Rank of this process.
+        world_size: Number of ranks.
+        mesh: DeviceMesh of PyTorch, of the dimensions along which batches differ, in place of these two.
+        replicate: Processes in a row that receive the same batches.
+
     Raises:
-        ConfigError: Only one of the two is given, or the rank is not below the world size.
+        ConfigError: The arguments do not fit each other, or the number of processes.
     """
+    replicate = whole_number("replicate", replicate, 1)
+    if mesh is not None:
+        if rank is not None or world_size is not None or replicate > 1:
+            raise ConfigError("mesh tells the rank", hint="Leave out rank, world_size and replicate.")
+        return _of_mesh(mesh)
+    found = _find_process(rank, world_size)
+    if found.world_size % replicate:
+        raise ConfigError(
+            f"replicate={replicate} does not divide the number of processes, {found.world_size}"
+        )
+    return _replicated(found, replicate)
+
+
+def _of_mesh(mesh: Any) -> Ranks:
+    """The rank of this process in a DeviceMesh, its dimensions in their order."""
+    try:
+        coordinate, shape = mesh.get_coordinate(), tuple(mesh.shape)
+    except AttributeError:
+        raise ConfigError(
+            f"mesh must be a DeviceMesh of PyTorch, found {type(mesh).__name__}",
+            hint='Give its dimensions of data parallelism, such as mesh["dp"]. Other frameworks need rank and '
+            "world_size.",
+        ) from None
+    if coordinate is None:
+        raise ConfigError("this process is not in the mesh", hint="Make the loader in its processes alone.")
+    rank, world_size = 0, 1
+    for at, length in zip(coordinate, shape, strict=True):
+        rank, world_size = rank * length + at, world_size * length
+    return Ranks(rank, world_size, *_on_this_machine(), "given")
+
+
+def _replicated(found: Ranks, replicate: int) -> Ranks:
+    return replace(
+        found,
+        rank=found.rank // replicate,
+        world_size=found.world_size // replicate,
+        replicate=replicate,
+    )
+
+
+def _find_process(rank: int | None, world_size: int | None) -> Ranks:
     if (rank is None) != (world_size is None):
         raise ConfigError("only one of rank and world_size is given", hint="Give both, or neither.")
     if rank is not None and world_size is not None:
@@ -84,6 +136,7 @@ def check_ranks(made: Ranks) -> None:
     if made.source == "given":
         return
     now = _from_torch() or _from_jax()
+    now = now and _replicated(now, made.replicate)
     if now and (now.rank, now.world_size) != (made.rank, made.world_size):
         raise ConfigError(
             f"this loader was made as rank {made.rank} of {made.world_size} ({made.source}), "

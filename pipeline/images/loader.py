@@ -75,6 +75,9 @@ class ImageLoader(EngineImages):
         rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
             variables. Give both ``rank`` and ``world_size``, or neither.
         world_size: Number of ranks.
+        mesh: DeviceMesh of PyTorch that tells the rank, in place of these two: its dimensions along which
+            batches differ, such as ``mesh["dp"]``.
+        replicate: Processes in a row that receive the same batches, such as those of tensor parallelism.
         last_batch: What happens to samples that do not fill a last batch. "partial" hands out a smaller
             batch, "drop" leaves them out, and "pad" repeats samples and adds a column ``mask``, (N,) bool,
             False for each repeated sample. If fewer samples than ranks are left, "partial" gives some ranks
@@ -177,6 +180,8 @@ class ImageLoader(EngineImages):
         draw_seed: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        mesh: Any = None,
+        replicate: int = 1,
         last_batch: LastBatch = "partial",
         engine: str = "auto",
         device: Any = None,
@@ -204,7 +209,7 @@ class ImageLoader(EngineImages):
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
-        ranks = find_ranks(rank, world_size)
+        ranks = find_ranks(rank, world_size, mesh, replicate)
         seed = whole_number("seed", seed)
         size_plan = make_size_plan(sizes, batch_size, pixels_per_batch, seed)
         max_pixels = whole_number("max_pixels", max_pixels, 1)

@@ -80,6 +80,9 @@ class TextLoader(CheckpointedText):
         rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
             variables. Give both ``rank`` and ``world_size``, or neither.
         world_size: Number of ranks.
+        mesh: DeviceMesh of PyTorch that tells the rank, in place of these two: its dimensions along which
+            batches differ, such as ``mesh["dp"]``.
+        replicate: Processes in a row that receive the same batches, such as those of tensor parallelism.
         last_batch: What happens to samples that do not fill a batch. "drop" leaves them out of the epoch.
             "pad" repeats samples and adds a column ``mask``, (N,) bool, False for each repeated sample.
             "partial" makes smaller batches; to give all ranks one shape it may repeat fewer than
@@ -151,6 +154,8 @@ class TextLoader(CheckpointedText):
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
+        mesh: Any = None,
+        replicate: int = 1,
         last_batch: LastGroup = "partial",
         balance: Balance | None = None,
         output: str = "numpy",
@@ -166,7 +171,7 @@ class TextLoader(CheckpointedText):
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
-        ranks = find_ranks(rank, world_size)
+        ranks = find_ranks(rank, world_size, mesh, replicate)
         opened = open_source(resolve(dataset, cache, cache_size), "text")
         batching = BatchingConfig(
             batch_size=batch_size,

@@ -1,13 +1,13 @@
+import os
+
 import torch
 from torch import nn
 
 command("convert examples/photos/val shards/train")
-loader = stoker.ImageLoader(
-    "shards/train", batch_size=24, shuffle=True, seed=0, transforms=[Resize((8, 8))], output="torch"
-)
-first = next(iter(loader))
 model, path = nn.Linear(1, 1), "checkpoint.pt"
+os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
 range = lambda first, epochs: [first]    # one epoch shows that the training goes on
 # [the page]
-assert sorted([*first.label.tolist(), *labels.tolist()]) == sorted(loader.dataset.targets)
+assert sorted(labels.tolist()) == sorted(loader.dataset.targets)
 assert epoch == 0

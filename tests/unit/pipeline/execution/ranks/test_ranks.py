@@ -306,3 +306,29 @@ def test_processes_that_a_launcher_started_share_the_global_batch(thumbnails: Pa
     steps = list(zip(*(batches for _, _, _, batches in said), strict=True))
     together = [sorted(row for batch in step for row in batch) for step in steps]
     assert together == [sorted(order[first : first + 9]) for first in range(0, 61, 9)]
+
+
+def test_processes_in_a_row_may_have_one_rank() -> None:
+    found = [find_ranks(rank, 6, replicate=3) for rank in range(6)]
+    assert [(one.rank, one.world_size) for one in found] == [(0, 2)] * 3 + [(1, 2)] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            {"rank": 0, "world_size": 6, "replicate": 4},
+            "replicate=4 does not divide the number",
+        ),
+        ({"replicate": 0}, "replicate must be at least 1"),
+        ({"mesh": "dp"}, "mesh must be a DeviceMesh of PyTorch, found str"),
+        ({"mesh": "dp", "replicate": 2}, "Leave out rank, world_size and replicate"),
+        (
+            {"mesh": SimpleNamespace(get_coordinate=lambda: None, shape=(2,))},
+            "this process is not in the mesh",
+        ),
+    ],
+)
+def test_layouts_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        find_ranks(**arguments)  # type: ignore[arg-type]  # as given
