@@ -93,8 +93,8 @@ def _of_mesh(mesh: Any) -> Ranks:
     except AttributeError:
         raise ConfigError(
             f"mesh must be a DeviceMesh of PyTorch, found {type(mesh).__name__}",
-            hint='Give its dimensions of data parallelism, such as mesh["dp"]. Other frameworks need rank and '
-            "world_size.",
+            hint='Give its dimensions of data parallelism, such as mesh["dp"]. Other frameworks need rank '
+            "and world_size.",
         ) from None
     if coordinate is None:
         raise ConfigError("this process is not in the mesh", hint="Make the loader in its processes alone.")
