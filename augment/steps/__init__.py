@@ -16,13 +16,16 @@ from __future__ import annotations
 
 from .base import Step
 from .chains import Distort, WeightedSum, step_names
+from .degradations import AddNoise, Compress
 from .filters import Blur, Sharpen
 from .pointwise import Affine, Autocontrast, Equalize, Posterize, Solarize, Table
 
 __all__ = [
+    "AddNoise",
     "Affine",
     "Autocontrast",
     "Blur",
+    "Compress",
     "Distort",
     "Equalize",
     "Posterize",

@@ -23,6 +23,7 @@ from .pixels.color import (
     RandomInvert,
     RandomPhotometricDistort,
 )
+from .pixels.degradations import JPEG, GaussianNoise
 from .pixels.erase import RandomErasing
 from .pixels.filters import GaussianBlur, RandomAdjustSharpness
 from .pixels.levels import RandomAutocontrast, RandomEqualize, RandomPosterize, RandomSolarize
@@ -33,11 +34,13 @@ from .policies.autoaugment import AutoAugment
 from .policies.randaugment import RandAugment, TrivialAugmentWide
 
 __all__ = [
+    "JPEG",
     "AugMix",
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
     "Identity",
     "Normalize",

@@ -32,6 +32,7 @@ DALI_RESIZED = (6, 0.25)
 DALI_NEAREST = (255, 1)
 # A level's difference before an operation with a threshold.
 AMPLIFIED = (255, 0.5)
+DALI_EQUALIZED = (1, 0.3)
 WARPED = (2, 0.1)
 # Places on an edge between two pixels, or a horizon, in float32.
 DALI_PICKED = (255, 0.05)
@@ -69,12 +70,14 @@ CASES = [
     Case(augment.RandomChannelPermutation(), EXACT, EXACT),
     Case(augment.RandomPhotometricDistort(p=0.8), ROUNDED, ROUNDED),
     Case(augment.GaussianBlur(5), ROUNDED, (1, 0.02)),
+    Case(augment.GaussianNoise(0.02, 0.05), EXACT, None),
+    Case(augment.JPEG((10, 90)), EXACT, EXACT),
     Case(augment.RandomInvert(), EXACT, EXACT),
     Case(augment.RandomPosterize(3), EXACT, EXACT),
     Case(augment.RandomSolarize(128), EXACT, EXACT),
     Case(augment.RandomAdjustSharpness(2.5), ROUNDED, ROUNDED),
     Case(augment.RandomAutocontrast(), EXACT, EXACT),
-    Case(augment.RandomEqualize(), EXACT, (1, 0.3)),
+    Case(augment.RandomEqualize(), EXACT, DALI_EQUALIZED),
     Case(augment.RandAugment(), AMPLIFIED, AMPLIFIED),
     Case(augment.TrivialAugmentWide(), AMPLIFIED, AMPLIFIED),
     Case(augment.AutoAugment(), AMPLIFIED, AMPLIFIED),

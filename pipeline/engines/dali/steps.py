@@ -17,6 +17,7 @@ from stoker.augment.steps import (
     Affine,
     Autocontrast,
     Blur,
+    Compress,
     Distort,
     Equalize,
     Posterize,
@@ -193,6 +194,12 @@ def _blur(signature: StepSignature, image: Any, source: Source, size: Size, devi
     return fn.gaussian_blur(image, sigma=source("sigma", types.FLOAT, 1), window_size=list(signature.options))
 
 
+def _compress(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
+    from nvidia.dali import fn, types
+
+    return fn.jpeg_compression_distortion(image, quality=source("quality", types.INT32, 0))
+
+
 def _weighted_sum(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
@@ -224,6 +231,10 @@ def _blur_inputs(step: Blur) -> Inputs:
     return {"sigma": step.sigma}
 
 
+def _compress_inputs(step: Compress) -> Inputs:
+    return {"quality": step.quality.astype(np.int32)}
+
+
 def _distort_inputs(step: Distort) -> Inputs:
     return {"matrix": step.matrix.astype(np.float32)}
 
@@ -253,7 +264,7 @@ class _Operators:
 
 
 # ``Table`` has no row: DALI's ``lookup_table`` takes one table when a pipeline is defined, for all samples of
-# all batches, and a Table has one for each sample.
+# all batches, and a Table has one for each sample. ``AddNoise`` has no row: DALI draws noise of its own.
 _OPERATORS: dict[type[Step], _Operators] = {
     Affine: _Operators(_affine_inputs, _affine, lambda step: (step.mean_matrix is not None,)),
     Posterize: _Operators(_posterize_inputs, _posterize),
@@ -262,6 +273,7 @@ _OPERATORS: dict[type[Step], _Operators] = {
     Equalize: _Operators(_no_inputs, _equalize),
     Sharpen: _Operators(_sharpen_inputs, _sharpen),
     Blur: _Operators(_blur_inputs, _blur, lambda step: step.kernel_size),
+    Compress: _Operators(_compress_inputs, _compress),
     Distort: _Operators(_distort_inputs, _distort, lambda step: (step.fill, step.nearest)),
     WeightedSum: _Operators(_weighted_sum_inputs, _weighted_sum),
 }

@@ -102,6 +102,7 @@ STEPS = {
     # What DALI hands out is rounded already when it is brought to Pillow's formula.
     "equalize": (steps.Equalize(WHERE), 1, 0.3),
     "sharpen": (steps.Sharpen(WHERE, np.linspace(0, 3, N).astype(np.float32)), 1, 0.001),
+    "compress": (steps.Compress(WHERE, (np.arange(N) * 8 + 5).astype(np.uint8)), 0, 0),
     "blur": (steps.Blur(WHERE, (5, 7), RNG.uniform(0.1, 3, (N, 2)).astype(np.float32)), 1, 0.01),
 }
 

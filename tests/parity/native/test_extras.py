@@ -83,6 +83,10 @@ EXACT = {
     "equalize": kinds.Equalize(WHERE),
     "smooth": kinds.Sharpen(WHERE, np.array([0, 1, 0.3], np.float32)),
     "sharpen": kinds.Sharpen(WHERE, np.array([1.9, 1, 23.1], np.float32)),
+    "noise": kinds.AddNoise(
+        WHERE, np.array([3, 4, 2**60], np.uint64), rows(-2.3, np.float32), np.array([40, 1, 300], np.float32)
+    ),
+    "compress": kinds.Compress(WHERE, np.array([30, 1, 95], np.uint8)),
 }
 WITHIN_A_LEVEL = {
     "affine": kinds.Affine(WHERE, MIXING, None),

@@ -11,9 +11,11 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from stoker.augment import steps
 from stoker.augment.steps import (
+    AddNoise,
     Affine,
     Autocontrast,
     Blur,
+    Compress,
     Distort,
     Equalize,
     Posterize,
@@ -54,6 +56,8 @@ def every_step():
         Equalize(where),
         Sharpen(where, np.array([0, 0], np.float32)),
         Blur(where, (3, 3), np.ones((2, 2), np.float32)),
+        AddNoise(where, np.array([5, 6], np.uint64), np.full(2, 3, np.float32), np.full(2, 9, np.float32)),
+        Compress(where, np.array([20, 20], np.uint8)),
         Distort(where, eye + np.eye(3, k=2), (1, 2, 3)),
         WeightedSum(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
     ]
