@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..adapters import lightning
-from ..execution.loader import Loader
 from ..execution.state import convert_stream_state
 from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
+from ..order.versioned_loader import VersionedLoader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointedImages"]
 
 
-class CheckpointedImages(Loader):
+class CheckpointedImages(VersionedLoader):
     """A loader of images whose states count draws, so that they fit any number of ranks and any batch size.
 
     Args:
@@ -92,9 +92,13 @@ class CheckpointedImages(Loader):
         loader. With ``steps_per_epoch``, an epoch may then have another number of samples; the stream goes on
         at the same draw, and the number of the epoch is that of the new length.
 
+        If the dataset has changed since, a loader that was given its path without a version goes back to the
+        version of the state.
+
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
+        state = self._go_to_version(state)
         if isinstance(state, Mapping) and "global_batch" in state:
             state = dict(state)
             lightning.check_resume(state.pop("global_batch"), self._global_batch, "samples")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import CheckpointError
 
 from ..adapters import lightning
-from ..execution.loader import Loader
 from ..execution.state import State
+from ..order.versioned_loader import VersionedLoader
 from .epoch import History, TextSchedule, checked_history
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointedText"]
 
 
-class CheckpointedText(Loader):
+class CheckpointedText(VersionedLoader):
     """A loader of text whose states count steps, and name the parts in which ranks have run an epoch.
 
     Args:
@@ -77,10 +77,13 @@ class CheckpointedText(Loader):
         """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
         On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
+        If the dataset has changed since, a loader that was given its path without a version goes back to the
+        version of the state.
 
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
+        state = self._go_to_version(state)
         own = {"world_size", "history"}
         if not isinstance(state, Mapping) or not own <= state.keys():
             raise CheckpointError(

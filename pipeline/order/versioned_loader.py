@@ -1,0 +1,105 @@
+"""Loaders whose states name the version of their dataset, and that go on with it.
+
+The classes of checkpoints of images and of text derive from :class:`VersionedLoader`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stoker.errors import CheckpointError, DatasetError
+from stoker.formats.dataset.versions.naming import split_version
+from stoker.formats.open import open as open_dataset
+
+from ..execution.loader import Loader
+
+if TYPE_CHECKING:
+    from stoker.formats.dataset.dataset import Dataset
+
+    from .sample_source import SampleSource
+
+__all__ = ["VersionedLoader"]
+
+L = TypeVar("L", bound="VersionedLoader")
+
+_NAME = "dataset_version"
+
+
+class VersionedLoader(Loader):
+    """A loader of a dataset that may have versions.
+
+    A state of version 1 names none, as states did before there were versions.
+    """
+
+    _given_dataset: Any
+    _given_options: dict[str, Any]
+
+    def __new__(cls: type[L], *positional: Any, **options: Any) -> L:
+        """Keep the arguments, with which the loader can begin anew with another version."""
+        loader = super().__new__(cls, *positional, **options)
+        loader._given_dataset = positional[0] if positional else options.get("dataset")
+        loader._given_options = {name: value for name, value in options.items() if name != "dataset"}
+        return loader
+
+    @property
+    @abstractmethod
+    def dataset(self) -> SampleSource:
+        """The dataset or mixture whose samples are drawn."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the loader's state, with the version of its dataset; a mixture has a list of versions."""
+        version = self._version
+        return super().state_dict() if version == 1 else {**super().state_dict(), _NAME: version}
+
+    @property
+    def _version(self) -> int | list[int]:
+        versions = [dataset.manifest.dataset_version for dataset in self.dataset.datasets]
+        return versions if len(versions) > 1 and max(versions) > 1 else versions[0]
+
+    def _go_to_version(self, state: Any) -> Any:
+        """Go to the version of the dataset that a state belongs to, and return the state without it.
+
+        Raises:
+            CheckpointError: It is another version than the one that the loader was given.
+        """
+        if not isinstance(state, Mapping):
+            return state
+        plain = {name: value for name, value in state.items() if name != _NAME}
+        identity = plain.get("identity")
+        wanted = identity.get("dataset") if isinstance(identity, Mapping) else None
+        if not isinstance(wanted, str) or wanted == self.dataset.fingerprint:
+            return plain
+        if self._may_choose():
+            self._restart(wanted, state.get(_NAME))
+        elif (named := state.get(_NAME, 1)) != self._version:
+            raise CheckpointError(
+                f"the state is of version {named} of the dataset, and the loader has version {self._version}",
+                hint=f"To go on with version {named}, open it: stoker.open(path, version={named}). To train "
+                "on with this one, leave the state and begin its next epoch: loader.set_epoch(epoch).",
+            )
+        return plain
+
+    def _may_choose(self) -> bool:
+        """Return whether the state decides on the version: the dataset was given by a path without one."""
+        is_path = isinstance(self._given_dataset, (str, os.PathLike))
+        # The arguments of a class of the user's are not those of the loader that it derives from.
+        is_own = type(self).__init__.__module__.startswith("stoker.")
+        return is_path and is_own and split_version(self._given_dataset)[1] is None
+
+    def _restart(self, fingerprint: str, named: Any) -> None:
+        """Begin anew with the version that has a fingerprint; without such a version nothing happens."""
+        options = dict(self._given_options)
+        cache = {name: options.pop(name) for name in ("cache", "cache_size") if name in options}
+        last = self.dataset.manifest.dataset_version
+        for number in [named] if type(named) is int else range(max(last, 1), 0, -1):
+            try:
+                found: Dataset = open_dataset(self._given_dataset, version=number, **cache)
+            except DatasetError:  # a version that is not here
+                continue
+            if found.fingerprint == fingerprint:
+                self.close()
+                type(self).__init__(self, found, **options)  # type: ignore[arg-type]  # the subclass's arguments
+                return
