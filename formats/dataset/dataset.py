@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
 from .sample import read_sample
+from .selection.chosen_samples import ChosenSamples
 from .selection.class_names import class_numbers, has_class
 from .selection.numbering import Numbering
 from .selection.positions import in_first_part, in_first_part_of_each, selected_positions
-from .stored_samples import StoredSamples
 from .tokenizer_file import read_tokenizer
 
 if TYPE_CHECKING:
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow.compute as pc
 
-    from .columns.list_column import ListColumn
     from .sample import Sample
 
 __all__ = ["Dataset"]
 
 
-class Dataset(StoredSamples):
+class Dataset(ChosenSamples):
     """Samples in shards, in the order of their index; after :meth:`select`, some of them.
 
     Attributes:
@@ -37,8 +36,6 @@ class Dataset(StoredSamples):
         manifest: The content of ``dataset.json``.
         data_files: Absolute path of every shard's data file, by the index column ``shard``.
     """
-
-    _numbering: Numbering | None = None
 
     def __getitem__(self, position: int) -> Sample:
         """Return one sample with its image decoded, for loops and for ``DataLoader`` of PyTorch.
@@ -99,28 +96,9 @@ class Dataset(StoredSamples):
         if self._rows is None:
             return self.manifest.fingerprint
         numbers = b"" if self._numbering is None else b"numbers" + self._numbering.numbers.tobytes()
+        numbers += b"" if self._objects is None else repr(self._objects.rules).encode()
         identity = self.manifest.fingerprint.encode() + self._rows.tobytes() + numbers
         return hashlib.sha256(identity).hexdigest()[:32]
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """Return the (N,) values of an index column of numbers."""
-        return self._numbered(name, super().column(name))
-
-    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
-        return self._numbered(name, super().values(name, positions))
-
-    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
-        """Return the lists of M samples in an index column of lists, such as several labels a sample.
-
-        Raises:
-            StaleIndexError: A list lies beyond the column, because the index is damaged.
-        """
-        lists = super().lists(name, positions)
-        return lists if self._numbering is None or name != "label" else self._numbering.of_lists(lists)
-
-    def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return values if self._numbering is None or name != "label" else self._numbering.of_labels(values)
 
     def select(
         self,
@@ -129,10 +107,13 @@ class Dataset(StoredSamples):
         where: str | pc.Expression | None = None,
         classes: str | Sequence[str] | None = None,
         renumber: bool = False,
+        objects: str | None = None,
+        has: str | Sequence[str] | None = None,
     ) -> Dataset:
         """Return a dataset of some of the samples; shards are not touched.
 
         Classes keep their numbers, also if only some are left, unless ``renumber`` gives them new ones.
+        ``objects`` leaves objects out, and never a sample; the other arguments see the objects that are left.
 
         Args:
             which: (N,) bool, a mask; or (M,) integers, positions in any order, repeats allowed; or
@@ -141,20 +122,27 @@ class Dataset(StoredSamples):
                 for all samples.
             where: A condition that the samples of ``which`` must meet, too, in the same form; ``num_objects``
                 in it is the number of objects of an image.
-            classes: Names of classes. A sample must also have one of them, as a label.
+            classes: Names of classes. A sample must also have one of them, as a label, or as the class of an
+                object where samples have no labels.
             renumber: Whether the selection has only these classes, numbered from 0 in the order of
-                ``classes``. Other labels of a sample with several are left out.
+                ``classes``. Other labels of a sample with several, and other objects, are left out.
+            objects: A condition that each object must meet, such as ``"not crowd and area >= 16"``, see
+                :func:`stoker.formats.dataset.selection.object_choice.objects_matching`.
+            has: Names of classes. A sample must have an object of one of them.
 
         Raises:
             ConfigError: The mask or the positions do not fit, or the condition is invalid for this index, or
-                there is no such class; ``renumber`` without ``classes``, or for a dataset with objects.
+                there is no such class; ``renumber`` without ``classes``, or for a dataset with labels and
+                objects; ``objects`` or ``has`` for a dataset without objects.
         """
-        if which is None and where is None and classes is None:
+        if all(choice is None for choice in (which, where, classes, objects, has)):
             raise ConfigError("select needs a condition, positions, a mask or classes")
         if renumber:
             self._check_renumbering(classes)
-        selection = self if which is None else self._select(which)
+        selection = self if objects is None else self._with_objects(objects)
+        selection = selection if which is None else selection._select(which)
         selection = selection if where is None else selection._select(_condition(where))
+        selection = selection if has is None else selection._with_classes_of_objects(has)
         if classes is None:
             return selection
         numbers = class_numbers(self.classes, classes)
@@ -163,17 +151,25 @@ class Dataset(StoredSamples):
         elif "labels" in self.tasks:
             lists = selection.lists("label", np.arange(len(selection)))
             selection = selection._select(has_class(lists, numbers))
+        elif "boxes" in self.tasks:
+            selection = selection._with_classes_of_objects(classes)
         else:
             raise self._no_labels()
         return selection._renumber(classes, numbers) if renumber else selection
 
     def _check_renumbering(self, classes: str | Sequence[str] | None) -> None:
         reason = "renumber=True needs classes=" if classes is None else None
-        if "boxes" in self.tasks:
-            reason = "renumber=True is for labels of samples, and this dataset has objects"
+        if "boxes" in self.tasks and self.tasks & {"label", "labels"}:
+            reason = "renumber=True is for labels or for objects, and this dataset has both"
         if reason:
             hint = "leave renumber out: classes then keep their numbers"
             raise ConfigError(reason, path=self.path, hint=hint)
+
+    def _with_classes_of_objects(self, classes: str | Sequence[str]) -> Dataset:
+        """Return the samples that have an object of one of these classes."""
+        self._check_has_objects("has")
+        labels = self.lists("object_labels", np.arange(len(self)))
+        return self._select(has_class(labels, class_numbers(self.classes, classes)))
 
     def _renumber(self, classes: str | Sequence[str], numbers: list[int]) -> Dataset:
         """Return this selection with numbers from 0 for some of its classes."""
@@ -192,12 +188,10 @@ class Dataset(StoredSamples):
 
     def _select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
         if self._numbering is not None and (isinstance(which, str) or np.asarray(which).dtype == object):
-            raise ConfigError(
-                "a condition compares the labels of the index, and those of this selection are renumbered",
-                hint="give both at once: select(condition, classes=..., renumber=True)",
-            )
+            raise self._renumbered()
         selection = copy(self)
-        selection._rows = self._to_rows(selected_positions(self.index, self.rows, which))
+        counted = None if self._objects is None else self._objects.kept
+        selection._rows = self._to_rows(selected_positions(self.index, self.rows, which, counted))
         return selection
 
     def split(self, fraction: float, seed: int = 0, *, stratified: bool = False) -> tuple[Dataset, Dataset]:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.geometry.boxes import Objects
 from stoker.errors import ConfigError, SampleError
 
 from ..caching.planned_reads import BatchReads
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
 from .annotations.annotation_processor import BatchAnnotations
+from .annotations.object_geometry import deciding_objects
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .columns.contents import Contents
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
     from stoker.types import Size
 
@@ -154,7 +155,7 @@ class ImageBatchProducer:
         annotations = processor.read(positions)
         objects = None
         if annotations and column.annotations.needs_boxes:
-            objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
+            objects = deciding_objects(annotations)
         params = params or self._draw(planned, column, objects)
         return params, processor.start(positions, planned.samples.take(shown), params, annotations)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.geometry.annotations import transform_mask
-from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
 from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 
+from ..images.annotations.object_geometry import deciding_objects
 from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_objects
 from ..images.batch_transforms import split_transforms
 
@@ -132,7 +132,7 @@ def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, e
     single, together = split_transforms(transforms)
     plan = compile_image(single, "float32")
     rows = scene.dataset.rows[scene.positions]
-    objects = Objects(scene.annotations.boxes.astype(np.float64), scene.annotations.owner)
+    objects = deciding_objects(scene.annotations)
     params = plan.draw(*scene.sizes, rows, seed, epoch, objects=objects)
     config = _object_config(scene)
     batch = _execute(scene, plan, params, config)
@@ -163,7 +163,7 @@ def draw_views(
         epoch: Epoch.
     """
     rows = scene.dataset.rows[scene.positions]
-    objects = Objects(scene.annotations.boxes.astype(np.float64), scene.annotations.owner)
+    objects = deciding_objects(scene.annotations)
     config = _object_config(scene)
     found = {}
     for column in columns:

@@ -37,14 +37,24 @@ def checked_positions(positions: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]
 
 
 def selected_positions(
-    index: Index, rows: npt.NDArray[np.int64], which: npt.ArrayLike | str | pc.Expression
+    index: Index,
+    rows: npt.NDArray[np.int64],
+    which: npt.ArrayLike | str | pc.Expression,
+    objects: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Return the positions that :meth:`Dataset.select` takes; ``rows`` are those of the dataset's samples."""
+    """Return the positions that :meth:`Dataset.select` takes.
+
+    Args:
+        index: The index.
+        rows: (N,) int64, rows of the dataset's samples.
+        which: What :meth:`Dataset.select` takes.
+        objects: (M,) bool, the objects of the index that a condition counts; None for all.
+    """
     at = np.asarray(which)
     if isinstance(which, str) or at.dtype == object:
         from .select import matching
 
-        at = matching(index, which)[rows]
+        at = matching(index, which, objects)[rows]
     if at.dtype == bool:
         if at.shape != rows.shape:
             raise ConfigError(f"a mask must have one entry a sample, {len(rows)}, not shape {at.shape}")

@@ -8,7 +8,9 @@ A condition in words is a comparison as Python writes it, with names of columns:
     "night" in key
     num_objects > 0
 
-``num_objects`` counts the objects of an image, unless the index has a column of this name.
+``num_objects`` counts the objects of an image, ``num_crowds`` the groups among them, and ``smallest_object``
+and ``largest_object`` are areas in pixels, 0 without an object; a column of the index of one of these names
+comes first.
 
 Only the syntax listed in :func:`parse` is accepted, and nothing is evaluated as Python.
 """
@@ -26,6 +28,7 @@ import pyarrow.dataset as pads
 from stoker.errors import ConfigError, StaleIndexError
 
 from .class_names import names_classes
+from .object_columns import columns_of_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..index import Index
 
-__all__ = ["matching", "parse"]
+__all__ = ["matching", "matching_rows", "parse"]
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: lambda a, b: a < b,
@@ -50,11 +53,12 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
-_NUM_OBJECTS = "num_objects"
 _STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
 
 
-def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bool_]:
+def matching(
+    index: Index, expression: pc.Expression | str, objects: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.bool_]:
     """Return (N,) bool, whether an expression is true for each row of an index.
 
     Only the columns that the expression names are read.
@@ -62,6 +66,7 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
     Args:
         index: The index.
         expression: An expression of PyArrow (``pc.field("label") < 10``), or in words (see :func:`parse`).
+        objects: (M,) bool, the objects of the index that count; None for all.
 
     Raises:
         ConfigError: It is no expression, names a column that does not exist, or compares values of different
@@ -72,10 +77,21 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
     for name in index.types:
         if name in str(condition):
             _check_offsets(index, name)
-    columns = _columns(index, str(condition))
+    columns = {name: index.arrow(name) for name in index.types}
+    columns = {**columns_of_objects(index, str(condition), objects), **columns}
+    return matching_rows(pa.table(columns), expression)
+
+
+def matching_rows(table: pa.Table, expression: pc.Expression | str) -> npt.NDArray[np.bool_]:
+    """Return (N,) bool, whether an expression is true for each row of a table.
+
+    Raises: As :func:`matching`.
+    """
+    condition = parse(expression) if isinstance(expression, str) else expression
+    columns = dict(zip(table.column_names, table.columns, strict=True))
     hint = f"The columns are {', '.join(f'{name} ({column.type})' for name, column in columns.items())}"
     try:
-        matches = pads.dataset(pa.table(columns)).to_table(columns={"matches": condition})["matches"]
+        matches = pads.dataset(table).to_table(columns={"matches": condition})["matches"]
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = str(error).split(" in ")[0] if "FieldRef" in str(error) else error
         if isinstance(expression, str) and (by_name := _hint_of_classes(expression)):
@@ -84,14 +100,6 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
     if not pa.types.is_boolean(matches.type):
         raise ConfigError(f"{expression} is no condition but {matches.type}", hint=hint)
     return np.asarray(matches.to_numpy(), bool)
-
-
-def _columns(index: Index, condition: str) -> dict[str, pa.Array]:
-    """Return the columns of an index by name; ``num_objects`` if the condition names it."""
-    columns = {name: index.arrow(name) for name in index.types}
-    if _NUM_OBJECTS in condition and "object_labels" in columns:
-        columns.setdefault(_NUM_OBJECTS, pa.array(index.lists("object_labels").counts))
-    return columns
 
 
 def _check_offsets(index: Index, name: str) -> None:

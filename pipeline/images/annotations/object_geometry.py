@@ -11,16 +11,24 @@ import numpy as np
 
 from stoker import _native
 from stoker.augment.geometry.annotations import shown, transform_boxes, transform_keypoints
+from stoker.augment.geometry.boxes import Objects
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
+    from stoker.formats.dataset.columns.annotations import Annotations
 
     Float = npt.NDArray[np.float64]
     Owner = npt.NDArray[np.int64]
 
-__all__ = ["place_boxes", "place_keypoints"]
+__all__ = ["deciding_objects", "place_boxes", "place_keypoints"]
+
+
+def deciding_objects(annotations: Annotations) -> Objects:
+    """The boxes by which transforms decide, such as RandomIoUCrop: those of objects, not of groups."""
+    single = ~annotations.crowd
+    return Objects(annotations.boxes[single].astype(np.float64), annotations.owner[single])
 
 
 def place_boxes(

@@ -103,10 +103,10 @@ def test_several_labels_are_renumbered(tmp_path: Path) -> None:
     assert [sample.label for sample in some] == [[1, 0], [0]]
 
 
-def test_classes_of_objects_keep_their_numbers(tmp_path: Path) -> None:
+def test_classes_of_labels_and_objects_keep_their_numbers(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "out", classes=["a", "b"]) as writer:
         writer.write(image=jpeg(0), label=0, boxes=np.array([[0, 0, 5, 5]], np.float32), box_labels=[1])
-    with pytest.raises(ConfigError, match="this dataset has objects"):
+    with pytest.raises(ConfigError, match="this dataset has both"):
         stoker.open(tmp_path / "out").select(classes="a", renumber=True)
 
 

@@ -1,0 +1,91 @@
+"""Samples of a selection that has some of the classes, or some of the objects, of its dataset."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..columns.list_column import ListColumn
+from ..stored_samples import StoredSamples
+from .object_choice import objects_matching
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import numpy.typing as npt
+
+    from ..columns.annotations import Annotations
+    from .numbering import Numbering
+    from .object_choice import ObjectChoice
+
+__all__ = ["ChosenSamples"]
+
+_Samples = TypeVar("_Samples", bound="ChosenSamples")
+
+
+class ChosenSamples(StoredSamples):
+    """Stored samples, with new numbers of classes and without the objects that a selection does not have."""
+
+    _numbering: Numbering | None = None
+    _objects: ObjectChoice | None = None
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return the (N,) values of an index column of numbers."""
+        return self._numbered(name, super().column(name))
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
+        return self._numbered(name, super().values(name, positions))
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
+        """Return the lists of M samples in an index column of lists, such as several labels a sample.
+
+        Raises:
+            StaleIndexError: A list lies beyond the column, because the index is damaged.
+        """
+        if name == "object_labels" and (self._objects or self._numbering):
+            found, n = self.annotations(positions, ()), np.size(np.asarray(positions))
+            return ListColumn.of_counts(np.bincount(found.owner, minlength=n), found.labels)
+        lists = super().lists(name, positions)
+        return lists if self._numbering is None or name != "label" else self._numbering.of_lists(lists)
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """See :meth:`StoredSamples.annotations`; objects that the selection does not have are left out."""
+        found = super().annotations(positions, parts)
+        if self._objects is not None:
+            found = found.take(self._objects.of_rows(self._to_rows(positions)))
+        if self._numbering is None:
+            return found
+        labels = self._numbering.of_labels(found.labels)
+        return replace(found, labels=labels).take(labels >= 0)
+
+    def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return values if self._numbering is None or name != "label" else self._numbering.of_labels(values)
+
+    def _with_objects(self: _Samples, rule: str) -> _Samples:
+        """Return all samples with the objects that meet a rule."""
+        self._check_has_objects("objects")
+        if not isinstance(rule, str):
+            raise ConfigError(f"objects must be a condition in words, not {type(rule).__name__}")
+        if self._numbering is not None:
+            raise self._renumbered()
+        selection = copy(self)
+        keypoints = len(self.manifest.annotations.keypoints)
+        selection._objects = objects_matching(self.index, keypoints, rule, self._objects)
+        selection._rows = self.rows
+        return selection
+
+    def _check_has_objects(self, name: str) -> None:
+        if "boxes" not in self.tasks:
+            raise ConfigError(f"{name}= is for objects, and the dataset has none", path=self.path)
+
+    def _renumbered(self) -> ConfigError:
+        return ConfigError(
+            "a condition compares the labels of the index, and those of this selection are renumbered",
+            hint="give both at once: select(condition, classes=..., renumber=True)",
+        )

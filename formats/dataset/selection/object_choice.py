@@ -1,0 +1,79 @@
+"""The objects of a selection, chosen by a rule in words such as ``not crowd and area >= 16``.
+
+:meth:`stoker.Dataset.select` makes a choice, and reading annotations leaves the other objects out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..columns.list_column import expand_ranges
+from .object_columns import all_objects
+from .select import matching_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..index import Index
+
+    Bool = npt.NDArray[np.bool_]
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["ObjectChoice", "objects_matching"]
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectChoice:
+    """Some of the objects of a dataset.
+
+    Attributes:
+        rules: The rules that they meet, in words.
+        kept: (M,) bool, whether the selection has each object of the index.
+        starts: (N + 1,) int64, first object of each row of the index, and M.
+    """
+
+    rules: tuple[str, ...]
+    kept: Bool
+    starts: Int64
+
+    def of_rows(self, rows: Int64) -> Bool:
+        """Return (K,) bool, whether the selection has each of the K objects of these rows, in their order."""
+        return self.kept[expand_ranges(self.starts[rows], self.starts[rows + 1])]
+
+
+def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoice | None) -> ObjectChoice:
+    """Return the objects of a dataset that meet a rule.
+
+    Args:
+        index: The index.
+        keypoints: K, the keypoints of an object.
+        rule: A condition as :func:`.select.parse` takes it, on ``label``, ``crowd``, ``area``, ``width`` and
+            ``height`` of the box in pixels, ``num_keypoints`` that are labelled, and facts of the source such
+            as ``difficult``.
+        before: The objects that were chosen before; None for all.
+
+    Raises:
+        ConfigError: The rule is no condition on these; the error lists them.
+    """
+    found = all_objects(index, keypoints, ("keypoints", "extra"))
+    facts: dict[str, Any] = {
+        "label": found.labels,
+        "area": found.area,
+        "crowd": found.crowd,
+        "width": found.boxes[:, 2] - found.boxes[:, 0],
+        "height": found.boxes[:, 3] - found.boxes[:, 1],
+        **found.extra,
+    }
+    if found.keypoints is not None:
+        facts["num_keypoints"] = (found.keypoints[..., 2] > 0).sum(axis=1)
+    table = pa.table({name: pa.array(values) for name, values in facts.items()})
+    kept = matching_rows(table, rule)
+    rules: tuple[str, ...] = (rule,)
+    if before is not None:
+        kept, rules = kept & before.kept, (*before.rules, rule)
+    starts = np.searchsorted(found.owner, np.arange(len(index) + 1))
+    return ObjectChoice(rules, kept, starts.astype(np.int64))
