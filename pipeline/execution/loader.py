@@ -6,10 +6,10 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
-from stoker.porting import LOADER_ARGUMENTS, check_arguments
 from stoker.processes import OwnerProcess, PerProcess
 
 from .arguments import whole_number
@@ -18,10 +18,13 @@ from .epoch_steps import following_producers, single_step
 from .interrupts import check_owner
 from .prefetch import Prefetcher
 from .ranks import check_ranks
+from .refusals import Refusals
+from .stages import traced
 from .state import State
 from .stats import Stats, StatsTotals
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
@@ -36,7 +39,7 @@ __all__ = ["Loader"]
 L = TypeVar("L", bound="Loader")
 
 
-class Loader(ABC):
+class Loader(Refusals, ABC):
     """A loader: each pass over it is one epoch, and the next pass is the next epoch.
 
     A subclass says which steps an epoch has and makes the producer of their batches. The prefetcher's thread
@@ -51,11 +54,6 @@ class Loader(ABC):
     Raises:
         ConfigError: An epoch has no batch, or ``prefetch`` is no integer from 1.
     """
-
-    def __new__(cls: type[L], *_: Any, **arguments: Any) -> L:
-        """Refuse an argument that only other loaders have, with what there is in its place."""
-        check_arguments(cls, arguments, LOADER_ARGUMENTS)
-        return super().__new__(cls)
 
     def __init__(self, ranks: Ranks, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
         self._ranks = ranks
@@ -145,15 +143,6 @@ class Loader(ABC):
         """Batches of a whole epoch on this rank."""
         return len(self._schedule(epoch=0, start=0))
 
-    def __getitem__(self, _: object) -> NoReturn:
-        """Refuse the place of a dataset in torch's DataLoader, which reads a dataset by index."""
-        raise ConfigError(
-            "a loader has no items: it makes whole batches, and takes the place of a DataLoader",
-            hint="Iterate over the loader. Code that needs a DataLoader takes "
-            "DataLoader(iterable_dataset(loader), batch_size=None), with iterable_dataset from "
-            "stoker.pipeline.adapters.torch.",
-        )
-
     @property
     def steps_left(self) -> int:
         """Batches from the position of :meth:`state_dict` to the end of its epoch, on this rank."""
@@ -175,12 +164,6 @@ class Loader(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise LoaderClosedError(
-            "a loader cannot be pickled: its threads and open files belong to this process",
-            hint="Make the loader in the process that iterates over it.",
-        )
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next pass run ``epoch`` from its beginning."""
@@ -251,6 +234,17 @@ class Loader(ABC):
     def stats(self) -> Stats:
         """Return what has been loaded since the first pass began, and where the time went."""
         return self._totals.stats()
+
+    def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
+        """Write a trace of what the loader does in the block, for https://ui.perfetto.dev.
+
+        The file has the Trace Event Format of Chrome. One track shows the thread that receives batches, where
+        it waits for them, and another one the loader's own thread, with the stages of :class:`stoker.Stats`.
+
+        Args:
+            path: File to write, such as ``trace.json``.
+        """
+        return traced(self._totals.worker, Path(path))
 
     def close(self) -> None:
         """End the running pass and free threads and memory; a second call completes an interrupted one."""

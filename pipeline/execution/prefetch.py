@@ -127,7 +127,7 @@ class Prefetcher(Generic[T]):
         if not self._taken:
             began = perf_counter()
             move_next(self._channel.ready, self._taken)
-            self._totals.waited += perf_counter() - began
+            self._totals.wait(began, perf_counter() - began)
         item = self._taken[0]
         if isinstance(item, _Stopped):
             self.close()
@@ -209,13 +209,11 @@ def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[BatchProducer[T]
 
 
 def _take_slot(channel: _Channel[T], totals: StatsTotals, *, wait: bool) -> bool:
-    began = perf_counter()
-    try:
-        channel.free_slots.get(block=wait)
-    except Empty:
-        return False
-    finally:
-        totals.idle += perf_counter() - began
+    with totals.worker.stage("idle"):
+        try:
+            channel.free_slots.get(block=wait)
+        except Empty:
+            return False
     return True
 
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from .stages import StageTimes
+
 if TYPE_CHECKING:
     from .batch import FinishedBatch
 
 __all__ = ["Stats", "StatsTotals", "explain_slow_engine"]
 
 _KEYS_KEPT = 1000
+_STAGES = ("planning", "executing", "handing over", "idle")
 
 
 @dataclass
@@ -21,19 +24,14 @@ class StatsTotals:
     ``seen`` counts the samples that were made, bad ones included, and ``samples`` those received.
     ``engine``, ``slow_steps`` and ``custom_steps`` are those of :class:`Stats`.
 
-    The worker thread and the consumer's thread each write their own fields.
+    The worker thread writes ``worker`` and ``seen``, and the consumer's thread the rest.
     """
 
     began: float | None = None
     samples: int = 0
     batches: int = 0
     waited: float = 0.0
-    planning: float = 0.0
-    fetching: float = 0.0
-    executing: float = 0.0
-    handing_over: float = 0.0
-    idle: float = 0.0
-    on_batches: dict[str, float] = field(default_factory=dict)
+    worker: StageTimes = field(default_factory=StageTimes)
     seen: int = 0
     skipped: int = 0
     replaced: int = 0
@@ -46,6 +44,12 @@ class StatsTotals:
         """Start to measure time; later calls do nothing."""
         if self.began is None:
             self.began = perf_counter()
+
+    def wait(self, began: float, seconds: float) -> None:
+        """Count the time for which the consumer has waited; ``began`` is of :func:`time.perf_counter`."""
+        self.waited += seconds
+        if trace := self.worker.trace:
+            trace.add("waiting", began, seconds)
 
     def receive(self, finished: FinishedBatch) -> None:
         """Count a batch that the consumer receives; at most a thousand keys are kept."""
@@ -65,14 +69,7 @@ class StatsTotals:
             samples_per_second=self.samples / seconds if seconds else 0.0,
             waited=self.waited,
             waited_share=min(1.0, self.waited / seconds) if seconds else 0.0,
-            producer={
-                "planning": self.planning,
-                **({"fetching": self.fetching} if self.fetching else {}),
-                "executing": self.executing,
-                "handing over": self.handing_over,
-                "idle": self.idle,
-                **self.on_batches,
-            },
+            producer={**dict.fromkeys(_STAGES, 0.0), **self.worker.seconds},
             skipped=self.skipped,
             replaced=self.replaced,
             bad_keys=tuple(self.bad_keys),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from .columns import source_columns
 from .columns.contents import ImageContents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -69,7 +67,6 @@ class BatchAssembler:
             contents: What else belongs to the N samples.
             kept: (K,) int64, positions in the batch of the samples to hand out; None for all N in order.
         """
-        began, before = perf_counter(), sum(self._totals.on_batches.values())
         chosen = np.arange(len(planned)) if kept is None else kept
         parts = zip(self._config.images, images, contents.annotated, contents.to_source, strict=True)
         columns = [self._kept(planned, *part, kept=kept) for part in parts]
@@ -92,8 +89,6 @@ class BatchAssembler:
                 values.append(self._adapter.column(labels))
             else:
                 values.append(self._column(name, contents.arrays, planned, chosen, kept))
-        elsewhere = sum(self._totals.on_batches.values()) - before
-        self._totals.handing_over += perf_counter() - began - elsewhere
         return self._config.batch_type(*values)
 
     def _kept(
@@ -148,22 +143,16 @@ class BatchAssembler:
             name, params = config.batch_transform_plan.draw(
                 number, draw_keys, size, config.draw_seed, self._epoch
             )
-            with self._timed(name):
+            with self._totals.worker.stage(name):
                 images = images.mixed(params, mix, config.image_format.layout, objects)
                 labels = None if labels is None else params.labels(labels, config.dataset.num_classes)
         return images, labels
 
     def _run_functions(self, images: Any, n: int) -> Any:
         for function in self._config.batch_transform_plan.functions:
-            with self._timed(function_name(function)):
+            with self._totals.worker.stage(function_name(function)):
                 images = _run(function, images, n)
         return images
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        began = perf_counter()
-        yield
-        self._totals.on_batches[name] = self._totals.on_batches.get(name, 0.0) + perf_counter() - began
 
     def _labels(self, planned: PlannedBatch, chosen: Int64) -> Array | None:
         if "label" not in self._config.columns:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from itertools import zip_longest
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -106,22 +105,16 @@ class ImageBatchProducer:
 
     def start(self) -> bool:
         """Decide the next batch and submit it."""
-        began = perf_counter()
-        following = next(self._batches, None)
-        if following is None:
-            return False
-        fetching = self._wait_for_bytes()
-        self._in_flight.append((following[0], self._submit(*following)))
-        self._totals.fetching += fetching
-        self._totals.planning += perf_counter() - began - fetching
+        stages = self._totals.worker
+        with stages.stage("planning"):
+            following = next(self._batches, None)
+            if following is None:
+                return False
+            if self._cached_epoch:
+                with stages.stage("fetching"):
+                    self._cached_epoch.wait()
+            self._in_flight.append((following[0], self._submit(*following)))
         return True
-
-    def _wait_for_bytes(self) -> float:
-        """Wait until the bytes of the next batch are here, and return the seconds that it took."""
-        began = perf_counter()
-        if self._cached_epoch:
-            self._cached_epoch.wait()
-        return perf_counter() - began if self._cached_epoch else 0.0
 
     def _submit(self, planned: PlannedBatch, drawn: Sequence[ImageParams]) -> Callable[[], Contents]:
         """Draw the missing parameters of a batch, and start it; return a function that waits for the rest."""
@@ -206,12 +199,11 @@ class ImageBatchProducer:
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch, and assemble it."""
         planned, wait_for_contents = self._in_flight.popleft()
-        began = perf_counter()
-        result = self._engine.collect() if len(planned) else self._empty_result(planned.size)
-        contents = wait_for_contents()
+        with self._totals.worker.stage("executing"):
+            result = self._engine.collect() if len(planned) else self._empty_result(planned.size)
+            contents = wait_for_contents()
         if self._cached_epoch:
             self._cached_epoch.release()
-        self._totals.executing += perf_counter() - began
         self._raise_step_error(planned, result)
         is_bad = result.status != Status.OK
         is_bad[list(contents.errors)] = True
@@ -219,7 +211,7 @@ class ImageBatchProducer:
         kept = self._choose_samples(planned, result, contents, is_bad) if is_bad.any() else None
         self._check_budget()
         stream = self._copy_stream
-        with stream or contextlib.nullcontext():
+        with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
             batch = self._assembler.make(planned, result.columns, contents, kept)
         ready = stream.ready(batch) if stream else None
         if kept is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -86,41 +85,35 @@ class TextBatchProducer:
         """Decide the next batch and have its bytes read ahead."""
         if self._next == len(self._schedule):
             return False
-        began = perf_counter()
-        batch, mask = self._schedule.batch(self._next)
-        slices = self._epoch.token_slices(batch.rows)
-        fetching = 0.0
-        if self._cached_epoch:
-            asked = perf_counter()
-            self._cached_epoch.wait()
-            fetching = perf_counter() - asked
-        locations = self._config.reader.locate(slices.positions)
-        self._config.reader.will_need(slices, locations)
-        self._in_flight.append(_BatchInFlight(batch, mask, slices, locations))
-        self._next += 1
-        self._totals.fetching += fetching
-        self._totals.planning += perf_counter() - began - fetching
+        stages = self._totals.worker
+        with stages.stage("planning"):
+            batch, mask = self._schedule.batch(self._next)
+            slices = self._epoch.token_slices(batch.rows)
+            if self._cached_epoch:
+                with stages.stage("fetching"):
+                    self._cached_epoch.wait()
+            locations = self._config.reader.locate(slices.positions)
+            self._config.reader.will_need(slices, locations)
+            self._in_flight.append(_BatchInFlight(batch, mask, slices, locations))
+            self._next += 1
         return True
 
     def finish(self) -> FinishedBatch:
         """Read the oldest batch, and assemble it."""
         oldest = self._in_flight.popleft()
-        began = perf_counter()
-        reader = self._config.reader
-        sequences = reader.read(oldest.slices, oldest.locations)
-        if self._cached_epoch:
-            self._cached_epoch.release()
-        shape = oldest.batch.shape
-        arrays = run_batchify(self._config.batchify, reader.fields, sequences, oldest.slices, shape)
-        made = perf_counter()
-        self._totals.executing += made - began
+        stages, reader = self._totals.worker, self._config.reader
+        with stages.stage("executing"):
+            sequences = reader.read(oldest.slices, oldest.locations)
+            if self._cached_epoch:
+                self._cached_epoch.release()
+            shape = oldest.batch.shape
+            arrays = run_batchify(self._config.batchify, reader.fields, sequences, oldest.slices, shape)
         stream = self._adapter.copy_stream
-        with stream or contextlib.nullcontext():
+        with stages.stage("handing over"), stream or contextlib.nullcontext():
             batch = self._config.batch_type(
                 *(self._column(arrays, oldest, name) for name in self._config.columns)
             )
         ready = stream.ready(batch) if stream else None
-        self._totals.handing_over += perf_counter() - made
         return FinishedBatch(batch, len(oldest.batch.rows), ready=ready)
 
     def _column(self, arrays: Mapping[str, Any], oldest: _BatchInFlight, name: str) -> Any:

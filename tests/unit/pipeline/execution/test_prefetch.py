@@ -11,7 +11,7 @@ import pytest
 from helpers.processes.waiting import wait_until
 
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.execution import prefetch
+from stoker.pipeline.execution import prefetch, stages
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.execution.stats import StatsTotals
@@ -241,6 +241,7 @@ class TestTimes:
 
         self.now = 0.0
         monkeypatch.setattr(prefetch, "perf_counter", look)
+        monkeypatch.setattr(stages, "perf_counter", look)
         return counts
 
     def test_the_consumer_waits(self, looks: dict[str, int]) -> None:
@@ -254,7 +255,7 @@ class TestTimes:
 
         totals = StatsTotals()
         assert list(started([Slow(3)], 1, totals)) == [0, 1, 2]
-        assert (totals.waited, totals.idle) == (30.0, 0.0)
+        assert (totals.waited, totals.worker.seconds["idle"]) == (30.0, 0.0)
 
     def test_the_producer_waits(self, looks: dict[str, int]) -> None:
         totals = StatsTotals()
@@ -264,7 +265,7 @@ class TestTimes:
             self.now += 10.0
             assert next(batches) == number
         wait_until(lambda: looks["producer"] == 11)  # the end of the pass is ready and takes the only slot
-        assert (totals.waited, totals.idle) == (0.0, 30.0)
+        assert (totals.waited, totals.worker.seconds["idle"]) == (0.0, 30.0)
         batches.close()
 
 

@@ -53,7 +53,7 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
         (5.0, "planning", "larger batches"),
         (5.0, "executing", "more threads"),
         (5.0, "fetching", "stoker stage"),
-        (5.0, "handing_over", "smaller dtype"),
+        (5.0, "handing over", "smaller dtype"),
     ],
 )
 def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None:
@@ -61,8 +61,7 @@ def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None
     totals.begin()
     now[0] += 10
     totals.batches, totals.waited = 1, waited
-    totals.idle = 9.0
-    setattr(totals, busy, 4.0)
+    totals.worker.seconds = {"idle": 9.0, busy: 4.0}
     assert ("fetching" in totals.stats().producer) is (busy == "fetching")
     verdict = totals.stats().verdict
     assert words in verdict

@@ -1,0 +1,76 @@
+"""The stages of a loader's work, in statistics and in traces."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import RandomResizedCrop
+from stoker.pipeline.execution import stages
+from stoker.pipeline.execution.stages import StageTimes, Trace, traced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    time = [100.0]
+    monkeypatch.setattr(stages, "perf_counter", lambda: time[0])
+    return time
+
+
+def test_a_stage_inside_another_one_counts_by_itself_alone(now: list[float]) -> None:
+    times = StageTimes()
+    with times.stage("planning"):
+        now[0] += 1
+        with times.stage("fetching"):
+            now[0] += 10
+        now[0] += 2
+    with pytest.raises(OSError, match="gone"), times.stage("fetching"):
+        now[0] += 5
+        raise OSError("gone")
+    assert times.seconds == {"planning": 3, "fetching": 15}
+
+
+def test_a_trace_has_the_stages_that_end_while_it_runs(now: list[float], tmp_path: Path) -> None:
+    times, file = StageTimes(), tmp_path / "trace.json"
+    with times.stage("before"):
+        now[0] += 1
+    with traced(times, file), times.stage("planning"):
+        now[0] += 3
+    with times.stage("after"):
+        now[0] += 1
+    thread, shown = json.loads(file.read_text())["traceEvents"]
+    assert (thread["ph"], thread["name"], thread["args"]) == ("M", "thread_name", {"name": "MainThread"})
+    assert (shown["ph"], shown["name"], shown["ts"], shown["dur"]) == ("X", "planning", 101e6, 3e6)
+    assert (shown["pid"], shown["tid"]) == (thread["pid"], thread["tid"])
+
+
+def test_a_trace_is_bounded(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "trace.json", most=2)
+    for number in range(5):
+        trace.add("planning", number, 1)
+    trace.write()
+    assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1 + 2
+
+
+def test_a_loader_shows_its_threads(thumbnails: Path, tmp_path: Path) -> None:
+    with ImageLoader(thumbnails, batch_size=16, transforms=[RandomResizedCrop(8)]) as loader:
+        with loader.trace(tmp_path / "trace.json"):
+            assert len(list(loader)) == 4
+        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    found: dict[str, list[str]] = {}
+    for event in events:
+        if event["ph"] == "X":
+            found.setdefault(tracks[event["tid"]], []).append(event["name"])
+    consumer = found.pop("MainThread")
+    assert set(consumer) == {"waiting"}
+    assert len(consumer) == 5  # four batches, and the end of the pass
+    (worker,) = found.values()
+    assert [worker.count(name) for name in ("executing", "handing over")] >= [4, 4]
+    assert worker.count("planning") >= 5
