@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,9 +31,9 @@ def test_a_stage_inside_another_one_counts_by_itself_alone(now: list[float]) -> 
         with times.stage("fetching"):
             now[0] += 10
         now[0] += 2
-    with pytest.raises(OSError, match="gone"), times.stage("fetching"):
+    with suppress(OSError), times.stage("fetching"):
         now[0] += 5
-        raise OSError("gone")
+        raise OSError
     assert times.seconds == {"planning": 3, "fetching": 15}
 
 
