@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
 
 from ..noise import normal_noise, quantiles
 from .base import Step, to_uint8
@@ -69,5 +70,5 @@ class Compress(Step):
         """See :class:`Step`."""
         stream = io.BytesIO()
         Image.fromarray(pixels).save(stream, "JPEG", quality=int(self.quality[i]), subsampling="4:2:0")
-        with Image.open(stream) as decoded:
+        with JpegImageFile(stream) as decoded:
             return np.asarray(decoded)
