@@ -70,5 +70,6 @@ class Compress(Step):
         """See :class:`Step`."""
         stream = io.BytesIO()
         Image.fromarray(pixels).save(stream, "JPEG", quality=int(self.quality[i]), subsampling="4:2:0")
+        stream.seek(0)
         with JpegImageFile(stream) as decoded:
             return np.asarray(decoded)
