@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .state.transform_state import TransformState
 
-__all__ = ["check_channels", "check_erased", "check_size", "checked_transform", "fixed_size"]
+__all__ = ["check_channels", "check_erased", "check_padded", "check_size", "checked_transform", "fixed_size"]
 
 _LARGEST_SIDE = 32768
 """Pixels: the native engine's limit of an output or a canvas."""
@@ -129,3 +129,21 @@ def check_size(transform: Transform, found: npt.NDArray[np.int64], size: Size | 
         f"where its output_size says {size[0]} x {size[1]}",
         hint="Let output_size(size) give the size that params makes, or None where samples differ in it.",
     )
+
+
+def check_padded(transforms: Sequence[Transform], *, deep: bool) -> None:
+    """Raise ConfigError for transforms and channels whose images must all have one size."""
+    if deep:
+        raise ConfigError(
+            "sizes: images that keep their sizes must be RGB or grey",
+            hint="Resize all images to one size and leave sizes out, or choose color='rgb' or 'gray'.",
+        )
+    for transform in transforms:
+        parts = [part for part in getattr(transform, "transforms", ()) if isinstance(part, Transform)]
+        check_padded(parts, deep=deep)
+        if transform.warps or getattr(transform, "padding_mode", "constant") != "constant":
+            what = "warps images" if transform.warps else "continues images beyond their border"
+            raise ConfigError(
+                f"sizes: {type(transform).__name__} {what}, which needs batches of one size",
+                hint="Leave the transform out, or resize all images to one size and leave sizes out.",
+            )

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
-from .checks import check_channels, check_erased, check_size, checked_transform, fixed_size
+from .checks import check_channels, check_erased, check_padded, check_size, checked_transform, fixed_size
 from .params.channel_params import ChannelParams, Channels
 from .params.image_params import ImageParams
 from .params.optional_params import Erase, Noise
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
-from .transforms.base import Transform
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
 
@@ -29,8 +27,9 @@ if TYPE_CHECKING:
 
     from .description import Description
     from .geometry.boxes import Objects
+    from .transforms.base import Transform
 
-__all__ = ["ImagePlan", "compile_image", "resized"]
+__all__ = ["ImagePlan", "compile_image"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +41,14 @@ class ImagePlan:
     Attributes:
         transforms: Transforms in their order.
         sizes: Height and width after each transform, pixels, or None where samples differ in it.
-        size: Height and width of the output, pixels.
+        size: Height and width of the output, pixels; with ``multiple`` the least that a batch can have.
         canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads to it.
         deep: Whether the images have other channels than RGB or grey, so that only their geometry changes.
         erase_values: (2, 3) float64 for each RandomErasing, in the units of the output: its value, and its
             value plus the deviation of its noise.
+        multiple: Images keep the sizes that the transforms leave, and a batch is as high and wide as its
+            largest, rounded up to a multiple of this. None where all images have ``size``.
     """
 
     transforms: tuple[Transform, ...]
@@ -57,6 +58,7 @@ class ImagePlan:
     form: Form
     deep: bool = False
     erase_values: tuple[npt.NDArray[np.float64], ...] = ()
+    multiple: int | None = None
 
     @property
     def dtype(self) -> DType:
@@ -76,11 +78,13 @@ class ImagePlan:
     @property
     def needs(self) -> frozenset[str]:
         """Names of what engines must execute beyond resampling and one matrix of colours."""
-        return _probe(self).needs()
+        return _probe(self).needs() | ({"image_size"} if self.multiple else set())
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
         """Those of :attr:`needs` that are custom steps after all other steps, which Python can run last."""
+        if self.multiple:
+            return frozenset()  # Python gets pixels of one size
         return last_custom_names(_probe(self).steps or ())
 
     def draw(
@@ -103,6 +107,9 @@ class ImagePlan:
             epoch: Any integer.
             objects: Boxes of the samples' objects, for plans with :attr:`uses_boxes`; other plans ignore
                 them. By default the samples have no objects.
+
+        Raises:
+            ConfigError: A transform refuses an image, or the images of a batch are too large.
         """
         state = TransformState.of(height, width, objects)
         for position, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
@@ -126,7 +133,12 @@ class ImagePlan:
 
 
 def compile_image(
-    transforms: Sequence[Description], dtype: DType | None = None, channels: int = 3, *, deep: bool = False
+    transforms: Sequence[Description],
+    dtype: DType | None = None,
+    channels: int = 3,
+    *,
+    deep: bool = False,
+    multiple: int | None = None,
 ) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
 
@@ -141,6 +153,8 @@ def compile_image(
             says otherwise.
         channels: Channels of the images, from 1: of Normalize.
         deep: Whether these are other channels than RGB or grey, so that only their geometry may change.
+        multiple: Images may leave the transforms in different sizes: a batch is as high and wide as its
+            largest image, rounded up to a multiple of this. None where all must have one size.
 
     Raises:
         ConfigError: An item is no transform, the order or the dtype makes no sense, or the size of the output
@@ -164,60 +178,29 @@ def compile_image(
         elif isinstance(transform, RandomErasing):
             check_erased(transform.values(), channels)
             erased.append(form.to_levels(transform.values()))
-    size = fixed_size(size)
+    if multiple:
+        check_padded(checked, deep=deep)
+    size = (multiple, multiple) if multiple else fixed_size(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
-    plan = ImagePlan(
-        tuple(checked), tuple(sizes), size, canvas, form, deep, tuple(map(form.from_levels, erased))
-    )
+    values = tuple(map(form.from_levels, erased))
+    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, multiple)
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
-
-
-def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
-    """Return the transforms with ``size`` in place of the size of the last crop or resize.
-
-    Args:
-        transforms: Transforms of images.
-        size: Height and width of the images that they are to leave, pixels.
-
-    Raises:
-        ConfigError: There is no crop or resize to replace, or the images get another size after it.
-    """
-    changed = list(transforms)
-    for place in reversed(range(len(changed))):
-        given = changed[place]
-        if isinstance(given, Transform) and (sized := given.with_size(size)):
-            changed[place] = sized
-            break
-    else:
-        raise ConfigError(
-            "sizes: no crop or resize stands in the list of transforms, whose size could be replaced",
-            hint="Add RandomResizedCrop(size), CenterCrop(size) or Resize((height, width)).",
-        )
-    found: Size | None = size
-    for one in changed[place + 1 :]:
-        found = one.output_size(found) if isinstance(one, Transform) else found
-    if found != size:
-        raise ConfigError(
-            f"sizes: {type(changed[place]).__name__} leaves images of the size, "
-            "and a transform after it changes that",
-            hint="Move the last crop or resize behind all transforms that pad or turn with expand=True.",
-        )
-    return changed
 
 
 def _probe(plan: ImagePlan) -> ImageParams:
     """Parameters of one image that is larger than any crop."""
     side = np.full(1, 2**20)
-    return plan.draw(side, side, np.zeros(1, np.int64), 0, 0)
+    return replace(plan, multiple=None).draw(side, side, np.zeros(1, np.int64), 0, 0)
 
 
 def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
     """The finished state of a batch in the form that engines take."""
     geometry, objects = state.geometry, state.objects
     warp = None if state.warp is None else state.warp.params(fixed_size(plan.canvas))
-    border = state.close_padding(plan.size if warp is None else warp.canvas)
+    size, image_size = (plan.size, None) if plan.multiple is None else _padded(state, plan.multiple)
+    border = state.close_padding(size if warp is None else warp.canvas)
     canvas = geometry.size if state.warp is None or border else state.warp.canvas
     dest_start, dest_stop = geometry.dest(canvas)
     empty = np.any(dest_stop <= dest_start, axis=0)
@@ -228,7 +211,7 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
     start, stop = geometry.reach(dest_size)
     color, mean_matrix = state.color.parts()
     return ImageParams(
-        size=plan.size,
+        size=size,
         crop=_rows(start, stop - start, np.int32),
         region=_rows(geometry.content_start, geometry.content_stop, np.float64),
         dest=_rows(dest_start, dest_size, np.int32),
@@ -244,6 +227,7 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
             _erase(*erased, *values) for erased, values in zip(state.erased, plan.erase_values, strict=True)
         )
         or None,
+        image_size=image_size,
         window=_rows(objects.window_start, objects.window_stop, np.float64) if objects.restricted else None,
         empty=empty,
     )
@@ -252,6 +236,12 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
 def _channels(state: TransformState, form: Form) -> Channels:
     scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
     return Channels(scale, shift, np.full(len(scale), state.fill[0], np.float32))
+
+
+def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:
+    """Height and width of a batch that holds all images, and those of the images, (N, 2)."""
+    height, width = (-(-state.size.max(axis=1, initial=1) // multiple) * multiple).tolist()
+    return fixed_size((height, width)), np.ascontiguousarray(state.size.T, np.int32)
 
 
 def _erase(origin: Any, size: Any, noise: Any, value: Any, noisy: Any) -> Erase:

@@ -34,7 +34,8 @@ class ImageParams:
     that set a field which it does not execute: see :meth:`needs`.
 
     Attributes:
-        size: Height and width of the output, pixels, the same for all samples.
+        size: Height and width of the output, pixels, the same for all samples; of the array if images have
+            an ``image_size``.
         crop: (N, 4) int32, top, left, height, width in pixels of the oriented source; within it.
         region: (N, 4) float64, top, left, bottom, right in the same coordinates (edges of pixels,
             as Pillow's ``resize(box=)``); within ``crop``.
@@ -51,6 +52,9 @@ class ImageParams:
         warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
         border: Padding that continues the image; ``dest`` and ``flip`` then refer to its tile.
         erase: Boxes that are overwritten last, one after the other.
+        image_size: (N, 2) int32, height and width of each image, which lies at the top left of its place in
+            the array; the rest of that is zeros. Everything else refers to this size as the output's. None
+            where all images fill the array.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside no longer belongs to the image. None for no such condition. Engines ignore it.
         empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
@@ -69,11 +73,19 @@ class ImageParams:
     warp: Warp | None = None
     border: Border | None = None
     erase: tuple[Erase, ...] | None = None
+    image_size: npt.NDArray[np.int32] | None = None
     window: npt.NDArray[np.float64] | None = None
     empty: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.crop)
+
+    def size_of(self, i: int) -> Size:
+        """Height and width of image ``i``, pixels."""
+        if self.image_size is None:
+            return self.size
+        height, width = self.image_size[i].tolist()
+        return height, width
 
     def needs(self) -> frozenset[str]:
         """Names of the optional fields that are set; for ``steps`` the names of its steps' classes.
@@ -111,4 +123,6 @@ class ImageParams:
         """Heights and widths, (N, 2) or (2,), of the images that ``dest`` and ``flip`` refer to."""
         if self.border is not None:
             return self.border.size
+        if self.image_size is not None:
+            return self.image_size
         return np.array(self.warp.canvas if self.warp else self.size)

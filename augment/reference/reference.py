@@ -41,7 +41,8 @@ def execute(
         layout: Axis order; NHWC4 has a zero as its fourth channel.
 
     Returns:
-        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C).
+        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C). It has its own
+        size where it has one.
     """
     if isinstance(params, ChannelParams) and params.channels is not None:
         image = convert(_channels_of(params, params.channels, i, pixels), dtype)
@@ -55,7 +56,7 @@ def execute(
         values += params.mean_matrix[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
     for erase in params.erase or ():
         top, left, height, width = erase.box[i].tolist()
-        values[top : top + height, left : left + width] = erase.content(i, params.size[1])
+        values[top : top + height, left : left + width] = erase.content(i, rgb.shape[1])
     image = convert(values, dtype)
     if layout == "NCHW":
         return np.ascontiguousarray(image.transpose(2, 0, 1))
@@ -79,8 +80,8 @@ def _channels_of(
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """The image after all geometry and before colour: (H, W, 3) uint8."""
     warp = params.warp
-    if warp is None or not warp.applies(i, params.size):
-        return _bordered(params, i, pixels, params.size)
+    if warp is None or not warp.applies(i, params.size_of(i)):
+        return _bordered(params, i, pixels, params.size_of(i))
     fill: tuple[int, int, int] = tuple(params.fill.tolist())
     if warp.picks(i) or params.border is not None:
         execute = pick if warp.picks(i) else resample

@@ -24,13 +24,15 @@ struct ImageArray {
     std::vector<EraseColumns> erase;
     DType dtype = DType::float32;
     Layout layout = Layout::nchw;
-    Size output;
+    Size output;  // of the array; see output_of()
     bool exact = false;
     void* out = nullptr;
 
     // Throws std::invalid_argument for parameters that lead outside an image.
     void check(const SampleColumns& samples, std::size_t sample_count) const;
 
+    // Returns the size of image `i`, which lies at the top left of its place; the rest of that is zeros.
+    Size output_of(std::size_t i) const;
     // Returns where and how image `i` is stored.
     Target target(std::size_t i) const;
     // `source` is the size of the oriented image.
@@ -44,8 +46,9 @@ struct ImageArray {
   private:
     void check_optional() const;
     void check_border(std::size_t i) const;
+    void check_size(std::size_t i) const;
     // Returns the size of the canvas of a warp, or of the output.
-    Size canvas_size() const;
+    Size canvas_size(std::size_t i) const;
     // Returns the size of the image that dest lies in: the tile of a border, the canvas, or the output.
     Size frame_size(std::size_t i) const;
     // Returns the matrix of an image, or null if it is not warped, because its canvas is the output.

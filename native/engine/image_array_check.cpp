@@ -34,6 +34,7 @@ void require(bool condition, std::size_t i, const char* rule) {
 void ImageArray::check(const SampleColumns& samples, std::size_t sample_count) const {
     check_optional();
     for (std::size_t i = 0; i < count; ++i) {
+        if (parameters.image_size != nullptr) check_size(i);
         if (parameters.tile != nullptr) check_border(i);
         const Size frame = frame_size(i), source{samples.height[i % sample_count], samples.width[i % sample_count]};
         const Parameters p = parameters.at(i);
@@ -47,7 +48,8 @@ void ImageArray::check(const SampleColumns& samples, std::size_t sample_count) c
         require(p.interpolation <= Interpolation::lanczos, i, "interpolation must be from 0 to 3");
         for (const EraseColumns& column : erase) {
             const Rectangle box = column.box_of(i);
-            require(within(box.top, box.height, output.height, 0) && within(box.left, box.width, output.width, 0), i,
+            require(within(box.top, box.height, output_of(i).height, 0) &&
+                        within(box.left, box.width, output_of(i).width, 0), i,
                     "the box of an erase must lie within the output");
         }
     }
@@ -62,13 +64,20 @@ void ImageArray::check_optional() const {
     const bool has_border = p.tile != nullptr;
     require(has_border == (p.border_rows.data != nullptr) && has_border == (p.border_columns.data != nullptr),
             "border.size, border.rows and border.columns must be given together");
-    const Size canvas = canvas_size();
+    require(!has_border || p.image_size == nullptr, "a border and image_size cannot be given together");
+    const Size canvas = count == 0 ? output : canvas_size(0);
     require(!has_border || (p.border_rows.row_size == static_cast<std::size_t>(canvas.height) &&
                             p.border_columns.row_size == static_cast<std::size_t>(canvas.width)),
             "a border must have as many rows and columns as the output, or the canvas of a warp");
     for (const EraseColumns& column : erase)
         require(column.keys == nullptr || (column.deviation != nullptr && column.quantiles != nullptr),
                 "noise.keys needs noise.deviation and quantiles");
+}
+
+void ImageArray::check_size(std::size_t i) const {
+    const Size size = output_of(i);
+    require(size.height >= 1 && size.width >= 1 && size.height <= output.height && size.width <= output.width, i,
+            "image_size must have at least one pixel a side and lie within the output");
 }
 
 void ImageArray::check_border(std::size_t i) const {

@@ -26,6 +26,7 @@ struct ParameterColumns {
     const std::int32_t* tile;  // null: no borders
     RowsOfAnySize<std::int32_t> border_rows;
     RowsOfAnySize<std::int32_t> border_columns;
+    const std::int32_t* image_size;  // null: all images fill the output
 
     Parameters at(std::size_t i) const {
         const auto filter =
@@ -50,6 +51,7 @@ inline constexpr Column kParameterColumns[] = {
     optional(per_sample<&ParameterColumns::tile>("border.size", {2})),
     optional(per_sample<&ParameterColumns::border_rows>("border.rows", {kAnySize})),
     optional(per_sample<&ParameterColumns::border_columns>("border.columns", {kAnySize})),
+    optional(per_sample<&ParameterColumns::image_size>("image_size", {2})),
 };
 
 // The columns of a box that is erased in each image: stoker.augment.params.optional_params.Erase.

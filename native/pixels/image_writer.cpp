@@ -13,11 +13,24 @@ void ImageWriter::begin(const Target& target, const Rectangle& dest) {
     diagonal_ = is_diagonal(target.color);
     const std::size_t bytes = 3 * static_cast<std::size_t>(plane_) + kRowSlack;
     if (line_.size() < bytes) line_.resize(bytes);
+    if (target.width != target.array_width || target.height != target.array_height) clear_padding();
     if (dest.width == target.width && dest.height == target.height) return;
     for (int c = 0; c < 3; ++c)
         std::memset(line_.data() + c * plane_, target.fill[c], static_cast<std::size_t>(plane_));
     for (int y = 0; y < target.height; ++y)
         if (y < dest.top || y >= dest.top + dest.height || dest.width == 0) store(y, line_.data(), plane_);
+}
+
+// Writes zeros to the right of the image and below it.
+void ImageWriter::clear_padding() {
+    const std::size_t planes = target_.layout == Layout::nchw ? 3 : 1;
+    const std::size_t right = bytes_to(0, target_.array_width - target_.width);
+    const std::size_t below = bytes_to(target_.array_height - target_.height, 0);
+    auto* plane = static_cast<std::uint8_t*>(target_.out);
+    for (std::size_t c = 0; c < planes; ++c, plane += bytes_to(target_.array_height, 0)) {
+        for (int y = 0; y < target_.height; ++y) std::memset(plane + bytes_to(y, target_.width), 0, right);
+        std::memset(plane + bytes_to(target_.height, 0), 0, below);
+    }
 }
 
 void ImageWriter::row(int y, const std::uint8_t* planes, int plane) {
@@ -58,21 +71,22 @@ template <class Out>
 void ImageWriter::write(const Rectangle& box, const Noise& noise) {
     const bool planar = target_.layout == Layout::nchw;
     const std::size_t channels = target_.layout == Layout::grey ? 1 : 3;
-    const std::size_t width = static_cast<std::size_t>(target_.width);
+    const std::size_t width = static_cast<std::size_t>(target_.array_width);
     const std::size_t step = planar ? 1 : channels_of(target_.layout);
-    const std::size_t channel = planar ? width * static_cast<std::size_t>(target_.height) : 1;
+    const std::size_t channel = planar ? width * static_cast<std::size_t>(target_.array_height) : 1;
     auto* out = static_cast<Out*>(target_.out);
     for (int y = box.top; y < box.top + box.height; ++y)
         for (int x = box.left; x < box.left + box.width; ++x) {
-            const std::size_t pixel = static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x);
+            const auto row = static_cast<std::size_t>(y), column = static_cast<std::size_t>(x);
+            const std::size_t pixel = row * width + column;
             float rgb[3];
-            noise.at(pixel, rgb);
+            noise.at(row * static_cast<std::size_t>(target_.width) + column, rgb);
             for (std::size_t c = 0; c < channels; ++c) put(rgb[c], out[pixel * step + c * channel]);
         }
 }
 
 std::size_t ImageWriter::bytes_to(int rows, int columns) const {
-    const std::size_t pixels = static_cast<std::size_t>(rows) * static_cast<std::size_t>(target_.width) +
+    const std::size_t pixels = static_cast<std::size_t>(rows) * static_cast<std::size_t>(target_.array_width) +
                                static_cast<std::size_t>(columns);
     return pixels * (target_.layout == Layout::nchw ? 1 : channels_of(target_.layout)) * size_of(target_.dtype);
 }
@@ -82,7 +96,7 @@ StorePass ImageWriter::pass_of(int y, int x) const {
     pass.width = target_.width;
     pass.color = target_.color;
     pass.out = static_cast<std::uint8_t*>(target_.out) + bytes_to(y, x);
-    pass.out_plane = static_cast<std::size_t>(target_.height) * static_cast<std::size_t>(target_.width);
+    pass.out_plane = static_cast<std::size_t>(target_.array_height) * static_cast<std::size_t>(target_.array_width);
     pass.stream = target_.stream;
     return pass;
 }

@@ -20,6 +20,8 @@ struct Target {
     Layout layout = Layout::nchw;
     int height = 0;
     int width = 0;
+    int array_height = 0;  // of the image's place in the array: the rest of it is zeros
+    int array_width = 0;
     const float* color = nullptr;  // 3x4, row-major
     const std::uint8_t* fill = nullptr;  // RGB
     bool stream = false;                 // see StorePass
@@ -39,6 +41,7 @@ class ImageWriter final : public RowSink {
     void erase(const Rectangle& box, const Noise& noise);
 
   private:
+    void clear_padding();
     template <class Out>
     void write(const Rectangle& box, const Noise& noise);
     void store(int y, const std::uint8_t* planes, int plane);

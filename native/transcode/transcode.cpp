@@ -109,8 +109,8 @@ class OutputImage {
         target_.bytes = rgb_.size();
         target_.dtype = DType::uint8;
         target_.layout = Layout::nhwc;
-        target_.height = plan.height;
-        target_.width = plan.width;
+        target_.height = target_.array_height = plan.height;
+        target_.width = target_.array_width = plan.width;
         target_.color = identity;
         target_.fill = black;
     }

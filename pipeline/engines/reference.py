@@ -149,4 +149,4 @@ class ReferenceEngine:
         made = reference.execute(params, i, pixels, image_format.dtype, image_format.layout)
         if image_format.color == "gray":
             made = made[:1] if image_format.layout == "NCHW" else made[..., :1]
-        out[...] = made
+        out[tuple(map(slice, made.shape))] = made

@@ -17,6 +17,7 @@ from .annotations.objects import pad
 from .batch_transforms import function_name
 from .columns import source_columns
 from .columns.contents import ImageContents
+from .sizes.padding import IMAGE_SIZE, cut_images, cut_masks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..adapters import Adapter
     from ..execution.stats import StatsTotals
-    from .annotations.annotation_processor import BatchAnnotations
     from .columns.array_reader import BatchArrays
     from .columns.contents import Contents
     from .columns.image_column import ImageColumn
@@ -68,14 +68,15 @@ class BatchAssembler:
             kept: (K,) int64, positions in the batch of the samples to hand out; None for all N in order.
         """
         chosen = np.arange(len(planned)) if kept is None else kept
-        parts = zip(self._config.images, images, contents.annotated, contents.to_source, strict=True)
-        columns = [self._kept(planned, *part, kept=kept) for part in parts]
+        columns = [self._kept(planned, i, one, contents, kept) for i, one in enumerate(images)]
         labels = self._labels(planned, chosen)
         if len(chosen):
             size = self._config.images[0].at(planned.size).size
             columns[0], labels = self._transform(columns[0], labels, planned.draw_keys[chosen], size)
         handed = [self._handed(*one) for one in zip(self._config.images, columns, strict=True)]
         handed[0] = self._run_functions(handed[0], len(chosen))
+        if self._config.images[0].ragged and columns[0].image_size is not None:
+            handed[0] = cut_images(handed[0], columns[0].image_size, self._config.image_format.layout)
         values = []
         for name in self._config.columns:
             if part := self._config.part(name):
@@ -92,23 +93,17 @@ class BatchAssembler:
         return self._config.batch_type(*values)
 
     def _kept(
-        self,
-        planned: PlannedBatch,
-        column: ImageColumn,
-        images: Any,
-        annotated: BatchAnnotations,
-        to_source: Array | None,
-        *,
-        kept: Int64 | None,
+        self, planned: PlannedBatch, number: int, images: Any, contents: Contents, kept: Int64 | None
     ) -> ImageContents:
-        """The images to hand out, and what follows them; images on a GPU are the framework's arrays."""
-        n = len(planned)
+        """The images of a column to hand out, and what follows them; images on a GPU are the framework's."""
+        column, annotated, n = self._config.images[number], contents.annotated[number], len(planned)
+        to_source, image_size = contents.to_source[number], contents.image_sizes[number]
         objects, masks, patches = annotated.objects, annotated.masks, self._patches(planned, column)
         on_gpu = not isinstance(images, np.ndarray)
         if on_gpu:
             images = self._adapter.images(images, self._config.image_format.dtype)
         if kept is None:
-            return ImageContents(images, objects, masks, patches, to_source)
+            return ImageContents(images, objects, masks, patches, to_source, image_size)
         shown = column.images_of(kept, n)
         return ImageContents(
             self._adapter.take(images, shown) if on_gpu else images[shown],
@@ -116,6 +111,7 @@ class BatchAssembler:
             None if masks is None else masks[shown],
             None if patches is None else patches[shown],
             None if to_source is None else to_source[shown],
+            None if image_size is None else image_size[shown],
         )
 
     def _patches(self, planned: PlannedBatch, column: ImageColumn) -> Array | None:
@@ -198,7 +194,11 @@ class BatchAssembler:
             "mask": contents.patches,
             "segmentation": contents.masks,
             source_columns.MATRIX: contents.to_source,
+            IMAGE_SIZE: None if contents.image_size is None else contents.image_size.astype(np.int64),
         }.get(kind)
+        ragged = contents.image_size if column.ragged else None
+        if kind == "segmentation" and ragged is not None and of_images is not None:
+            return cut_masks([self._adapter.column(mask) for mask in of_images], ragged)
         if of_images is not None:
             return self._adapter.column(_with_views(of_images, column.views))
         objects, config = contents.objects, column.annotations.objects
@@ -211,7 +211,8 @@ class BatchAssembler:
         if config.form == "padded":
             return self._adapter.column(_with_views(pad(values, counts), column.views))
         if column.views is None:
-            return self._adapter.ragged(values, counts)
+            arrays = self._adapter.ragged(values, counts)
+            return cut_masks(arrays, ragged) if kind == "masks" and ragged is not None else arrays
         split = counts.reshape(column.views, n)
         parts = np.split(values, np.cumsum(split.sum(axis=1))[:-1])
         return tuple(self._adapter.ragged(*part) for part in zip(parts, split, strict=True))

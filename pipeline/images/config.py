@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,6 @@ from ..execution.batch import ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sample_source import value_dtype
 from ..order.sampling import make_loader_order, open_source
-from .annotations.annotation_config import make_annotation_config
 from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
 from .color import channels_of, compiler
 from .columns.array_reader import ArrayConfig
@@ -261,14 +260,22 @@ def make_config(
     opened = open_source(dataset, "image")
     channels = channels_of(opened, color)
     compiled = compiler(dtype, color, channels)
-    images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes)
+    images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     array_config = ArrayConfig(opened.arrays, arrays)
-    names = column_names(columns, images, opened, last_batch=last_batch, objects=objects, arrays=array_config)
+    names = column_names(
+        columns,
+        images,
+        opened,
+        last_batch=last_batch,
+        objects=objects,
+        arrays=array_config,
+        sizes=size_plan,
+    )
     return ImageLoaderConfig(
         opened,
         order,
-        tuple(_annotated(one, opened, names, objects, batch_transform_plan) for one in images),
+        tuple(one.annotated(opened, names, objects, batch_transform_plan) for one in images),
         ImageFormat(images[0].plan.dtype, layout, color, channels),
         names,
         on_error,
@@ -280,17 +287,3 @@ def make_config(
         array_config.wanted(names),
         size_plan,
     )
-
-
-def _annotated(
-    column: ImageColumn,
-    dataset: SampleSource,
-    names: tuple[str, ...],
-    objects: ObjectConfig,
-    batch_transform_plan: BatchTransformPlan,
-) -> ImageColumn:
-    """A column of images with the columns of annotations among ``names`` that follow it."""
-    own = tuple(name.removeprefix(column.prefix) for name in names if name.startswith(column.prefix))
-    own = (*own, *({"label"} & set(names)))  # which belongs to no column of images, but is checked with all
-    annotations = make_annotation_config(dataset, own, objects, column.plan, batch_transform_plan)
-    return replace(column, annotations=annotations)

@@ -62,7 +62,10 @@ class ImageLoader(EngineImages):
             makes a column of images for each name. One decoding serves all of them; see the guide to views.
         sizes: Sizes of the images, if not all batches have one: ``{0: 160, 10: 192}`` by the first epoch that
             has each, or :class:`stoker.RandomSizes` by step. A size is a side of a square or (height, width).
-            It replaces that of the last crop or resize among the transforms. See the guide to sizes.
+            It replaces that of the last crop or resize among the transforms. "padded" pads the images of a
+            batch with zeros to the largest, and adds a column ``image_size``, (N, 2) int64, heights and
+            widths. "ragged" hands out lists of images, and of masks. See the guide to sizes.
+        multiple: Height and width of a padded batch are multiples of this, pixels. None is 1.
         shuffle: False keeps the order of the index. True draws any order of all samples. A
             :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
@@ -173,6 +176,7 @@ class ImageLoader(EngineImages):
         pixels_per_batch: int | None = None,
         transforms: Transforms = (),
         sizes: Sizes | None = None,
+        multiple: int | None = None,
         shuffle: bool | BlockShuffle = False,
         sampler: Sampler | None = None,
         steps_per_epoch: int | None = None,
@@ -211,7 +215,7 @@ class ImageLoader(EngineImages):
     ) -> None:
         ranks = find_ranks(rank, world_size, mesh, replicate)
         seed = whole_number("seed", seed)
-        size_plan = make_size_plan(sizes, batch_size, pixels_per_batch, seed)
+        size_plan = make_size_plan(sizes, batch_size, pixels_per_batch, seed, multiple)
         max_pixels = whole_number("max_pixels", max_pixels, 1)
         steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
         self._config = make_config(

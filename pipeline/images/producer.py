@@ -130,8 +130,8 @@ class ImageBatchProducer:
         # Last, as an error before would leave a batch in the engine that is never collected.
         if len(planned):
             self._engine.submit(Work(planned.samples, decided[0], tuple(decided[1:])))
-        n = len(planned)
-        return lambda: Contents.of(n, [wait() for wait in annotated], to_source, arrays and arrays())
+        n, sizes = len(planned), [params.image_size for params in decided]
+        return lambda: Contents.of(n, [wait() for wait in annotated], to_source, sizes, arrays and arrays())
 
     def _decide(
         self,

@@ -5,7 +5,7 @@ For a JPEG with restart markers, these are its headers and the bands of its crop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -75,7 +75,10 @@ def _rows(samples: Samples, columns: Sequence[ImageParams], at: Int64) -> tuple[
     for params in columns:
         crop = params.crop.reshape(-1, len(samples), 4)[:, at].astype(np.int64)
         # Rows beside the crop, of the size at which it is decoded, that colour upsampling looks at.
-        margin = 4 + 2 * (crop[..., 2] // params.size[0])
+        made: npt.NDArray[np.integer[Any]] = np.array(params.size[0])
+        if params.image_size is not None:
+            made = params.image_size[:, 0].reshape(-1, len(samples))[:, at]
+        margin = 4 + 2 * (crop[..., 2] // made)
         top = np.minimum(top, (crop[..., 0] - margin).min(0))
         bottom = np.maximum(bottom, (crop[..., 0] + crop[..., 2] + margin).max(0))
     return np.maximum(top, 0), np.minimum(bottom, samples.height[at])

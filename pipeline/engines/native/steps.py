@@ -33,7 +33,7 @@ _QUANTILES = "quantiles"
 
 EXECUTES = frozenset(
     {"channels", "interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
-    | {"sizes by step"}  # which DALI lacks, as it builds a pipeline for each size
+    | {"image_size", "sizes by step"}  # which DALI lacks, as it builds a pipeline for each size
     | {kind.__name__ for kind in _STEPS}
 )
 """What the engine executes of :attr:`stoker.augment.plan.ImagePlan.needs`."""

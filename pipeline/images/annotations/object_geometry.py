@@ -1,4 +1,4 @@
-"""Boxes and keypoints of a batch under its transforms: in C++, or in NumPy if images are warped or bordered.
+"""Boxes and keypoints of a batch under its transforms: in C++, or in NumPy for images that C++ does not take.
 
 For a hundred boxes a call of NumPy costs more than its work. Both give the same numbers.
 """
@@ -40,7 +40,7 @@ def place_boxes(
     min_size: float = 0.0,
 ) -> tuple[Float, npt.NDArray[np.bool_]]:
     """Boxes of the output, (M, 4) float64 XYXY, and which to keep, (M,) bool; see :func:`transform_boxes`."""
-    if params.warp is not None or params.border is not None:
+    if _is_general(params):
         return transform_boxes(params, boxes, owner, min_visible=min_visible, min_size=min_size)
     return _native.transform_boxes(
         boxes,
@@ -60,9 +60,14 @@ def place_keypoints(
     params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Owner, swap: tuple[int, ...]
 ) -> Float:
     """Keypoints of the output, (M, K, 3) float64; see :func:`transform_keypoints`."""
-    if params.warp is not None or params.border is not None:
+    if _is_general(params):
         return transform_keypoints(params, keypoints, owner, swap or None)
     exchanged = np.array(swap, np.int64) if swap else None
     return _native.transform_keypoints(
         keypoints, owner, params.size, params.region, params.dest, params.flip, shown(params), exchanged
     )
+
+
+def _is_general(params: ImageParams) -> bool:
+    """Whether the C++ code lacks what these images need."""
+    return params.warp is not None or params.border is not None or params.image_size is not None

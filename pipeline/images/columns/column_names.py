@@ -10,6 +10,7 @@ from stoker.formats.dataset.columns.array_columns import shape_column
 
 from ...order.sample_source import batchable_columns
 from ..annotations.annotation_config import task_columns
+from ..sizes.padding import IMAGE_SIZE
 from . import source_columns
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ...order.rank_draws import LastBatch
     from ...order.sample_source import SampleSource
     from ..annotations.objects import ObjectConfig
+    from ..sizes.size_plan import SizePlan
     from .array_reader import ArrayConfig
     from .image_column import ImageColumn
 
@@ -32,6 +34,7 @@ def column_names(
     last_batch: LastBatch,
     objects: ObjectConfig,
     arrays: ArrayConfig,
+    sizes: SizePlan,
 ) -> tuple[str, ...]:
     """Names of the columns of a batch, in their order, with those that arguments add.
 
@@ -43,6 +46,7 @@ def column_names(
         last_batch: The loader's argument; "pad" adds a column "mask".
         objects: The form of objects; "padded" adds columns "count".
         arrays: The form of arrays; "padded" adds columns of shapes.
+        sizes: The sizes of images; "padded" adds a column "image_size".
 
     Raises:
         ConfigError: There is no such column, or a column of images has a name that is taken.
@@ -57,6 +61,8 @@ def column_names(
         follows = {f"{prefix}{name}" for name in set(annotated) - {"segmentation"}}
         if objects.form == "padded" and f"{prefix}count" not in names and follows & set(names):
             names = (*names, f"{prefix}count")
+    if sizes.padding and not sizes.ragged and IMAGE_SIZE not in names and images[0].name in names:
+        names = (*names, IMAGE_SIZE)
     names = arrays.with_shapes(names)
     of_images = {one.name: _names_of_images(one, annotated) for one in images}
     of_samples = {"row", "mask", source_columns.SIZE, *batchable_columns(dataset), *arrays.columns}
@@ -70,7 +76,8 @@ def column_names(
 def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]:
     """The column of images, and all columns that may follow it."""
     follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
-    return [column.name, *(f"{column.prefix}{name}" for name in (*follow, source_columns.MATRIX))]
+    follow += [source_columns.MATRIX, *([IMAGE_SIZE] if column.plan.multiple else [])]
+    return [column.name, *(f"{column.prefix}{name}" for name in follow)]
 
 
 def _check_taken(of_images: Mapping[str, Sequence[str]], of_samples: set[str], dataset: SampleSource) -> None:

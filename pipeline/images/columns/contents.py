@@ -30,12 +30,14 @@ class Contents:
     Attributes:
         annotated: Annotations of each column of images, M images of N samples in each.
         to_source: Matrices of each column of images, (M, 3, 3) float64; None where no column needs them.
+        image_sizes: Heights and widths of each column of images, (M, 2); None where all fill their array.
         arrays: Arrays of the dataset; None if there are no such columns.
         errors: Errors in what belongs to samples, by position in the batch.
     """
 
     annotated: Sequence[BatchAnnotations]
     to_source: Sequence[Array | None]
+    image_sizes: Sequence[Array | None]
     arrays: BatchArrays | None
     errors: dict[int, SampleError]
 
@@ -45,12 +47,13 @@ class Contents:
         n: int,
         annotated: Sequence[BatchAnnotations],
         to_source: Sequence[Array | None],
+        image_sizes: Sequence[Array | None],
         arrays: tuple[BatchArrays, dict[int, SampleError]] | None,
     ) -> Contents:
         """The contents of a batch of ``n`` samples, with the errors of all parts."""
         read, errors = arrays or (None, {})
         found = {image % n: error for one in annotated for image, error in one.errors.items()}
-        return cls(annotated, to_source, read, {**errors, **found})
+        return cls(annotated, to_source, image_sizes, read, {**errors, **found})
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,7 @@ class ImageContents:
         masks: (M, H, W), class masks.
         patches: (M, rows, columns) bool, patches to hide.
         to_source: (M, 3, 3) float64, from the pixels of the images to those of their sources.
+        image_size: (M, 2) int32, heights and widths of the images; None where all fill their array.
     """
 
     images: Any
@@ -70,6 +74,7 @@ class ImageContents:
     masks: Array | None
     patches: Array | None
     to_source: Array | None
+    image_size: Array | None = None
 
     def mixed(
         self, params: BatchParams, mix: Callable[..., Any], layout: Layout, config: ObjectConfig

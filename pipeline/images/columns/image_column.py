@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.plan import ImagePlan, resized
+from stoker.augment.resizing import resized
 from stoker.augment.views import Views, view_keys
 from stoker.errors import ConfigError
 
 from ...execution.batch import ColumnSpec
-from ..annotations.annotation_config import AnnotationConfig
+from ..annotations.annotation_config import AnnotationConfig, make_annotation_config
 from ..batch_transforms import BatchTransformPlan, function_name, split_transforms
+from ..sizes.padding import IMAGE_SIZE
 from . import source_columns
 
 if TYPE_CHECKING:
@@ -23,17 +24,19 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.augment.description import Description
     from stoker.augment.patch_masks import PatchMask
+    from stoker.augment.plan import ImagePlan
     from stoker.types import Size
 
     from ...engines.base import ImageFormat
     from ...order.sample_source import SampleSource
+    from ..annotations.objects import ObjectConfig
     from ..batch_transforms import AnyTransform
+    from ..sizes.padding import Padding
 
     Int64 = npt.NDArray[np.int64]
     # A list of transforms, or lists and views by the names of their columns.
-    Compiled = Callable[[Sequence[Description]], ImagePlan]
+    Compiled = Callable[..., ImagePlan]
     Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
 
 __all__ = ["ImageColumn", "plan_columns"]
@@ -55,6 +58,7 @@ class ImageColumn:
         annotations: Which columns annotations make.
         by_size: The plan for each size that batches may have; empty if all have that of ``plan``. Then
             ``plan`` is the one of the largest.
+        ragged: Whether the images, which have different sizes, are handed out as a list.
     """
 
     name: str
@@ -64,10 +68,28 @@ class ImageColumn:
     mask: PatchMask | None = None
     annotations: AnnotationConfig = field(default_factory=AnnotationConfig)
     by_size: Mapping[Size, ImagePlan] = field(default_factory=dict)
+    ragged: bool = False
 
     def at(self, size: Size | None) -> ImagePlan:
         """What happens to the images of a batch of ``size``; None for the size that the transforms leave."""
         return self.plan if size is None else self.by_size[size]
+
+    def annotated(
+        self,
+        dataset: SampleSource,
+        names: tuple[str, ...],
+        objects: ObjectConfig,
+        batch_transform_plan: BatchTransformPlan,
+    ) -> ImageColumn:
+        """The same with the columns of annotations among ``names`` that follow it.
+
+        Raises:
+            ConfigError: The dataset lacks what the columns or the transforms need.
+        """
+        own = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
+        own = (*own, *({"label"} & set(names)))  # it belongs to no column of images, but is checked with all
+        annotations = make_annotation_config(dataset, own, objects, self.plan, batch_transform_plan)
+        return replace(self, annotations=annotations)
 
     def part(self, name: str) -> str | None:
         """What a column of the batch holds of these images; None if it does not belong to them.
@@ -83,6 +105,8 @@ class ImageColumn:
         bare = name.removeprefix(self.prefix)
         if bare == "mask":
             return bare if self.mask else None
+        if bare == IMAGE_SIZE and self.plan.multiple:
+            return bare
         if bare == source_columns.MATRIX:
             return bare
         return bare if bare in self.annotations.columns else None
@@ -107,15 +131,21 @@ class ImageColumn:
         """Dtype and shape of the column ``name``, which holds ``part``."""
         size = self._common_size()
         if part == "image":
-            return ColumnSpec(name, image_format.dtype, image_format.shape(0, size)[1:], views=self.views)
+            shape = image_format.shape(0, size)[1:]
+            return ColumnSpec(name, image_format.dtype, shape, ragged=self.ragged, views=self.views)
         if part == "mask" and self.mask:
             return ColumnSpec(name, "bool", self.mask.grid(self.plan.size), views=self.views)
+        if part == IMAGE_SIZE:
+            return ColumnSpec(name, "int64", (2,), views=self.views)
         if part == source_columns.MATRIX:
             return ColumnSpec(name, "float64", (3, 3), views=self.views)
-        return self.annotations.spec(name, part, dataset, size, self.views)
+        spec = self.annotations.spec(name, part, dataset, size, self.views)
+        return replace(spec, ragged=spec.ragged or (self.ragged and part == "segmentation"))
 
     def _common_size(self) -> tuple[int | None, int | None]:
         """Height and width of the images, pixels; None where batches differ in it."""
+        if self.plan.multiple:
+            return None, None
         heights, widths = ({size[axis] for size in self.by_size or (self.plan.size,)} for axis in (0, 1))
         return (
             self.plan.size[0] if len(heights) == 1 else None,
@@ -130,7 +160,7 @@ class ImageColumn:
 
 
 def plan_columns(
-    transforms: Transforms, compiled: Compiled, sizes: Sequence[Size] = ()
+    transforms: Transforms, compiled: Compiled, sizes: Sequence[Size] = (), padding: Padding | None = None
 ) -> tuple[tuple[ImageColumn, ...], BatchTransformPlan]:
     """Check a loader's transforms, and plan its columns of images, without annotations.
 
@@ -138,6 +168,7 @@ def plan_columns(
         transforms: A list, which makes the column "image"; or lists and views by the names of their columns.
         compiled: Checks a list of transforms of images, as :func:`compile_image` does.
         sizes: Heights and widths that batches may have; empty for the one that the transforms leave.
+        padding: How images of different sizes form a batch; None if all of a batch have one.
 
     Returns:
         The columns, and the plan of what follows on the batch, which only a list has.
@@ -150,9 +181,12 @@ def plan_columns(
         of_images, batch_transform_plan = split_transforms(transforms)
         plans = {size: compiled(resized(of_images, size)) for size in sizes}
         largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
-        plan = plans[largest] if largest else compiled(of_images)
-        return (ImageColumn("image", plan, by_size=plans),), batch_transform_plan
-    if sizes:
+        multiple, ragged = (padding.multiple, padding.ragged) if padding else (None, False)
+        plan = plans[largest] if largest else compiled(of_images, multiple=multiple)
+        if padding:
+            _refuse_batch_transforms(batch_transform_plan, "images of different sizes")
+        return (ImageColumn("image", plan, by_size=plans, ragged=ragged),), batch_transform_plan
+    if sizes or padding:
         raise ConfigError(
             "sizes go with one list of transforms, found named columns of images",
             hint="Leave sizes out: each list of a mapping has a size of its own.",
@@ -206,15 +240,15 @@ def _refuse_views(transforms: object) -> None:
         )
 
 
-def _refuse_batch_transforms(plan: BatchTransformPlan) -> None:
+def _refuse_batch_transforms(plan: BatchTransformPlan, what: str = "named columns of images") -> None:
     for transform in plan.transforms:
         raise ConfigError(
-            f"{type(transform).__name__} mixes samples of a batch, which named columns of images cannot have",
-            hint="Leave it out, or give the loader one list of transforms.",
+            f"{type(transform).__name__} mixes samples of a batch, which {what} cannot have",
+            hint="Leave it out, or give the loader one list of transforms to one size.",
         )
     for function in plan.functions:
         raise ConfigError(
-            f"{function_name(function)} is a function of batches, which named columns of images cannot have",
+            f"{function_name(function)} is a function of batches, which {what} cannot have",
             hint="Call it in the training step, or make it a Step: a loader runs steps on each image.",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class RandomSizes:
         return {"random": asdict(self)}
 
 
-Sizes = Mapping[int, "int | tuple[int, int]"] | RandomSizes
+Sizes = Mapping[int, "int | tuple[int, int]"] | RandomSizes | Literal["padded", "ragged"]
 """The loader's argument ``sizes``."""
 
 _SIZES = int.from_bytes(b"sizes", "little")

@@ -12,6 +12,7 @@ from stoker.errors import ConfigError
 
 from ...execution.arguments import optional_number
 from ...order.rank_draws import Schedule
+from .padding import Padding
 from .schedules import make_schedule
 from .sized_schedule import SizedSchedule
 
@@ -38,17 +39,24 @@ class SizePlan:
         batch_sizes: Samples of a batch on one rank at each of the schedule's sizes; one without a schedule.
         seed: Seed of the schedule.
         pixels: Pixels of a batch that decide the samples; None if the samples are fixed.
+        padding: How images of different sizes form a batch; None if all of a batch have one.
     """
 
     schedule: SizeSchedule | None
     batch_sizes: tuple[int, ...]
     seed: int
     pixels: int | None = None
+    padding: Padding | None = None
 
     @property
     def sizes(self) -> tuple[Size, ...]:
         """All sizes; empty without a schedule."""
         return self.schedule.sizes if self.schedule else ()
+
+    @property
+    def ragged(self) -> bool:
+        """Whether images are handed out as a list."""
+        return bool(self.padding and self.padding.ragged)
 
     @property
     def batch_size(self) -> int:
@@ -86,8 +94,9 @@ class SizePlan:
         return steps * self.batch_size * ranks.world_size
 
     def to_json(self) -> dict[str, Any] | None:
-        """The sizes as a dictionary that JSON can hold, for states; None without a schedule."""
-        return self.schedule.to_json() if self.schedule else None
+        """The sizes as a dictionary that JSON can hold, for states; None if all have one."""
+        described = self.schedule or self.padding
+        return described.to_json() if described else None
 
     def steps(self, n: int, ranks: Ranks, last_batch: LastBatch, *, epoch: int, start: int) -> Schedule:
         """The steps of an epoch of ``n`` draws, on one rank.
@@ -136,7 +145,11 @@ def _steps(plan: SizePlan, n: int, world_size: int, epoch: int, start: int) -> t
 
 
 def make_size_plan(
-    sizes: Sizes | None, batch_size: int | None, pixels_per_batch: int | None, seed: int
+    sizes: Sizes | None,
+    batch_size: int | None,
+    pixels_per_batch: int | None,
+    seed: int,
+    multiple: int | None = None,
 ) -> SizePlan:
     """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`.
 
@@ -151,10 +164,15 @@ def make_size_plan(
             f"a loader takes batch_size or pixels_per_batch, found {found}",
             hint="Give batch_size=64. With sizes that change, pixels_per_batch may take its place.",
         )
-    schedule = None if sizes is None else make_schedule(sizes)
+    padding = _make_padding(sizes, optional_number("multiple", multiple, 1))
+    schedule = None if sizes is None or isinstance(sizes, str) else make_schedule(sizes)
+    if pixels is None and not schedule:
+        assert batch_size is not None, "checked above"
+        return SizePlan(None, (batch_size,), seed, padding=padding)
     if pixels is None:
         assert batch_size is not None, "checked above"
-        return SizePlan(schedule, (batch_size,) * (len(schedule.sizes) if schedule else 1), seed)
+        assert schedule is not None, "checked above"
+        return SizePlan(schedule, (batch_size,) * len(schedule.sizes), seed)
     if schedule is None:
         raise ConfigError(
             "pixels_per_batch goes with sizes, which are missing", hint="Give batch_size, or sizes as well."
@@ -166,3 +184,17 @@ def make_size_plan(
             hint=f"Give at least {largest[0] * largest[1]}.",
         )
     return SizePlan(schedule, tuple(pixels // (h * w) for h, w in schedule.sizes), seed, pixels)
+
+
+def _make_padding(sizes: Sizes | None, multiple: int | None) -> Padding | None:
+    """The padding that ``sizes`` and ``multiple`` describe; None for sizes that batches have in common."""
+    if isinstance(sizes, str) and sizes not in ("padded", "ragged"):
+        raise ConfigError(f"sizes must be 'padded', 'ragged', sizes by epoch or RandomSizes, found {sizes!r}")
+    if multiple is not None and sizes != "padded":
+        raise ConfigError(
+            f"multiple={multiple} goes with sizes='padded'",
+            hint="Leave multiple out, or give sizes='padded'.",
+        )
+    if not isinstance(sizes, str):
+        return None
+    return Padding(multiple or 1, ragged=sizes == "ragged")

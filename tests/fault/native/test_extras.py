@@ -124,6 +124,13 @@ def without(columns: dict[str, Any], name: str) -> dict[str, Any]:
         (border_of(SIZE, first=-1), "must lie within its tile"),
         (border_of(SIZE, tile=(2**15 + 1, 24)), "1 to 32768 pixels a side"),
         (border_of(SIZE, tile=(20, 0)), "must lie within its tile"),
+        (
+            {"image_size": np.tile(np.int32(SIZE) + 1, (N, 1))},
+            "image_size must have at least one pixel a side",
+        ),
+        ({"image_size": np.zeros((N, 2), np.int32)}, "image_size must have at least one pixel a side"),
+        ({"image_size": np.ones((N, 2), np.int32)}, "dest must lie within the output"),
+        (border_of(SIZE) | {"image_size": np.tile(np.int32(SIZE), (N, 1))}, "cannot be given together"),
     ],
 )
 def test_wrong_parameters_are_refused(params: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker import ImageLoader, RandomSizes
-from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
 from stoker.pipeline.execution.ranks import Ranks
 from stoker.pipeline.images.sizes.size_plan import make_size_plan
 
@@ -29,11 +29,13 @@ def test_a_stopped_loader_goes_on_and_ranks_agree(thumbnails: Path, data: st.Dat
         "shuffle": True,
         "transforms": [RandomResizedCrop(9), RandomHorizontalFlip()],
         "columns": ("image", "row"),
-        "sizes": data.draw(st.sampled_from(SIZES)),
+        "sizes": data.draw(st.sampled_from([*SIZES, "padded"])),
         "last_batch": data.draw(st.sampled_from(["partial", "drop", "pad"])),
         "world_size": ranks,
         **amount,
     }
+    if options["sizes"] == "padded":
+        options |= {"transforms": [RandomShortestSize((6, 9))], "batch_size": 3, "pixels_per_batch": None}
     if options["last_batch"] == "pad":
         options["columns"] = ("image", "row", "mask")
     epoch = data.draw(st.integers(0, 1))
@@ -46,7 +48,7 @@ def test_a_stopped_loader_goes_on_and_ranks_agree(thumbnails: Path, data: st.Dat
     steps = {len(run) for run in runs}
     assert len(steps) == 1
     for batches in zip(*runs, strict=True):
-        assert len({batch.image.shape[2:] for batch in batches}) == 1
+        assert len({batch.image.shape[2:] for batch in batches}) == 1 or options["sizes"] == "padded"
     shown = [row for run in runs for batch in run for row in _shown(batch)]
     assert len(set(shown)) == len(shown)
     assert len(shown) == 61 or options["last_batch"] == "drop"

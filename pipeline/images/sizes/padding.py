@@ -1,0 +1,55 @@
+"""Batches of images that keep their sizes: padded to the largest, or cut back into a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.types import Layout
+
+__all__ = ["IMAGE_SIZE", "Padding", "cut_images", "cut_masks"]
+
+IMAGE_SIZE = "image_size"
+"""Name of the column of heights and widths of padded images."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How images of different sizes form a batch.
+
+    Attributes:
+        multiple: The height and the width of a batch are multiples of this, pixels.
+        ragged: Whether the batch is handed out as a list of images without their padding.
+    """
+
+    multiple: int = 1
+    ragged: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The padding as a dictionary that JSON can hold."""
+        return {"ragged": True} if self.ragged else {"padded": self.multiple}
+
+
+def cut_images(images: Any, sizes: npt.NDArray[np.int32], layout: Layout) -> list[Any]:
+    """A list of the images without their padding; where the framework allows it, views of the batch.
+
+    Args:
+        images: (N, ...) in ``layout``, an array of any framework.
+        sizes: (N, 2), heights and widths.
+        layout: Axes of the images.
+    """
+    if layout == "NCHW":
+        return [images[i][:, :height, :width] for i, (height, width) in enumerate(sizes.tolist())]
+    return [images[i][:height, :width] for i, (height, width) in enumerate(sizes.tolist())]
+
+
+def cut_masks(masks: Sequence[Any], sizes: npt.NDArray[np.int32]) -> list[Any]:
+    """Masks of each image, (..., H, W), without what belongs to the padding of the image."""
+    pairs = zip(masks, sizes.tolist(), strict=True)
+    return [one[..., :height, :width] for one, (height, width) in pairs]
