@@ -90,6 +90,11 @@ class BatchSampler(ABC):
                 raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
         self._check_balance()
 
+    @property
+    def rule(self) -> str:
+        """Name of a rule of this sampler that decides plans and is no attribute; empty if there is none."""
+        return ""
+
     @abstractmethod
     def cut(self, draw: Draw) -> Groups:
         """Return the rows of a draw, ordered by :meth:`ordered` and cut into groups."""
@@ -178,7 +183,7 @@ class BatchSampler(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """Digest of the lengths and of every rule that decides a plan, except the number of ranks."""
-        digest = hashlib.blake2b(type(self).__name__.encode(), digest_size=16)
+        digest = hashlib.blake2b(type(self).__name__.encode() + self.rule.encode(), digest_size=16)
         for spec in fields(self):
             if spec.name != "world_size":
                 value = getattr(self, spec.name)

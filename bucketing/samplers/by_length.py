@@ -114,6 +114,9 @@ class FixedBucketSampler(BatchSampler):
 class SortedBucketSampler(BatchSampler):
     """Batches from windows of random samples, sorted by length (SortedBucketSampler of GluonNLP).
 
+    Samples with several lengths are not sorted, but halved again and again by the length that leaves the
+    least padding (k-d split): pairs then need half the padding of sorting by their sum, or less.
+
     Each step is padded to its longest sequence, so there are many shapes. A window of one step makes random
     batches; ``window=None`` sorts all samples. ``last_batch="drop"`` leaves out the shortest samples of the
     last window.
@@ -132,13 +135,17 @@ class SortedBucketSampler(BatchSampler):
         super().__post_init__()
         _at_least_one(batch_size=self.batch_size, multiple_of=self.multiple_of, window=self.window or 1)
 
+    @property
+    def rule(self) -> str:
+        """See :attr:`BatchSampler.rule`."""
+        return "" if self.lengths.ndim == 1 else "k-d split"
+
     def cut(self, draw: Draw) -> Groups:
         """See :meth:`BatchSampler.cut`."""
-        keys = self.lengths.reshape(len(self.lengths), -1).sum(axis=1)
         window = self.window * self.batch_size * draw.world_size if self.window else len(self.lengths)
         return cut_windows(
             self.ordered(draw),
-            keys,
+            self.lengths,
             window=window,
             batch_size=lambda _: self.batch_size,
             world_size=draw.world_size,

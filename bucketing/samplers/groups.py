@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from .kd_split import kd_order
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -121,7 +123,8 @@ def cut_windows(
 
     Args:
         rows: (N,) int64, in the order in which they fill the windows.
-        keys: (number of samples,) int64, the sort key of each row.
+        keys: (number of samples,) int64, the sort key of each row; or (number of samples, D) int64, lengths
+            that :func:`kd_order` orders. ``batch_size`` then returns one number for all.
         window: Number of rows in a window; its last rows may move on to the next window.
         batch_size: Returns the number of rows in a batch of one rank, for the largest key in it.
         world_size: Number of ranks.
@@ -132,8 +135,11 @@ def cut_windows(
     for number, opened in enumerate(range(0, len(rows), window)):
         end = min(opened + window, len(rows))
         pool = cutter.rows[cutter.start : end]
-        pool[:] = pool[np.argsort(-keys[pool], kind="stable")]
-        ranked, first = keys[pool], cutter.start
+        if keys.ndim == 2:
+            pool[:] = pool[kd_order(keys[pool], batch_size(0) * world_size)] if len(pool) else pool
+        else:
+            pool[:] = pool[np.argsort(-keys[pool], kind="stable")]
+        ranked, first = keys[pool].reshape(len(pool), -1)[:, 0], cutter.start
         while cutter.start < end:
             size = batch_size(int(ranked[cutter.start - first]))
             if cutter.start + size * world_size > end:
