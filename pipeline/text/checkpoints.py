@@ -77,6 +77,8 @@ class CheckpointedText(VersionedLoader):
         """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
         On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
+        With a ``last_batch`` of "drop" or "pad" the batch size may differ, too. If the product of ranks and
+        batch size is the same, so are the remaining global batches.
         If the dataset has changed since, a loader that was given its path without a version goes back to the
         version of the state.
 
@@ -89,6 +91,7 @@ class CheckpointedText(VersionedLoader):
             raise CheckpointError(
                 "the state is not one of a TextLoader", hint="Pass what state_dict() returned."
             )
+        state = _with_batch_size(state, self._identity)
         lightning.check_resume(state["world_size"], self._ranks.world_size, "batches")
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
         history = checked_history([*state["history"], [state["world_size"], self._next.position]])
@@ -114,3 +117,35 @@ class CheckpointedText(VersionedLoader):
                 f"the state is at step {start}, beyond the end of its epoch (steps: {len(plan)})"
             )
         return TextSchedule(plan, self._ranks.rank, start)
+
+
+def _with_batch_size(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state of a loader with another batch size, as if it had had that of ``identity``.
+
+    Only the global batch decides a plan: W ranks with batches of B samples have the plan of W B / C ranks
+    with batches of C.
+
+    Raises:
+        CheckpointError: The batch sizes differ and do not fit.
+    """
+    known = state.get("identity")
+    saved = known.get("batch_size") if isinstance(known, Mapping) else None
+    found = identity["batch_size"]
+    if saved == found or type(saved) is not int or type(found) is not int or saved < 1:
+        return state
+    if identity["last_batch"] == "partial":
+        raise CheckpointError(
+            f"batch_size was {saved} and is {found}, which changes the last batches of an epoch",
+            hint=f'Resume with batch_size={saved}. With last_batch="drop" or "pad" batch sizes may change.',
+        )
+    parts = checked_history([*state["history"], [state["world_size"], 0]])
+    if wrong := [world for world, _ in parts if world * saved % found]:
+        raise CheckpointError(
+            f"batch_size was {saved} and is {found}, and a step of {wrong[0]} ranks had {wrong[0] * saved} "
+            f"samples, which are no whole number of batches",
+            hint=f"Resume with a batch_size that divides {wrong[0] * saved}.",
+        )
+    ranks = [world * saved // found for world, _ in parts]
+    history = [[world, part[1]] for world, part in zip(ranks, state["history"], strict=False)]
+    identity = {**state["identity"], "batch_size": found}
+    return {**state, "identity": identity, "world_size": ranks[-1], "history": history}

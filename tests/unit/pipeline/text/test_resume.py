@@ -120,3 +120,42 @@ def test_states_of_other_loaders_are_refused(shards: Path) -> None:
     loader.load_state_dict({**good, "position": N - 1})
     with pytest.raises(CheckpointError, match=r"at step 96, beyond the end of its epoch \(steps: 16\)"):
         iter(loader)
+
+
+def _global_batches(shards: Path, world_size: int, batch_size: int, state: Any, **options: Any) -> list[Any]:
+    """The rows of each global batch that is left, sorted, and the state after two steps."""
+    ranks = []
+    for rank in range(world_size):
+        given = {"columns": ("row", "mask"), "last_batch": "drop", **options}
+        loader = make(shards, rank=rank, world_size=world_size, batch_size=batch_size, **given)
+        if state is not None:
+            loader.load_state_dict(state)
+        ranks.append([batch.row.ravel()[batch.row.ravel() >= 0] for batch in loader])
+    return [sorted(itertools.chain(*(row.tolist() for row in step))) for step in zip(*ranks, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"last_batch": "pad"}, {"buckets": None}, {"pack": 40}, {"balance": "tokens"}]
+)
+def test_another_batch_size_with_the_same_global_batch_goes_on_with_the_same_batches(
+    shards: Path, options: dict[str, Any]
+) -> None:
+    given = {"last_batch": "drop", "columns": ("row", "mask"), **options}
+    loader = make(shards, rank=0, world_size=4, batch_size=2, **given)
+    _take(loader, 2)
+    state = loader.state_dict()
+    whole = _global_batches(shards, 4, 2, None, **options)
+    assert len(whole) > 3
+    for world_size, batch_size in ((2, 4), (1, 8), (4, 2), (8, 1)):
+        assert _global_batches(shards, world_size, batch_size, state, **options) == whole[2:]
+    # On a global batch of half the size, no sample is lost or repeated.
+    rest = _global_batches(shards, 1, 4, state, **options)
+    assert set(itertools.chain(*rest)).isdisjoint(itertools.chain(*whole[:2]))
+
+
+def test_a_batch_size_that_cannot_go_on_is_refused(shards: Path) -> None:
+    dropping = make(shards, last_batch="drop", batch_size=6).state_dict()
+    with pytest.raises(CheckpointError, match="no whole number of batches"):
+        make(shards, last_batch="drop", batch_size=4).load_state_dict(dropping)
+    with pytest.raises(CheckpointError, match="batch_size was 8 and is 4"):
+        make(shards, batch_size=4).load_state_dict(make(shards, batch_size=8).state_dict())
