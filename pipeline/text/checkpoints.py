@@ -133,6 +133,8 @@ def _with_batch_size(state: Mapping[str, Any], identity: Mapping[str, Any]) -> M
     found = identity["batch_size"]
     if saved == found or type(saved) is not int or type(found) is not int or saved < 1:
         return state
+    if {**state["identity"], "batch_size": found} != identity:
+        return state  # of another loader, which the error names
     if identity["last_batch"] == "partial":
         raise CheckpointError(
             f"batch_size was {saved} and is {found}, which changes the last batches of an epoch",
