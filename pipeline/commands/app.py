@@ -19,6 +19,7 @@ from .bench import bench
 from .buckets import buckets
 from .cache import cache
 from .changes.append import append
+from .changes.duplicates import duplicates
 from .changes.exclude import exclude
 from .changes.merge import merge
 from .convert import convert
@@ -43,6 +44,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "append": append,
     "merge": merge,
     "exclude": exclude,
+    "duplicates": duplicates,
     "stage": stage,
     "info": info,
     "verify": verify,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from stoker.formats.text.convert import convert_text
     from stoker.formats.text.writer import TextWriter
     from stoker.formats.verification.verify import verify
+    from stoker.pipeline.duplicates.find import duplicates
     from stoker.pipeline.engines.dali.options import DaliOptions
     from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.images.sizes.schedules import RandomSizes
@@ -63,6 +64,7 @@ __all__ = [
     "bucketing",
     "convert",
     "convert_text",
+    "duplicates",
     "errors",
     "exclude",
     "formats",
@@ -88,6 +90,7 @@ _HOME = {
     "append": "stoker.formats.changes.append",
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
+    "duplicates": "stoker.pipeline.duplicates.find",
     "exclude": "stoker.formats.changes.exclude",
     "merge": "stoker.formats.changes.merge",
     "mix": "stoker.pipeline.order.mix",

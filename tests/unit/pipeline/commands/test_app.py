@@ -333,3 +333,16 @@ def test_datasets_that_change(run: Run, photos: Path, tmp_path: Path) -> None:
     assert "6 samples" in run("verify", f"{train}@1")
     assert "version 1: 11 samples" in run("merge", train, f"{train}@1", "--into", tmp_path / "all")
     assert "the last one is 4" in run("info", f"{train}@9", status=1)
+
+
+def test_duplicates_are_listed_for_exclude(run: Run, photos: Path, tmp_path: Path) -> None:
+    shutil.copy(photos / "a" / "0.jpg", photos / "a" / "copy.jpg")
+    train, keys, page = tmp_path / "train", tmp_path / "keys.txt", tmp_path / "page.html"
+    run("convert", photos, train)
+    said = run("duplicates", train, "--output", keys, "--html", page)
+    assert "7 images: 1 group; 1 surplus, 1 of them exact" in said
+    assert re.search(r"a/0\.jpg +train +stays\s+a/copy\.jpg +train +exact", said)
+    assert page.read_text().count("<img") == 2
+    groups = json.loads(run("duplicates", train, "--json"))["groups"]
+    assert [one["key"] for one in groups[0]] == ["a/0.jpg", "a/copy.jpg"]
+    assert "version 2: 6 samples, 1 left out" in run("exclude", train, "--keys", keys)

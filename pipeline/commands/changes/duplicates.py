@@ -1,0 +1,105 @@
+"""The command ``stoker duplicates``, which finds images that are equal or nearly equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..shared.console import count, out, plain, print_json, table
+from ..shared.options import JsonOutput, Threads
+from ..shared.progress import progress
+
+if TYPE_CHECKING:
+    from ...duplicates.find import Duplicates
+
+__all__ = ["duplicates"]
+
+_SHOWN = 20  # groups
+
+
+def duplicates(
+    datasets: Annotated[
+        list[str], typer.Argument(help="Folder of a dataset, or of several, such as those of train and val.")
+    ],
+    distance: Annotated[
+        int,
+        typer.Option(
+            min=0, max=16, help="Largest number of bits, of 64, in which hashes of near images differ."
+        ),
+    ] = 4,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            help="The dataset whose images stay in groups across datasets; by default that of the first one."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="File for the keys of all images but the first of each group, for exclude --keys."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Page for the images of the first 200 groups.")] = None,
+    as_json: JsonOutput = False,
+    threads: Threads = None,
+) -> None:
+    """Find images that are equal or nearly equal, within datasets and across them.
+
+    Near images are the same photograph at another size or quality; the command compares perceptual hashes. It
+    does not find crops, rotations and mirrored images. It changes nothing.
+
+    Examples:
+      stoker duplicates shards/train
+      stoker duplicates shards/train shards/val --keep shards/train --output keys.txt --html sheet.html
+    """
+    from ...duplicates.find import duplicates as run
+    from ...duplicates.sheet import render_sheet
+
+    with progress("hashing", "images") as show:
+        found = run(datasets, distance=distance, keep=keep, num_threads=threads, progress=show)
+    if output is not None:
+        found.write(output)
+    if html is not None:
+        html.write_text(render_sheet(found), encoding="utf-8")
+    if as_json:
+        print_json(_as_json(found))
+        return
+    _print(found)
+    for file in (output, html):
+        if file is not None:
+            out.print(str(file), style="bold")
+
+
+def _print(found: Duplicates) -> None:
+    if found.groups:
+        made = table("image", "dataset", "distance")
+        for group in found.groups[:_SHOWN]:
+            for image in group:
+                first = image is group[0]
+                near = "stays" if first else "exact" if image.exact else str(image.distance)
+                key = plain(image.key if first else f"  {image.key}")
+                made.add_row(key, plain(found.paths[image.dataset].name), near)
+        out.print(made)
+        if len(found.groups) > _SHOWN:
+            out.print(f"and {len(found.groups) - _SHOWN:,} groups more; --output and --json have all")
+    surplus = found.surplus
+    exact = sum(image.exact for image in surplus)
+    across = f", {found.across:,} across datasets" if len(found.paths) > 1 else ""
+    out.print(
+        f"{count(found.images, 'image')}: {count(len(found.groups), 'group')}{across}; "
+        f"{len(surplus):,} surplus, {exact:,} of them exact"
+    )
+    if found.skipped:
+        out.print(f"skipped {found.skipped:,}: cannot be decoded", style="yellow")
+
+
+def _as_json(found: Duplicates) -> dict[str, Any]:
+    paths = [str(path) for path in found.paths]
+    groups = [
+        [
+            {"dataset": paths[one.dataset], "key": one.key, "distance": one.distance, "exact": one.exact}
+            for one in group
+        ]
+        for group in found.groups
+    ]
+    return {"images": found.images, "skipped": found.skipped, "datasets": paths, "groups": groups}

@@ -1,0 +1,1 @@
+"""Near and exact duplicates among the images of datasets, for ``stoker duplicates``."""
