@@ -61,12 +61,10 @@ void fill_code(std::uint64_t* entries, std::uint32_t count, unsigned length, Sym
         }
         return;
     }
-    const std::uint32_t same = count >> symbol.bits;
-    for (std::uint32_t value = 0; value < count / same; ++value, entries += same) {
-        const auto number = static_cast<std::uint16_t>(symbol.bits == 0 ? 0 : extend(value, symbol.bits));
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const auto number = static_cast<std::uint16_t>(extend(i >> (free_bits - symbol.bits), symbol.bits));
         const std::uint16_t last = symbol.step == kEndStep ? 0 : number;
-        std::fill(entries, entries + same,
-                  Entry::make(length + symbol.bits, symbol.first_step, symbol.step, 0, number, last));
+        entries[i] = Entry::make(length + symbol.bits, symbol.first_step, symbol.step, 0, number, last);
     }
 }
 
@@ -82,10 +80,11 @@ std::uint64_t joined(const std::uint64_t* single, std::size_t lookup) {
     if (!may_continue(first)) return first;
     const std::uint64_t second = single[lookup << Entry::bits(first) & (kLookupEntries - 1)];
     const unsigned bits = Entry::bits(first) + Entry::bits(second);
-    if (Entry::step(second) == kUndecidedStep || bits > static_cast<unsigned>(kLookupBits)) return first;
-    return Entry::make(bits, Entry::first_step(first), Entry::step(first) + Entry::step(second), 0,
-                       static_cast<std::uint16_t>(Entry::first_value(first)),
-                       static_cast<std::uint16_t>(Entry::value(second)));
+    const std::uint64_t both = Entry::make(bits, Entry::first_step(first), Entry::step(first) + Entry::step(second), 0,
+                                           static_cast<std::uint16_t>(Entry::first_value(first)),
+                                           static_cast<std::uint16_t>(Entry::value(second)));
+    const bool fit = (Entry::step(second) != kUndecidedStep) & (bits <= static_cast<unsigned>(kLookupBits));
+    return fit ? both : first;
 }
 
 // One symbol of a SkipTable.
@@ -127,7 +126,7 @@ bool CodeBook::set(const HuffmanSpec& spec, bool is_dc) {
 std::uint64_t CodeBook::decode(std::uint64_t window) const {
     const auto top = static_cast<std::uint32_t>(window >> 48);
     unsigned length = 1;
-    while (length <= 16 && top >= limit[length]) ++length;
+    for (unsigned i = 1; i <= 16; ++i) length += top >= limit[i];
     if (length > 16) return Entry::make(1, dc ? 0 : kErrorStep, kErrorStep, 0, 0, 0);
     const int index = static_cast<int>(top >> (16 - length)) + offset[length];
     const Symbol symbol = symbol_of(dc, symbols[static_cast<std::size_t>(index)]);
@@ -157,6 +156,12 @@ std::int16_t LookupTable::value(std::uint64_t window) const {
     return static_cast<std::int16_t>(Entry::first_value(entry) + beyond);
 }
 
+void SkipTable::set(const LookupTable& table) {
+    codes = table.codes;
+    for (std::size_t lookup = 0; lookup < kSkipEntries; ++lookup)
+        entries[lookup] = static_cast<std::uint32_t>(table.entries[lookup]);
+}
+
 void SkipTable::set(const CodeBook& book, const HuffmanSpec& spec) {
     codes = &book;
     std::array<Skipped, kSkipEntries> single{};
@@ -170,22 +175,26 @@ void SkipTable::set(const CodeBook& book, const HuffmanSpec& spec) {
     for (std::size_t lookup = 0; lookup < kSkipEntries; ++lookup) entries[lookup] = joined(single, lookup);
 }
 
-bool HuffmanTables::set_slot(Slot& slot, const HuffmanSpec& spec, bool dc) {
+bool HuffmanTables::set_slot(Slot& slot, const HuffmanSpec& spec, bool dc, bool skips_little) {
     if (slot.spec == spec) return true;
     slot.spec = HuffmanSpec{};
     if (!slot.book.set(spec, dc)) return false;
     slot.table.set(slot.book, spec);
-    slot.skipped.set(slot.book, spec);
+    if (skips_little)
+        slot.skipped.set(slot.table);
+    else
+        slot.skipped.set(slot.book, spec);
     slot.spec = spec;
     return true;
 }
 
 bool HuffmanTables::set(const Frame& frame) {
+    const bool skips_little = frame.restart_interval != 0;
     for (int i = 0; i < frame.components; ++i) {
         const auto dc = static_cast<std::size_t>(frame.component[i].dc);
         const auto ac = static_cast<std::size_t>(frame.component[i].ac);
-        if (!set_slot(dc_[dc], frame.dc[dc], true)) return false;
-        if (!set_slot(ac_[ac], frame.ac[ac], false)) return false;
+        if (!set_slot(dc_[dc], frame.dc[dc], true, skips_little)) return false;
+        if (!set_slot(ac_[ac], frame.ac[ac], false, skips_little)) return false;
     }
     return true;
 }

@@ -69,6 +69,8 @@ struct SkipTable {
     const CodeBook* codes;
 
     void set(const CodeBook& book, const HuffmanSpec& spec);
+    // At most two symbols at once, which is quick to set.
+    void set(const LookupTable& table);
 };
 
 // The tables of one image. Tables stay as they are if the next image has the same.
@@ -88,7 +90,7 @@ class HuffmanTables {
         LookupTable table;
         SkipTable skipped;
     };
-    static bool set_slot(Slot& slot, const HuffmanSpec& spec, bool dc);
+    static bool set_slot(Slot& slot, const HuffmanSpec& spec, bool dc, bool skips_little);
 
     std::array<Slot, kMaxTables> dc_, ac_;
 };

@@ -3,6 +3,7 @@
 #include "decode/jpeg/kernels/dct_reduced_avx2.h"
 #include "decode/jpeg/kernels/sample_avx2.h"
 #include "decode/jpeg/kernels/sample_loops.h"
+#include "decode/jpeg/kernels/scan_avx2.h"
 #include "decode/jpeg/kernels/scan_loops.h"
 #include "decode/jpeg/kernels/symbol_loops.h"
 
@@ -11,7 +12,7 @@ namespace stoker::jpeg {
 extern const JpegKernels avx2_kernels;
 const JpegKernels avx2_kernels = {
     .unstuff = plain_unstuff,
-    .find_marker = plain_find_marker,
+    .find_marker = avx2_find_marker,
     .decode_symbols = decode_symbols,
     .decode_two = decode_two,
     .skip_symbols = skip_symbols,

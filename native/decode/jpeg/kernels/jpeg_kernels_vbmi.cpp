@@ -4,6 +4,7 @@
 #include "decode/jpeg/kernels/sample_avx2.h"
 #include "decode/jpeg/kernels/sample_avx512.h"
 #include "decode/jpeg/kernels/sample_loops.h"
+#include "decode/jpeg/kernels/scan_avx2.h"
 #include "decode/jpeg/kernels/scan_loops.h"
 #include "decode/jpeg/kernels/symbol_loops.h"
 
@@ -12,7 +13,7 @@ namespace stoker::jpeg {
 extern const JpegKernels vbmi_kernels;
 const JpegKernels vbmi_kernels = {
     .unstuff = plain_unstuff,
-    .find_marker = plain_find_marker,
+    .find_marker = avx2_find_marker,
     .decode_symbols = decode_symbols,
     .decode_two = decode_two,
     .skip_symbols = skip_symbols,
