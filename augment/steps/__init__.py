@@ -14,8 +14,9 @@ the list, ``engine="auto"`` takes another engine. The reference executes every s
 
 from __future__ import annotations
 
-from .base import Step
+from .base import BatchStep, Step
 from .chains import Distort, WeightedSum, step_names
+from .compiled import Compiled
 from .degradations import AddNoise, Compress
 from .filters import Blur, Sharpen
 from .pointwise import Affine, Autocontrast, Equalize, Posterize, Solarize, Table
@@ -24,7 +25,9 @@ __all__ = [
     "AddNoise",
     "Affine",
     "Autocontrast",
+    "BatchStep",
     "Blur",
+    "Compiled",
     "Compress",
     "Distort",
     "Equalize",

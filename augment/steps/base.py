@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Pixels = npt.NDArray[np.uint8]
     Rows = npt.NDArray[np.integer]
 
-__all__ = ["Step", "to_uint8"]
+__all__ = ["BatchStep", "Step", "to_uint8"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,49 @@ class Step:
     def spread(self, rows: Rows, n: int) -> Step:
         """The same for ``n`` samples, of which those at ``rows`` are this step's; False elsewhere."""
         return replace(self, **{f.name: _spread(getattr(self, f.name), rows, n) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class BatchStep(Step):
+    """Base of users' steps that change several images in one call, for functions that work on batches.
+
+    The native engine calls ``apply_batch`` where the step comes last, as for any step of a user: once for
+    each thread, with its share of a batch. The reference calls it with one image at a time. So the result
+    for an image must not depend on the others.
+    """
+
+    def apply_batch(self, rows: npt.NDArray[np.intp], pixels: Pixels) -> Pixels:
+        """Change M images.
+
+        Args:
+            rows: (M,), the samples of the batch that the images belong to, to look up the step's arrays.
+            pixels: (M, H, W, 3) uint8, which may be changed in place.
+
+        Returns:
+            (M, H, W, 3) uint8.
+        """
+        raise NotImplementedError
+
+    def run_batch(self, rows: npt.NDArray[np.intp], pixels: Pixels) -> Pixels:
+        """Execute it on the images, (M, H, W, 3), of the samples ``rows``; see :meth:`Step.run`."""
+        chosen = np.flatnonzero(self.where[rows])
+        if not len(chosen):
+            return pixels
+        given = pixels[chosen] if len(chosen) < len(rows) else pixels
+        try:
+            changed = self.apply_batch(rows[chosen], given)
+        except Exception as error:
+            said = f"{type(self).__name__}: apply_batch raised {type(error).__name__}: {error}"
+            raise EngineError(said, hint="Mend apply_batch; the error above says where it failed.") from error
+        checked = check_pixels(self, changed, given)
+        if len(chosen) == len(rows):
+            return checked
+        pixels[chosen] = checked
+        return pixels
+
+    def apply(self, i: int, pixels: Pixels) -> Pixels:
+        """See :class:`Step`."""
+        return np.asarray(self.apply_batch(np.array([i]), pixels[None].copy())[0])
 
 
 def _spread(value: Any, rows: Rows, n: int) -> Any:

@@ -28,9 +28,10 @@ def check_pixels(step: object, found: Any, pixels: npt.NDArray[np.uint8]) -> npt
     """``found``, what a step made of ``pixels``; ConfigError where that is no image like them."""
     if _is_array(found, np.uint8, pixels.shape):
         return found
+    method = "apply" if pixels.ndim == 3 else "apply_batch"
     raise ConfigError(
-        f"{type(step).__name__}: apply must return {pixels.shape} uint8, as it gets; found {_form(found)}",
-        hint="Let apply clip to 0..255, end with .astype(numpy.uint8), and return the array.",
+        f"{type(step).__name__}: {method} must return {pixels.shape} uint8, as it gets; found {_form(found)}",
+        hint=f"Let {method} clip to 0..255, end with .astype(numpy.uint8), and return the array.",
     )
 
 

@@ -31,6 +31,20 @@ std::array<double, 3> PlanarImage::mean() const {
             static_cast<double>(sums[2]) / pixels};
 }
 
+void PlanarImage::interleave(std::uint8_t* rgb) const {
+    for (int y = 0; y < height_; ++y) {
+        const std::uint8_t *red = row(y), *green = red + plane_, *blue = green + plane_;
+        for (int x = 0; x < width_; ++x, rgb += 3) rgb[0] = red[x], rgb[1] = green[x], rgb[2] = blue[x];
+    }
+}
+
+void PlanarImage::deinterleave(const std::uint8_t* rgb) {
+    for (int y = 0; y < height_; ++y) {
+        std::uint8_t *red = row(y), *green = red + plane_, *blue = green + plane_;
+        for (int x = 0; x < width_; ++x, rgb += 3) red[x] = rgb[0], green[x] = rgb[1], blue[x] = rgb[2];
+    }
+}
+
 void PlanarImage::fill(int y, int begin, int end, const std::uint8_t* rgb) {
     for (int c = 0; c < 3; ++c) std::fill(row(y) + c * plane_ + begin, row(y) + c * plane_ + end, rgb[c]);
 }

@@ -26,6 +26,9 @@ class PlanarImage {
     const std::uint8_t* row(int y) const { return bytes_.data() + static_cast<std::size_t>(y) * stride(); }
 
     std::array<double, 3> mean() const;
+    // Writes the image as interleaved RGB, 3 * width() values a row; or reads it.
+    void interleave(std::uint8_t* rgb) const;
+    void deinterleave(const std::uint8_t* rgb);
     // Fills row `y` from column `begin` to `end` with one colour.
     void fill(int y, int begin, int end, const std::uint8_t* rgb);
 

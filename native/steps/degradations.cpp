@@ -78,27 +78,22 @@ class Compress final : public Step {
 
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& image = runner.image();
-        const int height = image.height(), width = image.width(), plane = image.plane();
-        std::vector<std::uint8_t> rgb(3 * static_cast<std::size_t>(height) * static_cast<std::size_t>(width));
-        std::uint8_t* out = rgb.data();
-        for (int y = 0; y < height; ++y) {
-            const std::uint8_t* row = image.row(y);
-            for (int x = 0; x < width; ++x)
-                for (int c = 0; c < 3; ++c) *out++ = row[c * plane + x];
-        }
+        const int height = image.height(), width = image.width();
+        std::vector<std::uint8_t>& rgb = runner.interleaved();
         const std::vector<std::uint8_t> jpeg =
             encode_jpeg(rgb.data(), height, width, {.quality = columns_.quality[i]});
+        const std::size_t stride = 3 * static_cast<std::size_t>(width);
         const auto decoder = std::make_unique<TurboDecoder>();
         EncodedImage encoded;
         encoded.payload = {jpeg.data(), jpeg.size()};
         const auto store = [&](const std::uint8_t* const* rows, int y, int count) {
             for (int k = 0; k < count; ++k)
-                for (int x = 0; x < width; ++x)
-                    for (int c = 0; c < 3; ++c) image.row(y + k)[c * plane + x] = rows[k][3 * x + c];
+                std::copy(rows[k], rows[k] + stride, rgb.data() + static_cast<std::size_t>(y + k) * stride);
         };
         if (!decoder->open(encoded) ||
             read_window(*decoder, {0, 0, width, height}, 8, store).status != Status::ok)
             throw std::runtime_error(decoder->failure().message);
+        image.deinterleave(rgb.data());
     }
 
   private:

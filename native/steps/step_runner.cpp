@@ -34,6 +34,13 @@ const PlanarImage& StepRunner::copy() {
     return copy_;
 }
 
+std::vector<std::uint8_t>& StepRunner::interleaved() {
+    const PlanarImage& from = image();
+    interleaved_.resize(3 * static_cast<std::size_t>(from.height()) * static_cast<std::size_t>(from.width()));
+    from.interleave(interleaved_.data());
+    return interleaved_;
+}
+
 StepRunner& StepRunner::inner() {
     if (!inner_) inner_ = std::make_unique<StepRunner>();
     return *inner_;

@@ -34,6 +34,8 @@ class StepRunner {
     Warper& warper() { return warper_; }
     NearestSampler& nearest_sampler() { return nearest_sampler_; }
     std::vector<float>& floats() { return floats_; }
+    // For steps: image() as interleaved RGB, in a buffer that the step may change.
+    std::vector<std::uint8_t>& interleaved();
 
   private:
     PlanarImage* image_ = nullptr;
@@ -43,6 +45,7 @@ class StepRunner {
     Warper warper_;
     NearestSampler nearest_sampler_;
     std::vector<float> floats_;
+    std::vector<std::uint8_t> interleaved_;
     std::unique_ptr<StepRunner> inner_;
 };
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.augment.params.image_params import ImageParams
+from stoker.augment.steps import BatchStep
 from stoker.augment.steps.custom import split_last_custom
 from stoker.errors import StokerError
 
 from ..base import ImageFormat, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Executor, Future
 
     import numpy.typing as npt
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["PIXELS", "run_steps", "split_work", "work_after"]
+__all__ = ["PIXELS", "CustomSteps", "split_work", "work_after"]
 
 PIXELS = ImageFormat("uint8", "NHWC")
 """Form of the images that custom steps get and return."""
@@ -65,23 +68,60 @@ def work_after(work: Work) -> Work:
     return Work(samples, params)
 
 
-def run_steps(
-    steps: tuple[Step, ...], samples: Iterable[int], pixels: dict[int, Pixels], errors: dict[int, StokerError]
-) -> None:
-    """Run steps on samples, one after the other.
+@dataclass(frozen=True, eq=False)
+class CustomSteps:
+    """The custom steps of a batch, and the images that they change.
 
-    Args:
-        steps: Custom steps.
-        samples: Positions in the batch. Several threads may share one iterator.
-        pixels: (H, W, 3) uint8 of each sample, which the results replace.
+    Attributes:
+        steps: Custom steps, run one after the other.
+        pixels: (H, W, 3) uint8 of each sample by its position in the batch, which the results replace.
         errors: Gets the error of each sample on which a step failed.
+        is_closed: Whether samples that are not begun are not wanted any more.
     """
-    for i in samples:
-        image = pixels[i]
-        with _errors_of(i, errors):
-            for step in steps:
-                image = step.run(i, image)
-        pixels[i] = np.ascontiguousarray(image)
+
+    steps: tuple[Step, ...]
+    pixels: dict[int, Pixels]
+    errors: dict[int, StokerError]
+    is_closed: Callable[[], bool]
+
+    def start(self, pool: Executor, threads: int, samples: npt.NDArray[np.intp]) -> list[Future[None]]:
+        """Start to run the steps on ``samples``, (M,) positions in the batch, spread over threads."""
+        threads = max(1, min(threads, len(samples)))
+        if any(isinstance(step, BatchStep) for step in self.steps):
+            return [pool.submit(self._run_together, rows) for rows in np.array_split(samples, threads)]
+        shared = takewhile(lambda _: not self.is_closed(), samples.tolist())
+        return [pool.submit(self._run_singly, shared) for _ in range(threads)]
+
+    def _run_singly(self, samples: Iterable[int]) -> None:
+        """Run the steps on one sample after the other; several threads may share one iterator."""
+        for i in samples:
+            image = self.pixels[i]
+            with _errors_of(i, self.errors):
+                for step in self.steps:
+                    image = step.run(i, image)
+            self.pixels[i] = np.ascontiguousarray(image)
+
+    def _run_together(self, rows: npt.NDArray[np.intp]) -> None:
+        """Run the steps on the samples ``rows``, (M,), with one call of each :class:`BatchStep`.
+
+        If a step fails, the samples are run one by one, to find the sample on which it fails.
+        """
+        samples = rows.tolist()
+        if not samples:
+            return
+        images = np.stack([self.pixels[i] for i in samples])
+        try:
+            for step in self.steps:
+                if isinstance(step, BatchStep):
+                    images = step.run_batch(rows, images)
+                else:
+                    images = np.stack([step.run(*pair) for pair in zip(samples, images, strict=True)])
+        except StokerError as error:
+            self._run_singly(samples)
+            if self.errors.keys().isdisjoint(samples):
+                self.errors[samples[0]] = error
+            return
+        self.pixels.update(zip(samples, np.ascontiguousarray(images), strict=True))
 
 
 @contextmanager

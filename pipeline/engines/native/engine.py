@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..base import ImageFormat, Result, Status, Work
 from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import matches_checksum, open_shards
-from .custom_steps import PIXELS, run_steps, split_work, work_after
+from .custom_steps import PIXELS, CustomSteps, split_work, work_after
 from .needed_bytes import GAP, needed_bytes
 from .steps import EXECUTES, pack_images
 
@@ -241,12 +240,9 @@ class NativeEngine:
             for i in np.flatnonzero(batch.status).tolist():
                 batch.failed.setdefault(i, (Status(int(batch.status[i])), job.reason(i)))
             images = dict(enumerate(pixels))
-            good = np.flatnonzero(batch.status == Status.OK).tolist()
-            samples = takewhile(lambda _: not self._closed, good)
-            running = [
-                self._python.submit(run_steps, steps, samples, images, batch.step_errors)
-                for _ in range(min(self._num_threads, len(pixels)))
-            ]
+            custom = CustomSteps(steps, images, batch.step_errors, lambda: self._closed)
+            good = np.flatnonzero(batch.status == Status.OK)
+            running = custom.start(self._python, self._num_threads, good)
             for future in running:
                 future.result()
             self._pool_after = self._pool_after or _native.Pool(self._num_threads)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.compiled_functions import darken
 from PIL import Image, ImageEnhance, ImageOps
 
 from stoker.augment import steps
@@ -15,6 +16,7 @@ from stoker.augment.steps import (
     Affine,
     Autocontrast,
     Blur,
+    Compiled,
     Compress,
     Distort,
     Equalize,
@@ -57,6 +59,7 @@ def every_step():
         Sharpen(where, np.array([0, 0], np.float32)),
         Blur(where, (3, 3), np.ones((2, 2), np.float32)),
         AddNoise(where, np.array([5, 6], np.uint64), np.full(2, 3, np.float32), np.full(2, 9, np.float32)),
+        Compiled(where, np.full((2, 1), 0.5), darken),
         Compress(where, np.array([20, 20], np.uint8)),
         Distort(where, eye + np.eye(3, k=2), (1, 2, 3)),
         WeightedSum(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
@@ -64,7 +67,7 @@ def every_step():
 
 
 def test_every_step_has_an_example():
-    public = {getattr(steps, name) for name in steps.__all__} - {Step}
+    public = {getattr(steps, name) for name in steps.__all__} - {Step, steps.BatchStep}
     classes = {value for value in public if isinstance(value, type)}
     assert {type(step) for step in every_step()} == classes
 

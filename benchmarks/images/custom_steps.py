@@ -1,0 +1,188 @@
+"""The CPU time that a custom step costs in a loader, beside the bare loop over the same images.
+
+    python -m stoker.benchmarks.images.custom_steps [--source DIR] [--rounds 7] [--json FILE]
+
+The step looks each level of a 224 x 224 image up in a table, in NumPy. It is added to a list of a random
+crop, a flip and a normalisation: as a step for each image, as one for several images, and as a function that
+numba compiles, where numba is installed. The overhead is what the loader with the step costs above the loader
+without it and above a loop that does nothing but call the step. All take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform
+from stoker.augment.steps import BatchStep, Compiled, Step
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
+from stoker.benchmarks.report.machine import allowed_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    from stoker.augment.state.transform_state import TransformState
+
+    Pixels = npt.NDArray[np.uint8]
+
+__all__ = ["Cost", "main", "measure"]
+
+_BATCH = 32
+_LEVELS = np.roll(np.arange(256), 3).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds of a sample: of the loader with the step, of the loader without it, of the bare loop."""
+
+    with_step: float
+    without: float
+    bare: float
+
+    @property
+    def overhead(self) -> float:
+        """CPU seconds that the loader adds to the step."""
+        return self.with_step - self.without - self.bare
+
+
+@dataclass(frozen=True)
+class _Curve(Step):
+    def apply(self, i: int, pixels: Pixels) -> Pixels:
+        return _LEVELS[pixels]
+
+
+@dataclass(frozen=True)
+class _CurveOfBatches(BatchStep):
+    def apply_batch(self, rows: npt.NDArray[np.intp], pixels: Pixels) -> Pixels:
+        return _LEVELS[pixels]
+
+
+@dataclass(frozen=True)
+class _Add(Transform):
+    """Adds the step of a name in :func:`_steps`."""
+
+    name: str
+
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+        state.add_steps(_steps()[self.name](len(u)))
+
+
+def _steps() -> Mapping[str, Callable[[int], Step]]:
+    """Makers of a step of N samples, by name."""
+    made: dict[str, Callable[[int], Step]] = {
+        "each image": lambda n: _Curve(np.ones(n, np.bool_)),
+        "several images": lambda n: _CurveOfBatches(np.ones(n, np.bool_)),
+    }
+    if find_spec("numba"):
+        made["compiled"] = lambda n: Compiled(np.ones(n, np.bool_), np.zeros((n, 0)), _compiled())
+    return made
+
+
+_COMPILED: list[Any] = []
+
+
+def _compiled() -> Any:
+    """The same function, compiled once."""
+    if not _COMPILED:
+        import numba
+
+        levels = _LEVELS
+
+        @numba.cfunc("void(CPointer(uint8), int64, int64, CPointer(float64))")
+        def curve(rgb: Any, height: int, width: int, values: Any) -> None:
+            for k in range(3 * height * width):
+                rgb[k] = levels[rgb[k]]
+
+        _COMPILED.append(curve)
+    return _COMPILED[0]
+
+
+def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
+    """Return the median costs of a sample by what the step is, after an untimed turn of each."""
+    stoker.convert(photographs, work / "shards")
+    before = [RandomResizedCrop(224), RandomHorizontalFlip()]
+    loaders = {name: _loader(work / "shards", [*before, _Add(name), Normalize()]) for name in _steps()}
+    plain = _loader(work / "shards", [*before, Normalize()])
+    seen = _loader(work / "shards", before, layout="NHWC")
+    images = np.concatenate([batch.image for batch in seen])[: 2 * _BATCH].copy()
+    found: dict[str, list[Cost]] = {name: [] for name in loaders}
+    for _ in range(rounds + 1):
+        without = _cpu_seconds(plain)
+        for name, loader in loaders.items():
+            found[name].append(Cost(_cpu_seconds(loader), without, _bare(name, images)))
+    return {name: _median(costs[1:]) for name, costs in found.items()}
+
+
+def _loader(dataset: Path, transforms: Any, **options: Any) -> stoker.ImageLoader:
+    threads = len(allowed_cores())
+    return stoker.ImageLoader(
+        dataset, batch_size=_BATCH, transforms=transforms, num_threads=threads, prefetch=2, **options
+    )
+
+
+def _cpu_seconds(loader: stoker.ImageLoader) -> float:
+    """CPU seconds of a sample in one pass; what was made ahead is dropped before and after."""
+    loader.load_state_dict(loader.state_dict())
+    began, samples = time.process_time(), 0
+    for batch in loader:
+        samples += len(batch[-1])
+    seconds = time.process_time() - began
+    loader.load_state_dict(loader.state_dict())
+    return seconds / samples
+
+
+def _bare(name: str, images: Pixels) -> float:
+    """CPU seconds of an image in a loop that does nothing but call the step, as often as the loader."""
+    step = _steps()[name](len(images))
+    began = time.process_time()
+    if isinstance(step, BatchStep):
+        share = _BATCH // len(allowed_cores())
+        for first in range(0, len(images), share):
+            part = images[first : first + share]
+            step.run_batch(np.arange(len(part)), part)
+    else:
+        for i, pixels in enumerate(images):
+            step.run(i, pixels)
+    return (time.process_time() - began) / len(images)
+
+
+def _median(costs: list[Cost]) -> Cost:
+    columns = zip(*((one.with_step, one.without, one.bare) for one in costs), strict=True)
+    return Cost(*map(statistics.median, columns))
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stoker-custom-steps-") as scratch:
+        costs = measure(given.source, Path(scratch), given.rounds)
+    table = Table("a step of", "with it", "without", "bare loop", "overhead", title="CPU ms a sample")
+    for name, cost in costs.items():
+        shown = (cost.with_step, cost.without, cost.bare, cost.overhead)
+        table.add_row(name, *(f"{1000 * seconds:.3f}" for seconds in shown))
+    Console().print(table)
+    if given.json:
+        figures = {name: {**asdict(cost), "overhead": cost.overhead} for name, cost in costs.items()}
+        given.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
