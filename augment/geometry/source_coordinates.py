@@ -2,8 +2,9 @@
 
 A matrix of a batch's column ``to_source`` leads from homogeneous (x, y, 1) in the output to the source. In
 both, edges of pixels are integers: the centre of the first pixel is (0.5, 0.5). All geometry is in the
-matrix: crops, resizes, flips, padding, rotations and perspectives. The source is the stored image after its
-EXIF orientation has been applied. Users call these functions on what a model returns.
+matrix: crops, resizes, flips, padding, rotations and perspectives. The source is the image that was
+converted, after its EXIF orientation has been applied; the conversion may have stored it in another size
+(``--resize``). Users call these functions on what a model returns.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def to_source(
 
 
 def keypoints_to_source(
-    keypoints: npt.ArrayLike, matrix: npt.ArrayLike, *, swap: Sequence[int] | None = None
+    keypoints: npt.ArrayLike, matrix: npt.ArrayLike, *, swap: Sequence[int] | None = None, coco: bool = False
 ) -> Float:
     """Keypoints of an output in the pixels of its source.
 
@@ -78,6 +79,8 @@ def keypoints_to_source(
             (..., M, 3, 3), one for each object.
         swap: (K,) integers. In a mirrored image, keypoint k is keypoint ``swap[k]`` of the source: the left
             eye of a mirrored face is its right eye. None exchanges nothing.
+        coco: Whether the result counts as COCO's keypoints do: indexes of pixels, so that the centre of the
+            first pixel is (0, 0) and not (0.5, 0.5).
 
     Returns:
         (..., M, K, 3) or (..., M, K, 2) float64.
@@ -89,7 +92,7 @@ def keypoints_to_source(
     if points.ndim < 2 or points.shape[-1] not in (2, 3):
         raise ConfigError(f"keypoints must be (..., K, 3) or (..., K, 2); found {points.shape}")
     moved: Float = points.copy()
-    moved[..., :2] = _moved(points[..., :2], matrix, "keypoints")
+    moved[..., :2] = _moved(points[..., :2], matrix, "keypoints") - (0.5 if coco else 0.0)
     if points.shape[-1] == 3:
         moved = np.where(points.any(axis=-1, keepdims=True), moved, points)
     if swap is None:

@@ -62,6 +62,12 @@ class Dataset(ChosenSamples):
         return self.manifest.classes if self._numbering is None else self._numbering.classes
 
     @property
+    def category_ids(self) -> tuple[int | str, ...]:
+        """The source's id of each class, as COCO has them; -1 for a class without one, empty without ids."""
+        ids = self.manifest.category_ids
+        return ids if self._numbering is None or not ids else tuple(ids[i] for i in self._numbering.numbers)
+
+    @property
     def class_to_idx(self) -> dict[str, int]:
         """Number of each class by its name, as in torchvision; the first of two classes with one name."""
         numbers: dict[str, int] = {}

@@ -69,6 +69,8 @@ class Manifest:
         skipped: Number of files, records or objects of the source that were left out, by reason.
         annotations: The meaning of the annotations; absent from the file if it has its default values.
         arrays: Dtype and shape of every array column; absent from the file if there is none.
+        category_ids: The source's id of each class, as COCO has them, -1 for a class without one; absent from
+            the file if the source has none.
         version: Version of this format.
     """
 
@@ -82,6 +84,7 @@ class Manifest:
     skipped: Mapping[str, int] = field(default_factory=dict)
     annotations: AnnotationInfo = field(default_factory=AnnotationInfo, metadata={"optional": True})
     arrays: Mapping[str, ArrayColumn] = field(default_factory=dict, metadata={"optional": True})
+    category_ids: tuple[int | str, ...] = field(default=(), metadata={"optional": True})
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -148,8 +151,9 @@ class Manifest:
         document = to_document(self)
         if self.annotations == AnnotationInfo():
             del document["annotations"]
-        if not self.arrays:
-            del document["arrays"]
+        for name in ("arrays", "category_ids"):
+            if not document[name]:
+                del document[name]
         if self.index.name is None:
             del document["index"]["name"]
         for shard in document["shards"]:

@@ -14,6 +14,7 @@ from ..files.reading import open_regular, read_at
 from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .columns.array_columns import place_of, shape_column
 from .columns.list_column import take_lists
+from .columns.origin_columns import ORIGIN_COLUMNS, Origins, has_origins
 from .selection.selected_rows import SelectedRows
 
 if TYPE_CHECKING:
@@ -122,6 +123,28 @@ class StoredSamples(SelectedRows):
             return from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
         except ValueError as error:
             raise self._damaged(error) from error
+
+    def origins(self, positions: npt.ArrayLike) -> Origins:
+        """Return the way from stored images back to the images that a conversion has resized.
+
+        Args:
+            positions: (M,) integers from 0 to ``len(self) - 1``.
+        """
+        rows = self._to_rows(positions)
+        matrices = np.tile(np.eye(3), (len(rows), 1, 1))
+        if not has_origins(self.manifest.columns):
+            sizes = [self.index.column(name)[rows] for name in ("height", "width")]
+            return Origins(np.stack(sizes, axis=1).astype(np.int64), matrices)
+        height, width, left, top, scale_x, scale_y = (
+            self.index.column(name)[rows] for name in ORIGIN_COLUMNS
+        )
+        matrices[:, 0, 0], matrices[:, 1, 1], matrices[:, 0, 2], matrices[:, 1, 2] = (
+            scale_x,
+            scale_y,
+            left,
+            top,
+        )
+        return Origins(np.stack((height, width), axis=1).astype(np.int64), matrices)
 
     def mask(self, position: int) -> bytes:
         """Return the mask of one sample, a PNG of one channel with classes; its checksum is verified.

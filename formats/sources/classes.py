@@ -119,7 +119,9 @@ def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.Pat
         numbered = {_OBJECT_LABELS: _renumber(columns[_OBJECT_LABELS], label_of)}
         objects = replace(objects, columns={**columns, **numbered})
     labels = None if listing.labels is None else _renumber(listing.labels, label_of)
-    return replace(listing, labels=labels, classes=classes, objects=objects)
+    ids = dict(zip(listing.classes, listing.category_ids, strict=False))
+    category_ids = tuple(ids.get(name, -1) for name in classes) if ids else ()
+    return replace(listing, labels=labels, classes=classes, objects=objects, category_ids=category_ids)
 
 
 def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: Any) -> Labels:

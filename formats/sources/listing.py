@@ -177,6 +177,7 @@ class Listing(ListedFiles):
         places: Where each image lies, if images lie in larger files; keys are then names alone.
         blocks: Where each image lies, if such files are read in blocks; sizes are then estimates.
         info: Meaning of the objects and masks.
+        category_ids: The source's id of each class; empty if it has none.
     """
 
     labels: pa.Array | None
@@ -189,6 +190,7 @@ class Listing(ListedFiles):
     places: ListedPlaces | None = None
     blocks: ListedBlocks | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)
+    category_ids: tuple[int | str, ...] = ()
 
     def take(self, rows: npt.NDArray[np.int64]) -> Listing:
         """The samples at ``rows``, (M,) int64."""
@@ -239,6 +241,8 @@ class Listing(ListedFiles):
         for array in arrays:
             digest.update(array.tobytes())
         digest.update(repr(self.info).encode())
+        if self.category_ids:
+            digest.update(repr(self.category_ids).encode())
         return digest.hexdigest()
 
 

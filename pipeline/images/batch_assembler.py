@@ -181,7 +181,7 @@ class BatchAssembler:
         if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == source_columns.SIZE:
-            values = source_columns.source_sizes(planned.samples)[chosen]
+            values = self._config.dataset.origins(planned.positions[chosen]).sizes
         elif name == "row":
             values = planned.positions[chosen]
         else:

@@ -23,7 +23,7 @@ from .annotations.object_geometry import deciding_objects
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .columns.contents import Contents
-from .columns.source_columns import source_matrices
+from .columns.source_columns import MATRIX, source_matrices
 from .planned_batches import planned_batches
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class ImageBatchProducer:
             self._cached_epoch = cache_prefetcher.begin(
                 lambda: (BatchReads(p.samples.row) for p in planned_batches(config, schedule, epoch))
             )
+        names = {f"{column.prefix}{MATRIX}" for column in config.images}
+        self._leads_back = not names.isdisjoint(config.columns)
         self._samples = schedule.n / schedule.world_size
         self._bad = 0
         self._last_bad: SampleError | None = None
@@ -125,8 +127,8 @@ class ImageBatchProducer:
             params, wait = self._decide(planned, column, processor, known)
             decided.append(params)
             annotated.append(wait)
-        prefixes = [column.prefix for column in self._config.images]
-        to_source = source_matrices(self._config.columns, prefixes, decided)
+        origins = self._config.dataset.origins(planned.positions) if self._leads_back else None
+        to_source = source_matrices(self._config.columns, self._config.images, decided, origins)
         # Last, as an error before would leave a batch in the engine that is never collected.
         if len(planned):
             self._engine.submit(Work(planned.samples, decided[0], tuple(decided[1:])))

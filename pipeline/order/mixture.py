@@ -15,6 +15,7 @@ from stoker.errors import CorruptRecordError, SampleError
 from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.array_columns import merged_column
 from stoker.formats.dataset.columns.list_column import ListColumn
+from stoker.formats.dataset.columns.origin_columns import Origins
 from stoker.formats.dataset.samples import Samples
 
 from .draws import MixedOrder
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
 
 __all__ = ["Mixture"]
-
 
 _LABELS = ("label", "object_labels")  # columns whose values are classes
 
@@ -197,6 +197,12 @@ class Mixture:
         joined = Annotations(**{name: _concatenated(given) for name, given in values.items()})
         return joined.take(np.argsort(joined.owner, kind="stable"))
 
+    def origins(self, positions: npt.ArrayLike) -> Origins:
+        """The way from M stored images back to those of their sources, see :meth:`Dataset.origins`."""
+        which, local = self._locate(positions)
+        parts = [self.datasets[d].origins(local[here]) for d, here in _parts(which)]
+        return Origins(*(_gathered(which, list(values)) for values in zip(*parts, strict=True)))
+
     def mask(self, position: int) -> bytes:
         """PNG with the mask of one sample, see :meth:`Dataset.mask`."""
         dataset, local = self._one(position)
@@ -263,7 +269,7 @@ def _parts(which: Int64) -> Iterator[tuple[int, Int64]]:
 
 def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Merge the values of each dataset's samples into the order of all samples."""
-    values = np.empty(len(which), np.result_type(*parts))
+    values = np.empty((len(which), *parts[0].shape[1:]), np.result_type(*parts))
     for (_, here), part in zip(_parts(which), parts, strict=True):
         values[here] = part
     return values

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.columns.annotations import Annotations
     from stoker.formats.dataset.columns.array_columns import ArrayColumn
     from stoker.formats.dataset.columns.list_column import ListColumn
+    from stoker.formats.dataset.columns.origin_columns import Origins
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.manifest import Manifest
     from stoker.formats.dataset.samples import Samples
@@ -113,6 +114,9 @@ class SampleSource(Protocol):
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Where M payloads lie; rows and shards are counted through all datasets."""
+
+    def origins(self, positions: npt.ArrayLike) -> Origins:
+        """The way from M stored images back to those of the source, which a conversion may have resized."""
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
         """M names that the samples have in the data they were converted from."""

@@ -15,6 +15,7 @@ from stoker.errors import DecodeError
 from ...codecs.registry import SIGNATURE_BYTES, is_image_start
 from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns
 from ...dataset.columns.list_column import ListColumn
+from ...dataset.columns.origin_columns import origin_columns
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_place, read_source_file
 from .encode_image import encode_image
@@ -129,6 +130,7 @@ class ImageEncoder(ImageColumns):
             relative=objects is not None and objects.relative,
             object_name="" if objects is None else objects.name,
             strict_error=self.strict_error,
+            keeps_origins=self.options.mode != "none",
         )
 
     def _check_size(self, row: int, image: EncodedImage) -> None:
@@ -156,10 +158,12 @@ class ImageEncoder(ImageColumns):
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[RecordDetails], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """Labels, the user's columns, bands, objects and masks."""
+        """Labels, the user's columns, origins, bands, objects and masks."""
         listing = self.listing
         labels = {} if listing.labels is None else {"label": listing.labels}
         columns = {name: array.take(rows) for name, array in {**labels, **listing.columns}.items()}
+        if self._rules.keeps_origins:
+            columns = {**origin_columns([one.origin for one in details]), **columns}
         if self.options.restarts:
             columns |= band_columns([one.bands for one in details])
         if listing.objects is not None:

@@ -21,6 +21,7 @@ from ...containers.registry import find_writing
 from ...dataset.columns.annotation_columns import to_columns
 from ...dataset.columns.array_columns import PLACE_TYPES
 from ...dataset.columns.list_column import ListColumn
+from ...dataset.columns.origin_columns import Origin
 from ...dataset.index import BAND_COLUMNS
 from ...sources.listing import Skip
 from ..encoder import EncodedRecord
@@ -106,6 +107,7 @@ class RecordRules:
         relative: Whether coordinates of objects are shares of the image's width and height.
         object_name: Name of an object in messages, where ``{}`` stands for its id.
         strict_error: Returns the error of a strict conversion.
+        keeps_origins: Whether the index says where each image lies in that of the source.
     """
 
     options: ConvertOptions
@@ -114,6 +116,7 @@ class RecordRules:
     relative: bool
     object_name: str
     strict_error: Callable[[Skip], StokerError]
+    keeps_origins: bool = False
 
     @cached_property
     def masks(self) -> MaskRules:
@@ -134,13 +137,14 @@ class RecordDetails(NamedTuple):
     mask: Place
     arrays: tuple[Place, ...]
     bands: npt.NDArray[np.uint32]
+    origin: Origin
 
 
 def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) -> EncodedRecord:
     """Return the record of an encoded image; objects and mask are checked and resized with it.
 
-    The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays,
-    and images get no restart markers.
+    The record's details are :class:`RecordDetails`; None if there are neither objects nor mask nor arrays nor
+    origins, and images get no restart markers.
 
     Raises:
         SkippedError: The mask is broken or does not fit.
@@ -164,6 +168,7 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         more, places = _wrap_arrays(options.container, sample.arrays, len(suffix))
         suffix += more
     known = objects is not None or mask is not None or sample.arrays or options.restarts
+    known = known or rules.keeps_origins
     marked = options.restarts and image.codec == Codec.JPEG
     bands = make_bands(image.payload) if marked else np.zeros(0, np.uint32)
     return EncodedRecord(
@@ -173,8 +178,16 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         suffix=suffix,
         attributes=(image.codec, image.height, image.width, image.orientation),
         skipped=skipped,
-        details=RecordDetails(objects, mask_place, places, bands) if known else None,
+        details=RecordDetails(objects, mask_place, places, bands, _origin(image.source, geometry))
+        if known
+        else None,
     )
+
+
+def _origin(source: tuple[int, int], geometry: ResizeGeometry) -> Origin:
+    scale, shift = geometry.scale, geometry.shift
+    left, top = (-shift / scale).tolist()
+    return Origin(*source, left, top, *(1 / scale).tolist())
 
 
 def _wrap_arrays(

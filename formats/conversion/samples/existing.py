@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stoker.errors import ConfigError, DatasetError
 
 from ...dataset.columns.array_columns import array_types
+from ...dataset.columns.origin_columns import ORIGIN_COLUMNS, has_origins
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from .columns import ColumnType
 from .given_sample import SampleForm
@@ -36,7 +37,8 @@ def form_of(manifest: Manifest, folder: Path) -> SampleForm:
             "a writer appends to datasets of images whose shards lie in their folder, and this is none",
             path=folder,
         )
-    left = {name: one for name, one in manifest.columns.items() if name not in _OF_ALL}
+    given = _OF_ALL | set(ORIGIN_COLUMNS) if has_origins(manifest.columns) else _OF_ALL
+    left = {name: one for name, one in manifest.columns.items() if name not in given}
     label = left.pop("label", None)
     arrays = {name: ColumnType("array", one.dtype, len(one.shape)) for name, one in manifest.arrays.items()}
     for name in arrays:

@@ -14,6 +14,7 @@ from ...dataset.columns.annotation_columns import MASK_COLUMNS
 from ...dataset.columns.annotations import AnnotationInfo
 from ...dataset.columns.array_columns import array_types, place_of, shape_column
 from ...dataset.columns.list_column import ListColumn
+from ...dataset.columns.origin_columns import origin_columns
 from ...sources.annotated.coco_categories import swap_of
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
@@ -60,12 +61,14 @@ class SampleEncoder(ImageColumns):
         checker: Checks the samples, and so knows what all of them have.
         keypoints: Names of the keypoints of an object; empty to number them.
         ignore: Value in masks for pixels without a class; None if there is none.
+        keeps_origins: Whether the index says where each image lies in the one that was given.
     """
 
     options: ConvertOptions
     checker: SampleChecker
     keypoints: tuple[str, ...]
     ignore: int | None
+    keeps_origins: bool = False
 
     @property
     def arrays(self) -> Mapping[str, str]:
@@ -118,6 +121,7 @@ class SampleEncoder(ImageColumns):
             relative=False,
             object_name="object {}",
             strict_error=self._error,
+            keeps_origins=self.keeps_origins,
         )
 
     def _error(self, skip: Skip) -> DecodeError:
@@ -140,6 +144,8 @@ class SampleEncoder(ImageColumns):
         for at, (name, column) in enumerate(form.values.items()):
             columns[name] = number_column([one.sample.values[at] for one in details], column)
         records = [one.record for one in details if one.record is not None]
+        if self.keeps_origins:
+            columns |= origin_columns([one.origin for one in records])
         if self.options.restarts:
             columns |= band_columns([one.bands for one in records])
         if form.objects:

@@ -13,6 +13,7 @@ from stoker.processes import Cleanup, OwnerProcess
 from ...codecs.header import MAX_PIXELS
 from ...concurrency.cores import check_threads
 from ...containers.registry import DEFAULT_CONTAINER
+from ...dataset.columns.origin_columns import has_origins
 from ...dataset.index import BAND_COLUMNS
 from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.reading import check_named
@@ -134,7 +135,8 @@ class Writer(WriterContext):
         self._checker = SampleChecker(
             list(names or ()), names is not None, box_format, len(points) if points else None, form
         )
-        self._encoder = SampleEncoder(options, self._checker, points, ignore_index)
+        keeps_origins = mode != "none" if existing is None else has_origins(existing.columns)
+        self._encoder = SampleEncoder(options, self._checker, points, ignore_index, keeps_origins)
         self._output = ShardedOutput(folder, self._encoder, options, existing, overwrite=overwrite)
         self._pool = EncodingPool(self._encoder, threads)
         self._owner, self._lock = OwnerProcess(), threading.Lock()

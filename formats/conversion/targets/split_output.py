@@ -112,6 +112,7 @@ class SplitOutput:
             options=self.plan.options.to_manifest(),
             skipped=dict(sorted(Counter(skip.reason for skip in self.skipped).items())),
             annotations=self.plan.listing.info,
+            category_ids=self.plan.listing.category_ids,
             arrays={
                 name: ArrayColumn(dtype, common_shape(opened.lists(shape_column(name))))
                 for name, dtype in self.plan.encoder.arrays.items()

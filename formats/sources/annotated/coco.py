@@ -225,6 +225,7 @@ class _Reader:
                 name=self._annotation_name("{}"),
             ),
             info=self._categories.info(self._table.keypoints),
+            category_ids=self._categories.ids(),
         )
 
     def _left_out(self, labels: np.ndarray[Any, Any], twice: set[int]) -> np.ndarray[Any, Any]:

@@ -61,6 +61,10 @@ class Categories:
             for category, name in zip(known, names, strict=True)
         )
 
+    def ids(self) -> tuple[int | str, ...]:
+        """The id of each category, by label."""
+        return tuple(sorted(self._by_id))
+
     def keypoints(self) -> set[int]:
         """The numbers of keypoints that categories declare."""
         names = (category.get("keypoints") for category in self._by_id.values())
