@@ -23,7 +23,7 @@ from ...dataset.manifest import (
     TOKENIZER_NAME,
     Manifest,
 )
-from ...dataset.versions.naming import HISTORY_NAME
+from ...dataset.versions.naming import is_of_version
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
 from ..shard_file import ShardResult, finished_shard, published_names, shard_files
@@ -159,10 +159,11 @@ class FolderState:
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
                 for name in published_names(shard.name, manifest.container).values():
                     remove(dataset / name)
-        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME):
+        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
             remove(dataset / name)
-        for file in (*dataset.glob("index-v*.arrow"), *dataset.glob("dataset-v*.json")):
-            remove(file)
+        for file in dataset.iterdir():
+            if is_of_version(file.name):
+                remove(file)
         retired.unlink()
 
     def _is_published(self, split: str, current: Path) -> bool:

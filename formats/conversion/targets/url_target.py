@@ -21,6 +21,7 @@ from stoker.errors import DatasetError, SampleError, SourceError
 
 from ...concurrency.bounded_map import bounded_map
 from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
+from ...dataset.versions.naming import is_of_version
 from ...remote.store import Store
 from ..shard_file import published_names, shard_files
 from ..shards import write_shard
@@ -185,6 +186,9 @@ class _UrlTarget:
                 hint="name another URL, or replace it with overwrite=True (--overwrite)",
             )
         dataset.remove(MANIFEST_NAME)
+        for file in dataset.files():
+            if is_of_version(file.name):
+                dataset.remove(file.name)
         with suppress(DatasetError):
             manifest = Manifest.from_bytes(content)
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():

@@ -10,16 +10,22 @@ from stoker.errors import ConfigError
 
 from ...remote.store import is_url
 
-__all__ = ["HISTORY_NAME", "retired_manifest", "split_version"]
+__all__ = ["HISTORY_NAME", "is_of_version", "retired_manifest", "split_version"]
 
 HISTORY_NAME = "versions.jsonl"
 
+_FILES = re.compile(r"index-v\d+\.arrow|dataset-v\d+\.json")
 _AT_VERSION = re.compile(r"(.+)@([1-9]\d{0,8})", re.DOTALL)
 
 
 def retired_manifest(version: int) -> str:
     """Return the name of the manifest of a version that is not the last one."""
     return f"dataset-v{version}.json"
+
+
+def is_of_version(name: str) -> bool:
+    """Return whether a file in a dataset's folder belongs to its versions, but is no shard of them."""
+    return name == HISTORY_NAME or _FILES.fullmatch(name) is not None
 
 
 def split_version(

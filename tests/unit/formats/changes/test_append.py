@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data import coco_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
@@ -13,7 +15,6 @@ from stoker.formats.files.publishing import folder_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -122,3 +123,31 @@ def test_images_without_labels_are_appended_from_a_folder(photos: Path, more: Pa
     stoker.convert(photos, tmp_path / "out", unlabelled=True)
     assert stoker.append(tmp_path / "out", more).added == 4
     assert "label" not in stoker.open(tmp_path / "out").columns
+
+
+def test_annotations_that_have_changed_are_appended(tmp_path: Path) -> None:
+    document = coco_files.document()
+    coco_files.write_images(tmp_path)
+    folder = coco_files.convert(tmp_path, document).path
+    options = {"images": tmp_path / "images", "allow_loss": 1}
+    document["categories"].reverse()  # other numbers of the same names
+    assert stoker.append(folder, coco_files.write(tmp_path, document), **options).already
+    document["annotations"][0]["bbox"] = [3, 3, 9, 9]
+    assert stoker.append(folder, coco_files.write(tmp_path, document), **options).version == 2
+    assert stoker.verify(folder, decode=True).ok
+    dataset = stoker.open(folder)
+    old, new = (dataset.annotations(np.arange(4) + first) for first in (0, 4))
+    assert old.labels.tolist() == new.labels.tolist()
+    assert (old.boxes != new.boxes).any()
+
+
+def test_a_conversion_in_place_of_a_dataset_leaves_no_version_behind(photos: Path, tmp_path: Path) -> None:
+    for target in (tmp_path / "out", f"file://{tmp_path}/url"):
+        stoker.convert(photos, target)
+        stoker.exclude(str(target).removeprefix("file://"), where="label == 0")
+        stoker.convert(photos, target, overwrite=True, seed=1)
+        folder = str(target).removeprefix("file://")
+        names = {path.name for path in Path(folder).iterdir()}
+        assert names == {"dataset.json", "index.arrow", "skipped.jsonl"} | {
+            f"shard-00000-of-00001.{suffix}" for suffix in ("tfrecord", "idx")
+        }

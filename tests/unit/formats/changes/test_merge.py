@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker.augment import Resize
 from stoker.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -89,3 +90,16 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, make_dataset: Callable[...
     with pytest.raises(DatasetError, match="the folder is not empty"):
         stoker.merge([images, images], tmp_path / "a")
     assert not (tmp_path / "all").exists()
+
+
+def test_restart_markers_of_some_datasets_stay(photographs: list[Path], tmp_path: Path) -> None:
+    for name, restarts in (("plain", False), ("marked", True)):
+        items = ({"image": file, "key": file.name} for file in photographs[:2])
+        stoker.convert(items, tmp_path / name, restarts=restarts)
+    stoker.merge([tmp_path / "plain", tmp_path / "marked"], tmp_path / "all")
+    dataset = stoker.open(tmp_path / "all")
+    assert (dataset.lists("jpeg_bands", range(4)).counts > 0).tolist() == [False, False, True, True]
+    assert stoker.verify(tmp_path / "all", decode=True).ok
+    with stoker.ImageLoader(dataset, batch_size=4, transforms=[Resize((64, 64))]) as loader:
+        (images,) = next(iter(loader))
+    assert np.array_equal(images[:2], images[2:])

@@ -11,6 +11,7 @@ import stoker
 from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError, DatasetError, LockedError
 from stoker.formats.caching.stage import stage
+from stoker.formats.dataset.versions.history import read_versions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,8 @@ def test_samples_are_appended_again_and_again(tmp_path: Path, container: str) ->
     assert vectors == [list(range(i % 3 + 1)) for i in range(11)]
     objects = np.bincount(dataset.annotations(range(11)).owner, minlength=11)
     assert objects.tolist() == [i % 3 for i in range(11)]
-    assert dataset.manifest.dataset_version == 3
+    changes = [(one.change, one.samples, one.added) for one in read_versions(target)]
+    assert changes == [("writer", 4, 4), ("append by a writer", 9, 5), ("append by a writer", 11, 2)]
     assert stoker.verify(target, decode=True).ok
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
     assert changed == {"dataset.json"}, "shards and the first index stay as they are"
@@ -87,8 +89,14 @@ def test_the_state_of_a_loader_is_of_its_version(tmp_path: Path) -> None:
         next(iter(loader))
         state = loader.state_dict()
     write(tmp_path / "out", range(4, 6), append=True)
-    with stoker.ImageLoader(tmp_path / "out", **options) as loader, pytest.raises(CheckpointError):
+    with (
+        stoker.ImageLoader(stoker.open(tmp_path / "out"), **options) as loader,
+        pytest.raises(CheckpointError, match="the state is of version 1"),
+    ):
         loader.load_state_dict(state)
+    with stoker.ImageLoader(tmp_path / "out", **options) as loader:
+        loader.load_state_dict(state)
+        assert [batch.number.tolist() for batch in loader] == [[2, 3]]
 
 
 def test_samples_of_another_form_and_other_classes_are_refused_and_nothing_changes(tmp_path: Path) -> None:
