@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from .columns.numbers import number_array
 from .index import KNOWN_COLUMNS, REQUIRED_COLUMNS, VERSION_METADATA, Index
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ def write_index(path: Path, columns: Mapping[str, Any]) -> None:
 
 
 def _to_arrow(name: str, values: Any) -> pa.Array:
+    if isinstance(values, pa.Array) and values.type == KNOWN_COLUMNS.get(name, values.type):
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        numbers = number_array(values)
+        if numbers.type == KNOWN_COLUMNS.get(name, numbers.type):
+            return numbers
     if name in KNOWN_COLUMNS:
         return pa.array(values, KNOWN_COLUMNS[name])
     if isinstance(values, (np.ndarray, pa.Array)):

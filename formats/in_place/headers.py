@@ -48,6 +48,10 @@ class ImageHeaders:
     orientation: npt.NDArray[np.uint8]
     skipped: dict[int, Skip]
 
+    def take(self, rows: npt.NDArray[np.int64]) -> ImageHeaders:
+        """Return the headers of the images at ``rows``, (M,) int64, none of which is left out."""
+        return ImageHeaders(self.codec[rows], self.height[rows], self.width[rows], self.orientation[rows], {})
+
 
 def read_headers(files: ListedFiles, threads: int, report: Callable[[int, int], None]) -> ImageHeaders:
     """Return the headers of the images of a local source.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..sources.listing import Listing, Skip
+    from .headers import ImageHeaders
 
 __all__ = ["index_images", "is_image_source", "list_images", "write_image_index"]
 
@@ -178,26 +179,32 @@ def write_image_index(
     """
     headers = read_headers(listing, threads, progress or (lambda done, total: None))
     bad = [headers.skipped[i] for i in sorted(headers.skipped)]
-    good = np.delete(np.arange(len(listing)), sorted(headers.skipped))
     skipped: list[Skip] = [*listing.skipped, *bad]
-    if not len(good):
+    if len(bad) == len(listing):
         raise no_images_error("no file is an image", listing.root, skipped)
-    kept = listing.take(good) if bad else listing
-    rows = good if bad else slice(None)
-    starts = write_listing(folder / LISTING_NAME, _root(listing, home), kept.keys, kept.sizes, kept.modified)
+    if bad:
+        good = np.delete(np.arange(len(listing)), sorted(headers.skipped))
+        listing, headers = listing.take(good), headers.take(good)
+    _write_files(folder, listing, headers, _root(listing, home))
+    del headers  # before the index is read again, so that a million files take less than 200 MB
+    return _manifest(folder, listing, skipped)
+
+
+def _write_files(folder: Path, listing: Listing, headers: ImageHeaders, root: str) -> None:
+    """Write the listing and the index of images, all of which are intact."""
+    starts = write_listing(folder / LISTING_NAME, root, listing.keys, listing.sizes, listing.modified)
     columns: dict[str, Any] = {
-        "shard": np.zeros(len(good), np.int32),
-        "record": np.arange(len(good)),
+        "shard": np.zeros(len(listing), np.int32),
+        "record": np.arange(len(listing)),
         "offset": starts,
-        "length": kept.sizes,
-        "crc": np.zeros(len(good), np.uint32),
-        "key": kept.keys,
-        **{name: getattr(headers, name)[rows] for name in ("codec", "height", "width", "orientation")},
-        **({} if kept.labels is None else {"label": kept.labels}),
-        **kept.columns,
+        "length": listing.sizes,
+        "crc": np.zeros(len(listing), np.uint32),
+        "key": listing.keys,
+        **{name: getattr(headers, name) for name in ("codec", "height", "width", "orientation")},
+        **({} if listing.labels is None else {"label": listing.labels}),
+        **listing.columns,
     }
     write_index(folder / INDEX_NAME, columns)
-    return _manifest(folder, kept, skipped)
 
 
 def _root(listing: Listing, home: Path | None) -> str:

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
+from ..dataset.columns.numbers import number_array
+from ..dataset.columns.strings import take_strings
 from ..remote.store import Store, is_url
 from .file_table import FileTable
 from .folders.local_images import walk_images
@@ -90,12 +92,14 @@ def list_folder(
             table.add(*found)
             classes.add(found.key)
     files, order = table.sorted(Path(folder), follow_links=follow_links)
-    labels = classes.labels()[order]
+    labels = classes.labels(order)
     taken = labels >= 0
-    skipped += [
-        Skip(key, "not an image" if "/" in key else "not in a class folder")
-        for key in files.keys.filter(~taken).to_pylist()
-    ]
+    left_out = np.flatnonzero(~taken)
+    if len(left_out):  # taking none of a million names takes 20 MB
+        skipped += [
+            Skip(key, "not an image" if "/" in key else "not in a class folder")
+            for key in take_strings(files.keys, left_out).to_pylist()
+        ]
     if not taken.any():
         raise no_images_error(
             "the folder holds no image in a class folder",
@@ -104,10 +108,11 @@ def list_folder(
             "give a folder with one folder for each class: SOURCE/CLASS/IMAGE.jpg; or a CSV or JSON list "
             "of path and label",
         )
-    files = files if taken.all() else files.take(np.flatnonzero(taken))
+    if len(left_out):
+        files, labels = files.take(np.flatnonzero(taken)), labels[taken]
     return Listing(
         **vars(files),
-        labels=pa.array(labels[taken]),
+        labels=number_array(labels),
         classes=classes.names(),
         skipped=tuple(sorted(skipped)),
         missing_classes=classes.missing(),
@@ -150,12 +155,12 @@ class _Classes:
         """The folders that are classes, in sorted order."""
         return tuple(sorted(self._with_image))
 
-    def labels(self) -> npt.NDArray[np.int64]:
-        """(N,) label of each file, in the order in which they were added; -1 for files in no class."""
+    def labels(self, order: npt.NDArray[np.int64] | slice) -> npt.NDArray[np.int64]:
+        """(N,) label of each file, -1 for files in no class; ``order`` numbers them as they were added."""
         names = self.names()
         label_of = np.full(len(self._numbers), -1, np.int64)
         label_of[[self._numbers[name] for name in names]] = np.arange(len(names))
-        return label_of[np.frombuffer(self._number_of_file, np.int32)]
+        return label_of[np.frombuffer(self._number_of_file, np.int32)[order]]
 
 
 def _list_remote_folder(url: str, class_depth: int | None = None) -> Listing:

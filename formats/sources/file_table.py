@@ -50,15 +50,20 @@ class FileTable:
 
     def sorted(
         self, root: Path | str, *, follow_links: bool = True
-    ) -> tuple[ListedFiles, npt.NDArray[np.int64]]:
+    ) -> tuple[ListedFiles, npt.NDArray[np.int64] | slice]:
         """The files sorted by key, and the number of each, (N,) int64, in the order in which they were added.
+
+        In place of the numbers there is a slice if the files were added in order.
 
         Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; equal keys keep their
         order. The table is empty afterwards, so that files take memory once.
         """
         names, self._names = self._names.to_arrow(), Strings()
+        sizes, self._sizes = np.frombuffer(self._sizes, np.int64), array("q")
+        modified, self._modified = np.frombuffer(self._modified, np.int64), array("q")
+        if not len(names) or pc.all(pc.less_equal(names[:-1], names[1:])).as_py():  # no copy of the names
+            files = ListedFiles(root, names, sizes, modified, follow_links=follow_links)
+            return files, slice(None)
         order = pc.sort_indices(names).to_numpy().view(np.int64)
-        sizes, self._sizes = np.frombuffer(self._sizes, np.int64)[order], array("q")
-        modified, self._modified = np.frombuffer(self._modified, np.int64)[order], array("q")
         keys = take_strings(names, order)
-        return ListedFiles(root, keys, sizes, modified, follow_links=follow_links), order
+        return ListedFiles(root, keys, sizes[order], modified[order], follow_links=follow_links), order

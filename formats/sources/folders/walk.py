@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.errors import SourceError
@@ -24,6 +25,7 @@ __all__ = ["EMPTY", "FileEntry", "SkippedFolder", "walk_folder"]
 
 EMPTY = "empty folder"
 
+_SORTED = 10_000  # entries of a folder that are sorted at a time
 _MOST_LINKS = 4  # to folders in linked folders: folders that link to each other have countless paths
 
 
@@ -71,41 +73,56 @@ class _Folder(NamedTuple):
 
 
 def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip | SkippedFolder]:
-    """Everything under ``root``, a resolved folder.
+    """Everything under ``root``, a resolved folder, in the order of keys.
+
+    A folder of more than :data:`_SORTED` entries is in that order only in part, so that memory stays small.
 
     Raises:
         SourceError: The folder itself cannot be read.
     """
-    folders = [_Folder("", root)]
-    while folders:
-        folder = folders.pop()
-        empty = True
-        try:
-            with os.scandir(folder.path) as entries:
-                for entry in entries:
-                    key = f"{folder.key}/{entry.name}" if folder.key else entry.name
-                    if entry.name.startswith("."):
-                        yield Skip(printable_name(key), "hidden")
-                        continue
-                    empty = False
-                    found = _look_at(entry, key, folder, follow_links)
-                    if isinstance(found, _Folder):
-                        folders.append(found)
-                    else:
-                        yield found
-        except OSError as error:
-            if not folder.key:
-                raise SourceError(f"the folder cannot be read: {error.strerror}", path=root) from error
-            yield SkippedFolder(Skip(folder.key, "unreadable", error.strerror or ""))
-            continue
-        if empty and folder.key:
-            yield SkippedFolder(Skip(folder.key, EMPTY))
+    walked = [_entries(_Folder("", root), follow_links)]
+    while walked:
+        found = next(walked[-1], None)
+        if found is None:
+            walked.pop()
+        elif isinstance(found, _Folder):
+            walked.append(_entries(found, follow_links))
+        else:
+            yield found
+
+
+def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntry | Skip | SkippedFolder]:
+    """What lies in a folder, in the order of the keys of the files in it."""
+    empty = True
+    try:
+        with os.scandir(folder.path) as entries:
+            while some := list(islice(entries, _SORTED)):
+                found = [_look_at(entry, folder, follow_links) for entry in some]
+                empty = empty and all(entry.name.startswith(".") for entry in some)
+                yield from sorted(found, key=_order)
+    except OSError as error:
+        if not folder.key:
+            raise SourceError(f"the folder cannot be read: {error.strerror}", path=folder.path) from error
+        yield SkippedFolder(Skip(folder.key, "unreadable", error.strerror or ""))
+        return
+    if empty and folder.key:
+        yield SkippedFolder(Skip(folder.key, EMPTY))
+
+
+def _order(found: _Folder | FileEntry | Skip | SkippedFolder) -> str:
+    """The key, with the character that follows it in the keys of files."""
+    if isinstance(found, SkippedFolder):
+        return found.skip.key
+    return f"{found.key}/" if isinstance(found, _Folder) else found.key
 
 
 def _look_at(
-    entry: os.DirEntry[str], key: str, folder: _Folder, follow_links: bool
+    entry: os.DirEntry[str], folder: _Folder, follow_links: bool
 ) -> _Folder | FileEntry | Skip | SkippedFolder:
     """The entry of a folder, or the folder that it is or leads to."""
+    key = f"{folder.key}/{entry.name}" if folder.key else entry.name
+    if entry.name.startswith("."):
+        return Skip(printable_name(key), "hidden")
     path = f"{folder.path}/{entry.name}"
     is_folder = entry.is_dir(follow_symlinks=False)
     if not _is_utf8(entry.name):

@@ -14,6 +14,7 @@ from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.file_table import FileTable
+from stoker.formats.sources.folders.walk import FileEntry, walk_folder
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6))
 
@@ -24,13 +25,30 @@ def test_the_order_is_that_of_pythons_strings(names: list[str]) -> None:
     for number, name in enumerate(names):
         table.add(name, number, -number)
     assert len(table) == len(names)
-    files, order = table.sorted("root")
+    files, moved = table.sorted("root")
+    order = np.arange(len(names))[moved]
     assert len(files) == len(names)
     assert files.keys.to_pylist() == list(files.names()) == sorted(names)
     assert order.tolist() == sorted(range(len(names)), key=lambda i: (names[i], i))
     assert files.sizes.tolist() == order.tolist()
     assert files.modified.tolist() == (-order).tolist()
     assert files.keys.buffers()[0] is None
+
+
+def test_files_that_were_added_in_order_are_not_copied() -> None:
+    table = FileTable()
+    for name in ("a", "b/a", "b/b"):
+        table.add(name, 1, 2)
+    assert table.sorted("root")[1] == slice(None)
+
+
+def test_a_walk_finds_files_in_the_order_of_their_keys(tmp_path: Path) -> None:
+    names = ["a.jpg", "a/b.jpg", "a/b/c.jpg", "a0/x.jpg", "ab.jpg", "b/0.jpg"]
+    for name in reversed(names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = walk_folder(str(tmp_path), follow_links=True)
+    assert [one.key for one in found if isinstance(one, FileEntry)] == sorted(names)
 
 
 def test_some_of_the_files() -> None:

@@ -1,0 +1,19 @@
+"""Arrow arrays of NumPy's numbers, without pandas: ``pa.array`` would import it where it is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["number_array"]
+
+
+def number_array(values: npt.NDArray[Any]) -> pa.Array:
+    """View (N,) integers or floats as an Arrow array of their type; without a copy if they are contiguous."""
+    data = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(data.dtype), len(data), [None, pa.py_buffer(data)])
