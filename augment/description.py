@@ -80,6 +80,15 @@ class Description:
             self.set(name, Interpolation.of(getattr(self, name)).name.lower())
         self.check(name, getattr(self, name) in names, f"one of {', '.join(names)}")
 
+    def check_antialias(self) -> None:
+        """Raise ConfigError unless the argument ``antialias`` of a resize is True."""
+        value = getattr(self, "antialias")  # noqa: B009 - an attribute of some subclasses
+        if value is not True:
+            raise ConfigError(
+                f"{type(self).__name__}: antialias must be True; found {value!r}",
+                hint="Leave it out. A resize without antialiasing is interpolation='nearest'.",
+            )
+
     def check_probability(self, name: str = "p") -> None:
         """Raise ConfigError unless an argument is a probability."""
         value = getattr(self, name)

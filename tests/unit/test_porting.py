@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stoker
-from stoker.augment import Normalize, RandomErasing, RandomResizedCrop, Resize, Transform
+from stoker.augment import (
+    Normalize,
+    RandomErasing,
+    RandomResize,
+    RandomResizedCrop,
+    RandomShortestSize,
+    Resize,
+    ScaleJitter,
+    Transform,
+)
 from stoker.errors import ConfigError
 from stoker.porting import LOADER_ARGUMENTS, TRANSFORM_ARGUMENTS
 
@@ -57,8 +66,6 @@ def test_all_such_arguments_are_answered_at_once() -> None:
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda **given: Resize(8, **given), "antialias"),
-        (lambda **given: RandomResizedCrop(8, **given), "antialias"),
         (Normalize, "inplace"),
         (RandomErasing, "inplace"),
     ],
@@ -66,6 +73,24 @@ def test_all_such_arguments_are_answered_at_once() -> None:
 def test_a_transform_answers_an_argument_of_torchvision(make: Callable[..., Any], name: str) -> None:
     with pytest.raises(ConfigError, match=f"has no argument {name}\nIn place of {name}: not needed"):
         make(**{name: True})
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        (Resize, (8,)),
+        (RandomResizedCrop, (8,)),
+        (RandomResize, (8, 9)),
+        (RandomShortestSize, ([8],)),
+        (ScaleJitter, ((8, 8),)),
+    ],
+)
+def test_resizes_antialias_always(kind: Callable[..., Any], size: Any) -> None:
+    assert kind(*size, antialias=True) == kind(*size)
+    assert "antialias" not in kind(*size).to_dict(), "states of releases without the argument stay valid"
+    for other in (False, None, "warn"):
+        with pytest.raises(ConfigError, match="antialias must be True"):
+            kind(*size, antialias=other)
 
 
 def test_other_unknown_arguments_are_errors_of_python() -> None:

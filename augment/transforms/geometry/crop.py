@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_pair
+from ...description import added, as_pair
 from ..base import Transform
 from .area import ATTEMPTS, first_fit
 
@@ -70,6 +70,7 @@ class RandomResizedCrop(Transform):
         scale: Range of the part's area as a share of the image's, drawn uniformly.
         ratio: Range of its aspect ratio, width over height, drawn uniformly in the logarithm.
         interpolation: As for :class:`stoker.augment.Resize`.
+        antialias: True, likewise.
 
     The distribution is torchvision's: an area and a ratio are drawn up to ten times, and the first part that
     fits is placed uniformly; if none fits, it is the largest central part within ``ratio``. The same draws
@@ -81,12 +82,14 @@ class RandomResizedCrop(Transform):
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (3 / 4, 4 / 3)
     interpolation: str | Enum = "bilinear"
+    antialias: bool = added(True)
 
     draws: ClassVar[int] = 2 * ATTEMPTS + 2
 
     def __post_init__(self) -> None:
         self.set_size()
         self.set_interpolation()
+        self.check_antialias()
         self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
         self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 

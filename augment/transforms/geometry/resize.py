@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...description import as_tuple, is_count
+from ...description import added, as_tuple, is_count
 from ..base import Transform
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Resize(Transform):
         max_size: Largest length of the longer side, pixels, with a single ``size`` only: where the longer
             side would exceed it, the image becomes smaller than ``size``. Without a size, the length of the
             longer side.
+        antialias: True. Every resize antialiases.
 
     A crop that follows is taken from the source directly: nothing is resampled twice, and the crop's corners
     are not rounded to pixels of the source.
@@ -46,6 +47,7 @@ class Resize(Transform):
     size: int | Sequence[int] | None
     interpolation: str | Enum = "bilinear"
     max_size: int | None = None
+    antialias: bool = added(True)
 
     def __post_init__(self) -> None:
         sizes = as_tuple(self.size, 1)
@@ -59,6 +61,7 @@ class Resize(Transform):
         else:
             self.set_size()
         self.set_interpolation()
+        self.check_antialias()
         if self.size is not None and self.max_size is not None:
             good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size > self.size
             self.check("max_size", good, f"None, or more than a single size (which is {self.size})")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_tuple, is_count
+from ...description import added, as_tuple, is_count
 from ..base import Transform
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class _RandomSize(Transform):
 
     def __post_init__(self) -> None:
         self.set_interpolation()
+        self.check_antialias()
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
@@ -59,11 +60,13 @@ class ScaleJitter(_RandomSize):
             both. A factor of 1 makes the image fit into it.
         scale_range: Range of the factor, drawn uniformly.
         interpolation: As for :class:`stoker.augment.Resize`.
+        antialias: True, likewise.
     """
 
     target_size: int | Sequence[int]
     scale_range: Sequence[float] = (0.1, 2.0)
     interpolation: str | Enum = "bilinear"
+    antialias: bool = added(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,11 +92,13 @@ class RandomShortestSize(_RandomSize):
         max_size: Largest length of the longer side, pixels, or None; where the longer side would exceed it,
             the image becomes smaller.
         interpolation: As for :class:`stoker.augment.Resize`.
+        antialias: True, likewise.
     """
 
     min_size: int | Sequence[int]
     max_size: int | None = None
     interpolation: str | Enum = "bilinear"
+    antialias: bool = added(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,11 +128,13 @@ class RandomResize(_RandomSize):
         min_size: Smallest length of the shorter side, pixels.
         max_size: Number above the largest length of the shorter side, pixels, as in torchvision.
         interpolation: As for :class:`stoker.augment.Resize`.
+        antialias: True, likewise.
     """
 
     min_size: int
     max_size: int
     interpolation: str | Enum = "bilinear"
+    antialias: bool = added(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
