@@ -7,6 +7,7 @@ names, and recipes find a transform by its name. :class:`Transform` says what th
 from __future__ import annotations
 
 from .base import Transform
+from .geometry.cover_crop import CoverCrop
 from .geometry.crop import CenterCrop, RandomResizedCrop
 from .geometry.flip import RandomHorizontalFlip, RandomVerticalFlip
 from .geometry.iou_crop import RandomIoUCrop
@@ -39,6 +40,7 @@ __all__ = [
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
+    "CoverCrop",
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",

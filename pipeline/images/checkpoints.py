@@ -9,8 +9,11 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from stoker.errors import CheckpointError
+
 from ..adapters import lightning
-from ..execution.state import convert_stream_state
+from ..execution.history import resumed
+from ..execution.state import State, convert_stream_state
 from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
 from ..order.versioned_loader import VersionedLoader
@@ -18,6 +21,7 @@ from ..order.versioned_loader import VersionedLoader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..execution.history import History
     from ..execution.ranks import Ranks
     from .config import ImageLoaderConfig
 
@@ -44,6 +48,7 @@ class CheckpointedImages(VersionedLoader):
         prefetch: int,
     ) -> None:
         self._plan = config.size_plan
+        self._history: tuple[int, History] = (0, ())
         self._last_batch: LastBatch = last_batch
         self._is_stream = isinstance(config.order, Stream)
         super().__init__(ranks, config.identity, config.order.n, prefetch)
@@ -67,7 +72,8 @@ class CheckpointedImages(VersionedLoader):
         With ``pixels_per_batch`` epochs may differ. The number is then that of the running epoch, or of the
         next one if none is running.
         """
-        return len(self._schedule(0 if self.has_equal_epochs else self._state().epoch, start=0))
+        epoch = 0 if self.has_equal_epochs else self._state().epoch
+        return len(self._plan.steps(self._samples, self._ranks, self._last_batch, epoch=epoch, start=0))
 
     @property
     def has_equal_epochs(self) -> bool:
@@ -81,6 +87,9 @@ class CheckpointedImages(VersionedLoader):
         early it names the next batch of that epoch.
         """
         state = super().state_dict()
+        if self._plan.planner:
+            history = self._history[1] if self._history[0] == state["epoch"] else ()
+            state |= {"world_size": self._ranks.world_size, "history": [list(part) for part in history]}
         if lightning.is_caller():
             state["global_batch"] = self._global_batch
         return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
@@ -102,10 +111,34 @@ class CheckpointedImages(VersionedLoader):
         if isinstance(state, Mapping) and "global_batch" in state:
             state = dict(state)
             lightning.check_resume(state.pop("global_batch"), self._global_batch, "samples")
-        super().load_state_dict(convert_stream_state(self._samples, state))
+        if self._plan.planner:
+            self._load_planned(state)
+        else:
+            super().load_state_dict(convert_stream_state(self._samples, state))
+
+    def _load_planned(self, state: Mapping[str, Any]) -> None:
+        """Go to the position of a state that counts steps, on its number of ranks or on another one."""
+        own = {"world_size", "history"}
+        if not isinstance(state, Mapping) or not own <= state.keys():
+            raise CheckpointError(
+                "the state is not one of a loader with AspectBuckets", hint="Pass what state_dict() returned."
+            )
+        super().load_state_dict({name: value for name, value in state.items() if name not in own})
+        history, is_new = resumed(state, self._next.position, self._ranks.world_size)
+        if is_new:
+            self._next = State(self._next.epoch, 0, self._identity)
+        self._history = (self._next.epoch, history)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next pass run ``epoch`` from its beginning."""
+        super().set_epoch(epoch)
+        self._history = (0, ())
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
-        return self._plan.steps(self._samples, self._ranks, self._last_batch, epoch=epoch, start=start)
+        history = self._history[1] if self._history[0] == epoch else ()
+        return self._plan.steps(
+            self._samples, self._ranks, self._last_batch, epoch=epoch, start=start, history=history
+        )
 
     @property
     def _global_batch(self) -> int:

@@ -23,6 +23,8 @@ from .columns.array_reader import ArrayConfig
 from .columns.column_names import column_names
 from .columns.image_column import ImageColumn, plan_columns
 from .columns.source_columns import SIZE
+from .sizes.cover import cover_by_default
+from .sizes.size_plan import with_buckets
 
 if TYPE_CHECKING:
     import os
@@ -258,6 +260,10 @@ def make_config(
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = open_source(dataset, "image")
+    size_plan = with_buckets(size_plan, opened, shuffle=shuffle, sampler=sampler, last_batch=last_batch)
+    if size_plan.planner:
+        transforms = cover_by_default(transforms, random=bool(shuffle))
+        shuffle = False  # the planner shuffles
     channels = channels_of(opened, color)
     compiled = compiler(dtype, color, channels)
     images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)

@@ -60,11 +60,13 @@ class ImageLoader(EngineImages):
             images of a batch as the loader would hand them out, and returns as many images, of any shape and
             dtype. A mapping of names to lists of transforms of images, or to :class:`stoker.augment.Views`,
             makes a column of images for each name. One decoding serves all of them; see the guide to views.
-        sizes: Sizes of the images, if not all batches have one: ``{0: 160, 10: 192}`` by the first epoch that
-            has each, or :class:`stoker.RandomSizes` by step. A size is a side of a square or (height, width).
-            It replaces that of the last crop or resize among the transforms. "padded" pads the images of a
-            batch with zeros to the largest, and adds a column ``image_size``, (N, 2) int64, heights and
-            widths. "ragged" hands out lists of images, and of masks. See the guide to sizes.
+        sizes: Sizes of the images, if not all batches have one. See the guide to sizes.
+
+            - ``{0: 160, 10: 192}``: by the first epoch that has each; a side of a square or (height, width).
+              :class:`stoker.RandomSizes`: by step. :class:`stoker.AspectBuckets`: batches of few shapes. The
+              size replaces that of the last crop or resize among the transforms.
+            - "padded" pads the images of a batch with zeros to the largest, and adds a column ``image_size``,
+              (N, 2) int64, heights and widths. "ragged" hands out lists of images, and of masks.
         multiple: Height and width of a padded batch are multiples of this, pixels. None is 1.
         shuffle: False keeps the order of the index. True draws any order of all samples. A
             :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.

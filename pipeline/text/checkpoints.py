@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import CheckpointError
 
 from ..adapters import lightning
+from ..execution.history import History, resumed
 from ..execution.state import State
 from ..order.versioned_loader import VersionedLoader
-from .epoch import History, TextSchedule, checked_history
+from .epoch import TextSchedule
 
 if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan
@@ -94,13 +95,9 @@ class CheckpointedText(VersionedLoader):
         state = _with_batch_size(state, self._identity)
         lightning.check_resume(state["world_size"], self._ranks.world_size, "batches")
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
-        history = checked_history([*state["history"], [state["world_size"], self._next.position]])
-        world_size, done = history[-1]
-        if world_size == self._ranks.world_size:
-            history = history[:-1]
-        else:
+        history, is_new = resumed(state, self._next.position, self._ranks.world_size)
+        if is_new:
             self._next = State(self._next.epoch, 0, self._identity)
-            history = history if done else history[:-1]
         self._history = (self._next.epoch, history)
 
     def _history_of(self, epoch: int) -> History:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stoker.errors import CheckpointError
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     from stoker.bucketing import Batch, BatchPlan, BatchSampler, PackingPlan
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["History", "TextEpoch", "TextSchedule", "TokenSlices", "checked_history"]
-
-History = tuple[tuple[int, int], ...]
-"""(world size, steps done) of each part of an epoch that was resumed with another number of ranks."""
+__all__ = ["TextEpoch", "TextSchedule", "TokenSlices"]
 
 
 class TokenSlices(NamedTuple):
@@ -104,19 +97,3 @@ class TextEpoch:
 
     def _samples(self, draws: npt.NDArray[Any]) -> Int64:
         return (draws if self.drawn is None else self.drawn[draws]).astype(np.int64, copy=False)
-
-
-def checked_history(parts: Sequence[Any]) -> History:
-    """The parts of an epoch as a state records them.
-
-    Raises:
-        CheckpointError: A part is not two integers, ranks from 1 and steps from 0.
-    """
-    history = tuple(tuple(part) for part in parts)
-    for part in history:
-        if len(part) != 2 or any(type(number) is not int or number < 0 for number in part) or part[0] < 1:
-            raise CheckpointError(
-                f"a part of an epoch is (ranks, steps), found {part!r}",
-                hint="Pass what state_dict() returned.",
-            )
-    return cast("History", history)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan, BatchSampler, PackingPlan
     from stoker.bucketing.samplers.batch_sampler import Balance
 
+    from ..execution.history import History
     from ..order.epoch_order import Order
     from .batching_config import BatchingConfig
-    from .epoch import History
 
     Int64 = npt.NDArray[np.int64]
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.duplicates.find import duplicates
     from stoker.pipeline.engines.dali.options import DaliOptions
     from stoker.pipeline.images.loader import ImageLoader
+    from stoker.pipeline.images.sizes.aspect_buckets import AspectBuckets
     from stoker.pipeline.images.sizes.schedules import RandomSizes
     from stoker.pipeline.order.epoch_order import BlockShuffle
     from stoker.pipeline.order.mix import mix
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.text.loader import TextLoader
 
 __all__ = [
+    "AspectBuckets",
     "BlockShuffle",
     "ClassBalanced",
     "DaliOptions",
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "AspectBuckets": "stoker.pipeline.images.sizes.aspect_buckets",
     "BlockShuffle": "stoker.pipeline.order.epoch_order",
     "ClassBalanced": "stoker.pipeline.order.sampling",
     "DaliOptions": "stoker.pipeline.engines.dali.options",

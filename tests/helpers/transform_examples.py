@@ -47,6 +47,8 @@ CASES = [
     Case(augment.RandomResizedCrop(40, interpolation="bicubic"), RESIZED, DALI_RESIZED),
     Case(augment.RandomResizedCrop(40, interpolation="lanczos"), RESIZED, DALI_RESIZED),
     Case(augment.RandomResizedCrop(40, interpolation="nearest"), EXACT, DALI_NEAREST),
+    Case(augment.CoverCrop((24, 40)), RESIZED, DALI_RESIZED),
+    Case(augment.CoverCrop(40, random=False), RESIZED, DALI_RESIZED),
     Case(augment.Pad(6, fill=(9, 80, 200)), EXACT, EXACT),
     Case(augment.Pad((6, 70, 3, 0), padding_mode="edge"), EXACT, None),
     Case(augment.Pad((6, 70, 3, 0), padding_mode="reflect"), EXACT, None),

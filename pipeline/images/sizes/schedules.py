@@ -13,6 +13,7 @@ from stoker.errors import ConfigError
 from stoker.random import hash_words, unit_interval
 
 from ...execution.arguments import whole_number
+from .aspect_buckets import AspectBuckets
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -108,7 +109,7 @@ class RandomSizes:
         return {"random": asdict(self)}
 
 
-Sizes = Mapping[int, "int | tuple[int, int]"] | RandomSizes | Literal["padded", "ragged"]
+Sizes = Mapping[int, "int | tuple[int, int]"] | RandomSizes | AspectBuckets | Literal["padded", "ragged"]
 """The loader's argument ``sizes``."""
 
 _SIZES = int.from_bytes(b"sizes", "little")
@@ -124,7 +125,9 @@ def make_schedule(sizes: Sizes) -> SizeSchedule:
     if isinstance(sizes, RandomSizes):
         return sizes
     if not isinstance(sizes, Mapping):
-        raise ConfigError(f"sizes must be sizes by epoch or RandomSizes, found {sizes!r}", hint=_HINT)
+        raise ConfigError(
+            f"sizes must be sizes by epoch, RandomSizes or AspectBuckets, found {sizes!r}", hint=_HINT
+        )
     epochs = sorted(whole_number("an epoch in sizes", epoch, 0) for epoch in sizes)
     if not epochs or epochs[0] != 0:
         raise ConfigError(f"sizes must say the size of epoch 0, found {dict(sizes)!r}", hint=_HINT)

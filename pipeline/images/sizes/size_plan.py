@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 
 from ...execution.arguments import optional_number
 from ...order.rank_draws import Schedule
+from .aspect_buckets import AspectBuckets, BucketPlanner
 from .padding import Padding
 from .schedules import make_schedule
 from .sized_schedule import SizedSchedule
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.types import Size
 
+    from ...execution.history import History
     from ...execution.ranks import Ranks
     from ...order.rank_draws import LastBatch
+    from ...order.sample_source import SampleSource
     from .schedules import Sizes, SizeSchedule
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["SizePlan", "make_size_plan"]
+__all__ = ["SizePlan", "make_size_plan", "with_buckets"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class SizePlan:
         seed: Seed of the schedule.
         pixels: Pixels of a batch that decide the samples; None if the samples are fixed.
         padding: How images of different sizes form a batch; None if all of a batch have one.
+        buckets: The user's argument, before the dataset is known.
+        planner: Plans batches of few shapes; None for batches that follow the order of the draws.
     """
 
     schedule: SizeSchedule | None
@@ -47,10 +56,14 @@ class SizePlan:
     seed: int
     pixels: int | None = None
     padding: Padding | None = None
+    buckets: AspectBuckets | None = None
+    planner: BucketPlanner | None = None
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """All sizes; empty without a schedule."""
+        """All sizes; empty if the transforms leave one."""
+        if self.planner:
+            return tuple((height, width) for height, width in self.planner.shapes.tolist())
         return self.schedule.sizes if self.schedule else ()
 
     @property
@@ -66,13 +79,13 @@ class SizePlan:
     @property
     def equal_epochs(self) -> bool:
         """Whether all epochs have the same number of steps."""
-        return len(set(self.batch_sizes)) == 1
+        return self.planner is not None or len(set(self.batch_sizes)) == 1
 
     @property
     def needs(self) -> frozenset[str]:
         """What engines must be able to do beyond making images of few sizes."""
-        many = self.schedule is not None and self.schedule.every is not None and len(self.sizes) > 1
-        return frozenset({"sizes by step"} if many else ())
+        by_step = self.planner is not None or (self.schedule is not None and self.schedule.every is not None)
+        return frozenset({"sizes by step"} if by_step and len(self.sizes) > 1 else ())
 
     def __str__(self) -> str:
         """The samples of a batch, for a loader's repr."""
@@ -86,6 +99,11 @@ class SizePlan:
         """
         if steps is None:
             return None
+        if self.buckets:
+            raise ConfigError(
+                "AspectBuckets plan epochs of all samples, found steps_per_epoch",
+                hint="Leave steps_per_epoch out.",
+            )
         if not self.equal_epochs:
             raise ConfigError(
                 "steps_per_epoch goes with batches of as many samples each, found pixels_per_batch",
@@ -95,10 +113,19 @@ class SizePlan:
 
     def to_json(self) -> dict[str, Any] | None:
         """The sizes as a dictionary that JSON can hold, for states; None if all have one."""
-        described = self.schedule or self.padding
+        described = self.schedule or self.padding or self.planner
         return described.to_json() if described else None
 
-    def steps(self, n: int, ranks: Ranks, last_batch: LastBatch, *, epoch: int, start: int) -> Schedule:
+    def steps(
+        self,
+        n: int,
+        ranks: Ranks,
+        last_batch: LastBatch,
+        *,
+        epoch: int,
+        start: int,
+        history: History = (),
+    ) -> Schedule:
         """The steps of an epoch of ``n`` draws, on one rank.
 
         Args:
@@ -106,8 +133,11 @@ class SizePlan:
             ranks: This rank among all.
             last_batch: The loader's argument.
             epoch: Number of the epoch.
-            start: Draws of the epoch that are done.
+            start: Draws of the epoch that are done; steps with a planner.
+            history: With a planner, the parts of the epoch before those on this number of ranks.
         """
+        if self.planner:
+            return self.planner.steps(ranks, epoch=epoch, start=start, history=history)
         common = (n, self.batch_size, ranks.rank, ranks.world_size, last_batch, start)
         if not self.schedule:
             return Schedule(*common)
@@ -165,31 +195,76 @@ def make_size_plan(
             hint="Give batch_size=64. With sizes that change, pixels_per_batch may take its place.",
         )
     padding = _make_padding(sizes, optional_number("multiple", multiple, 1))
+    if isinstance(sizes, AspectBuckets):
+        return SizePlan(None, (batch_size or 1,), seed, pixels, buckets=sizes)
     schedule = None if sizes is None or isinstance(sizes, str) else make_schedule(sizes)
-    if pixels is None and not schedule:
-        assert batch_size is not None, "checked above"
-        return SizePlan(None, (batch_size,), seed, padding=padding)
-    if pixels is None:
-        assert batch_size is not None, "checked above"
-        assert schedule is not None, "checked above"
-        return SizePlan(schedule, (batch_size,) * len(schedule.sizes), seed)
-    if schedule is None:
+    if schedule is None and pixels is not None:
         raise ConfigError(
             "pixels_per_batch goes with sizes, which are missing", hint="Give batch_size, or sizes as well."
         )
-    largest = max(schedule.sizes, key=lambda size: size[0] * size[1])
-    if pixels < largest[0] * largest[1]:
+    plan = SizePlan(schedule, (batch_size or 1,), seed, pixels, padding)
+    return replace(plan, batch_sizes=_batch_sizes(plan, plan.sizes)) if schedule else plan
+
+
+def with_buckets(
+    plan: SizePlan,
+    dataset: SampleSource,
+    *,
+    shuffle: object,
+    sampler: object,
+    last_batch: LastBatch,
+) -> SizePlan:
+    """The plan with the shapes of its buckets for the images of a dataset; other plans as they are.
+
+    Args:
+        plan: What :func:`make_size_plan` returned.
+        dataset: Dataset whose heights and widths decide the shapes.
+        shuffle: The loader's argument.
+        sampler: The loader's argument.
+        last_batch: The loader's argument.
+
+    Raises:
+        ConfigError: No shape suits, or buckets cannot have a sampler, a block shuffle or a mixture.
+    """
+    if plan.buckets is None:
+        return plan
+    if sampler is not None or not isinstance(shuffle, bool) or not isinstance(dataset, Dataset):
         raise ConfigError(
-            f"pixels_per_batch={pixels} holds no image of {largest[0]} x {largest[1]} pixels",
-            hint=f"Give at least {largest[0] * largest[1]}.",
+            "AspectBuckets plan epochs of one dataset, found a sampler, a BlockShuffle or a mixture",
+            hint="Give shuffle=True or False and one dataset; dataset.select(...) chooses samples.",
         )
-    return SizePlan(schedule, tuple(pixels // (h * w) for h, w in schedule.sizes), seed, pixels)
+    if not len(dataset):
+        raise ConfigError("AspectBuckets need images, and the dataset has none", path=dataset.path)
+    sizes = np.stack([dataset.column(name).astype(np.int64) for name in ("height", "width")], axis=1)
+    shapes = plan.buckets.shapes(sizes)
+    batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
+    planner = BucketPlanner(plan.buckets, sizes, shapes, batch_sizes, plan.seed, shuffle, last_batch)
+    return replace(plan, batch_sizes=batch_sizes, planner=planner)
+
+
+def _batch_sizes(plan: SizePlan, sizes: Sequence[Size]) -> tuple[int, ...]:
+    """Samples of a batch of each size: the same for all, or as many as the pixels hold.
+
+    Raises:
+        ConfigError: The pixels hold no image.
+    """
+    if plan.pixels is None:
+        return plan.batch_sizes * len(sizes)
+    largest = max(sizes, key=math.prod)
+    if plan.pixels < math.prod(largest):
+        raise ConfigError(
+            f"pixels_per_batch={plan.pixels} holds no image of {largest[0]} x {largest[1]} pixels",
+            hint=f"Give at least {math.prod(largest)}.",
+        )
+    return tuple(plan.pixels // math.prod(size) for size in sizes)
 
 
 def _make_padding(sizes: Sizes | None, multiple: int | None) -> Padding | None:
     """The padding that ``sizes`` and ``multiple`` describe; None for sizes that batches have in common."""
     if isinstance(sizes, str) and sizes not in ("padded", "ragged"):
-        raise ConfigError(f"sizes must be 'padded', 'ragged', sizes by epoch or RandomSizes, found {sizes!r}")
+        raise ConfigError(
+            f"sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes or AspectBuckets, found {sizes!r}"
+        )
     if multiple is not None and sizes != "padded":
         raise ConfigError(
             f"multiple={multiple} goes with sizes='padded'",

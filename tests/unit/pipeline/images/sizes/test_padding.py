@@ -113,7 +113,7 @@ def test_a_state_refuses_another_padding(load: Callable[..., ImageLoader]) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sizes": "large"}, "sizes must be 'padded', 'ragged', sizes by epoch or RandomSizes"),
+        ({"sizes": "large"}, "sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes"),
         ({"sizes": "ragged", "multiple": 8}, "multiple=8 goes with sizes='padded'"),
         ({"multiple": 0}, "multiple must be at least 1"),
         (

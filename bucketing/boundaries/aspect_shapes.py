@@ -1,0 +1,133 @@
+"""Shapes of buckets of images: heights and widths of one area, chosen for the aspect ratios of a dataset.
+
+An image is resized until it covers its bucket's shape, and cropped. Let r be the logarithm of the image's
+height over its width, and s that of the shape. The crop leaves out the share ``1 - exp(-|r - s|)`` of the
+image. If the image was fitted into the shape and padded, the same share of the shape would be empty. So an
+image belongs to the shape with the nearest s. A dynamic program over neighbouring shapes finds the best K.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+__all__ = ["best_shapes", "candidate_shapes", "cropped_shares", "nearest_shapes"]
+
+Int64 = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+
+
+def candidate_shapes(area: int, multiple: int, max_ratio: float) -> Int64:
+    """Heights and widths that buckets may have, (C, 2), by ascending height over width.
+
+    Each height is a multiple of ``multiple``, and its width is the multiple that comes nearest to ``area``.
+
+    Args:
+        area: Pixels of a shape, about.
+        multiple: Heights and widths are multiples of this.
+        max_ratio: Largest ratio of the longer side to the shorter one, from 1.
+
+    Raises:
+        ConfigError: There is no such shape.
+    """
+    heights = np.arange(1, int(np.sqrt(area * max_ratio) / multiple) + 2) * multiple
+    widths = np.maximum(np.rint(area / heights / multiple), 1).astype(np.int64) * multiple
+    both = np.unique(np.concatenate([(heights, widths), (widths, heights)], axis=1), axis=1)
+    shapes = both.T[both.max(axis=0) <= max_ratio * both.min(axis=0)]
+    if not len(shapes):
+        raise ConfigError(
+            f"no shape of about {area} pixels has sides that are multiples of {multiple} "
+            f"and a ratio of at most {max_ratio}",
+            hint="Choose a smaller multiple, or a larger max_ratio.",
+        )
+    # Of shapes of one ratio, the one of the nearest area.
+    order = np.lexsort((np.abs(shapes.prod(axis=1) - area), shapes[:, 0] / shapes[:, 1]))
+    ratios = shapes[order, 0] / shapes[order, 1]
+    return np.asarray(shapes[order][np.diff(ratios, prepend=0) > 0])
+
+
+def nearest_shapes(sizes: Int64, shapes: Int64) -> Int64:
+    """The shape that each image belongs to, (N,), which crops the least of it.
+
+    Args:
+        sizes: (N, 2), heights and widths of images.
+        shapes: (K, 2), by ascending height over width.
+    """
+    ratios = _log_ratios(shapes)
+    return np.searchsorted((ratios[1:] + ratios[:-1]) / 2, _log_ratios(sizes)).astype(np.int64)
+
+
+def cropped_shares(sizes: Int64, shapes: Int64) -> Float:
+    """The share of each image that a crop to its shape leaves out, (N,), 0 to 1; both are (N, 2)."""
+    return np.asarray(1 - np.exp(-np.abs(_log_ratios(sizes) - _log_ratios(shapes))))
+
+
+def best_shapes(sizes: Int64, candidates: Int64, count: int) -> Int64:
+    """The at most ``count`` shapes that crop the least of all images, (K, 2), by ascending height over width.
+
+    Args:
+        sizes: (N, 2), heights and widths of images, N from 1.
+        candidates: (C, 2), by ascending height over width, as :func:`candidate_shapes` returns them.
+        count: Number of shapes, from 1.
+    """
+    sums, ratios = _Sums.of(np.sort(_log_ratios(sizes))), _log_ratios(candidates)
+    middle = (ratios[:, None] + ratios[None]) / 2
+    # cost[i, j]: of the images between shapes i and j, where no shape between them is chosen.
+    cost = sums.above(ratios[:, None], middle) + sums.below(middle, ratios[None])
+    first, last = sums.below(np.full(len(ratios), -np.inf), ratios), sums.above(ratios, np.inf + ratios)
+    best, steps = first, []
+    earlier = np.tri(len(ratios), k=-1, dtype=np.bool_).T
+    totals = [(float((best + last).min()), int((best + last).argmin()))]
+    for _ in range(min(count, len(ratios)) - 1):
+        options = np.where(earlier, best[:, None] + cost, np.inf)
+        steps.append(options.argmin(axis=0))
+        best = options.min(axis=0)
+        totals.append((float((best + last).min()), int((best + last).argmin())))
+    used = min(range(len(totals)), key=lambda k: totals[k][0])
+    chosen = [totals[used][1]]
+    for step in reversed(steps[:used]):
+        chosen.append(int(step[chosen[-1]]))
+    shapes = candidates[sorted(chosen)]
+    return np.asarray(shapes[np.unique(nearest_shapes(sizes, shapes))])
+
+
+class _Sums(NamedTuple):
+    """Sums over images by ascending log ratio, for the cropped shares of any range of them.
+
+    Attributes:
+        ratios: (N,), ascending.
+        falling: (N + 1,), sums of exp(-r) of the first images.
+        rising: (N + 1,), sums of exp(r).
+    """
+
+    ratios: Float
+    falling: Float
+    rising: Float
+
+    @classmethod
+    def of(cls, ratios: Float) -> _Sums:
+        falling, rising = (np.concatenate(([0.0], np.cumsum(np.exp(sign * ratios)))) for sign in (-1, 1))
+        return cls(ratios, falling, rising)
+
+    def above(self, shape: Float, end: Float) -> Float:
+        """Cropped shares of the images with ``shape < r <= end``, cropped to ``shape``."""
+        low, high = self._places(shape, end)
+        return np.asarray((high - low) - np.exp(shape) * (self.falling[high] - self.falling[low]))
+
+    def below(self, begin: Float, shape: Float) -> Float:
+        """Cropped shares of the images with ``begin < r <= shape``, cropped to ``shape``."""
+        low, high = self._places(begin, shape)
+        return np.asarray((high - low) - np.exp(-shape) * (self.rising[high] - self.rising[low]))
+
+    def _places(self, begin: Float, end: Float) -> tuple[Int64, Int64]:
+        low, high = (np.searchsorted(self.ratios, one, side="right") for one in (begin, end))
+        low, high = np.broadcast_arrays(low, high)
+        return low, np.maximum(low, high)
+
+
+def _log_ratios(sizes: Int64) -> Float:
+    return np.asarray(np.log(sizes[:, 0] / sizes[:, 1]))

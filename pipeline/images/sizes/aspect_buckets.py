@@ -1,0 +1,159 @@
+"""Buckets of aspect ratios: each batch of an epoch has one of a few shapes, as diffusion models train."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.augment.description import is_finite
+from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes
+from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
+from stoker.errors import ConfigError
+
+from ...execution.arguments import optional_number, whole_number
+from ...execution.epoch_cache import SharedEpochs
+from ...order.rank_draws import Schedule
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.bucketing import BatchPlan
+    from stoker.types import Size
+
+    from ...execution.history import History
+    from ...execution.ranks import Ranks
+    from ...order.rank_draws import LastBatch
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["AspectBuckets", "BucketPlanner", "BucketSchedule"]
+
+
+@dataclass(frozen=True)
+class AspectBuckets:
+    """Shapes of about one area for batches of images of similar aspect ratios (NovelAI, 2022; SDXL, 2023).
+
+    Args:
+        area: Pixels of a shape, about.
+        multiple: Heights and widths are multiples of this, pixels.
+        max_ratio: Largest ratio of the longer side to the shorter one, from 1.
+        buckets: Most shapes, chosen so that the least area is cropped; None for all that fit some image best.
+    """
+
+    area: int
+    multiple: int = 64
+    max_ratio: float = 2.0
+    buckets: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("area", "multiple"):
+            object.__setattr__(self, name, whole_number(f"AspectBuckets: {name}", getattr(self, name), 1))
+        buckets = optional_number("AspectBuckets: buckets", self.buckets, 1)
+        object.__setattr__(self, "buckets", buckets)
+        if not is_finite(self.max_ratio) or self.max_ratio < 1:
+            raise ConfigError(f"AspectBuckets: max_ratio must be a number from 1, found {self.max_ratio!r}")
+        object.__setattr__(self, "max_ratio", float(self.max_ratio))
+
+    def shapes(self, sizes: Int64) -> Int64:
+        """The shapes for images of these heights and widths, (N, 2): (K, 2), by ascending height over width.
+
+        Raises:
+            ConfigError: No shape has these multiples and ratios.
+        """
+        candidates = candidate_shapes(self.area, self.multiple, self.max_ratio)
+        return best_shapes(sizes, candidates, self.buckets or len(candidates))
+
+
+@dataclass(frozen=True, eq=False)
+class BucketPlanner:
+    """Plans which images form the batches of an epoch; every rank makes the same plan.
+
+    Attributes:
+        buckets: The user's argument.
+        sizes: (N, 2) int64, heights and widths of the images.
+        shapes: (K, 2) int64, heights and widths of the buckets.
+        batch_sizes: Samples of a batch of each bucket on one rank.
+        seed: Seed of the batches.
+        shuffle: Whether each epoch has other batches in another order.
+        last_batch: The loader's argument.
+    """
+
+    buckets: AspectBuckets
+    sizes: Int64
+    shapes: Int64
+    batch_sizes: tuple[int, ...]
+    seed: int
+    shuffle: bool
+    last_batch: LastBatch
+    _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
+
+    def sampler(self, world_size: int) -> ShapeBucketSampler:
+        """The sampler for a number of ranks."""
+        return ShapeBucketSampler(
+            self.sizes,
+            self.shapes,
+            np.array(self.batch_sizes),
+            seed=self.seed % (1 << 64),
+            world_size=world_size,
+            membership="fresh" if self.shuffle else "ordered",
+            shuffle=self.shuffle,
+            last_batch=self.last_batch,
+        )
+
+    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> BucketSchedule:
+        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
+        world_size = ranks.world_size
+        plan = self._plans.get(
+            (world_size, epoch, history), lambda _: self.sampler(world_size).plan(epoch, history)
+        )
+        most = max(self.batch_sizes)
+        return BucketSchedule(
+            len(self.sizes), most, ranks.rank, world_size, self.last_batch, plan=plan, done=start
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
+        return {
+            "buckets": asdict(self.buckets),
+            "shapes": self.shapes.tolist(),
+            "batch_sizes": list(self.batch_sizes),
+            "shuffle": self.shuffle,
+            "last_batch": self.last_batch,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BucketSchedule(Schedule):
+    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset.
+
+    Attributes:
+        plan: Batches of the epoch.
+        done: Steps of the plan that are done.
+    """
+
+    plan: BatchPlan
+    done: int
+
+    def __len__(self) -> int:
+        return max(0, len(self.plan) - self.done)
+
+    @property
+    def last_is_empty(self) -> bool:
+        """See :class:`Schedule`: never, for all ranks have batches of one shape."""
+        return False
+
+    def size(self, step: int) -> Size:
+        """Height and width of the images of a step, pixels."""
+        height, width = self.plan.lengths[self.done + step].tolist()
+        return height, width
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """See :class:`Schedule`."""
+        at = self.done + step
+        return self.plan.batch(at, self.rank).rows, self.plan.mask(at, self.rank)
+
+    def consumed(self, steps: int) -> int:
+        """Steps of the plan that are done after ``steps`` more."""
+        return self.done + steps

@@ -1,0 +1,167 @@
+"""Batches of images of similar aspect ratios, each batch of one shape."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker import AspectBuckets, ImageLoader
+from stoker.augment import CoverCrop, RandomHorizontalFlip, Resize
+from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.images.sizes.cover import cover_by_default
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BUCKETS = AspectBuckets(area=24 * 24, multiple=8)
+OPTIONS: dict[str, Any] = {
+    "transforms": (),
+    "columns": ("image", "row"),
+    "sizes": BUCKETS,
+    "batch_size": 4,
+    "shuffle": True,
+}
+
+
+def test_an_epoch_has_every_image_once_in_the_shape_nearest_to_it(load: Callable[..., ImageLoader]) -> None:
+    loader = load(**OPTIONS)
+    sizes = np.stack([loader.dataset.column(name) for name in ("height", "width")], axis=1)
+    batches = list(loader)
+    assert len(batches) == len(loader)
+    assert sorted(row for batch in batches for row in batch.row) == list(range(61))
+    shapes = {batch.image.shape[2:] for batch in batches}
+    assert len(shapes) >= 3
+    assert loader.element_spec()[0].shape == (3, None, None)
+    for batch in batches:
+        own = np.log(sizes[batch.row, 0] / sizes[batch.row, 1])
+        ratios = np.log([height / width for height, width in shapes])
+        here = np.log(batch.image.shape[2] / batch.image.shape[3])
+        # A few samples that were left over have moved on to the next shape.
+        assert (np.abs(own - here) <= np.abs(own[:, None] - ratios).min(axis=1) + 0.5).all()
+
+
+def test_epochs_differ_only_with_shuffle(load: Callable[..., ImageLoader]) -> None:
+    for shuffle in (True, False):
+        loader = load(**{**OPTIONS, "shuffle": shuffle})
+        epochs = [[batch.row.tolist() for batch in loader] for _ in range(2)]
+        assert (epochs[0] != epochs[1]) is shuffle
+        assert sorted(map(len, epochs[0])) == sorted(map(len, epochs[1]))
+
+
+def test_without_shuffle_an_image_is_its_centre(load: Callable[..., ImageLoader]) -> None:
+    batch = next(iter(load(**{**OPTIONS, "shuffle": False})))
+    transforms = [CoverCrop(batch.image.shape[2:], random=False)]
+    alone = list(load(transforms=transforms, batch_size=1, columns=("image", "row")))
+    for image, row in zip(batch.image, batch.row.tolist(), strict=True):
+        assert np.array_equal(image, alone[row].image[0])
+
+
+def test_a_crop_of_the_user_takes_the_place_of_the_cover_crop() -> None:
+    own = [Resize((9, 9)), RandomHorizontalFlip()]
+    assert cover_by_default(own, random=True) is own
+    assert cover_by_default([RandomHorizontalFlip()], random=False)[0] == CoverCrop(64, random=False)
+
+
+def test_batches_of_about_as_many_pixels(load: Callable[..., ImageLoader]) -> None:
+    loader = load(**{**OPTIONS, "batch_size": None, "pixels_per_batch": 3000})
+    for batch in loader:
+        assert len(batch.row) * batch.image.shape[2] * batch.image.shape[3] <= 3000
+    assert loader.has_equal_epochs
+
+
+def test_the_number_of_shapes_is_limited(load: Callable[..., ImageLoader]) -> None:
+    limited = AspectBuckets(area=24 * 24, multiple=8, buckets=2)
+    shapes = {batch.image.shape[2:] for batch in load(**{**OPTIONS, "sizes": limited})}
+    assert len(shapes) == 2
+
+
+@pytest.mark.parametrize("last_batch", ["partial", "drop", "pad"])
+def test_ranks_have_equal_steps_and_shapes(load: Callable[..., ImageLoader], last_batch: str) -> None:
+    columns = ("image", "row", "mask")
+    options = {**OPTIONS, "columns": columns, "last_batch": last_batch, "world_size": 3}
+    runs = [list(load(rank=rank, **options)) for rank in range(3)]
+    for batches in zip(*runs, strict=True):
+        assert len({batch.image.shape for batch in batches}) == 1
+    rows = [row for run in runs for batch in run for row in batch.row[batch.mask].tolist()]
+    assert len(set(rows)) == len(rows)
+    assert len(rows) == 61 or (last_batch == "drop" and len(rows) > 49)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("stop", [0, 3])
+def test_a_stopped_epoch_goes_on_with_what_is_left(
+    load: Callable[..., ImageLoader], ranks: int, stop: int
+) -> None:
+    first = load(rank=0, world_size=2, **OPTIONS)
+    second = load(rank=1, world_size=2, **OPTIONS)
+    seen, whole = [], []
+    for step, (one, other) in enumerate(zip(first, second, strict=True)):
+        if step < stop:
+            seen += [*one.row.tolist(), *other.row.tolist()]
+            state = first.state_dict()
+        whole.append(one)
+    state = state if stop else load(rank=0, world_size=2, **OPTIONS).state_dict()
+    rest: list[int] = []
+    for rank in range(ranks):
+        loader = load(rank=rank, world_size=ranks, **{**OPTIONS, "columns": ("image", "row", "mask")})
+        loader.load_state_dict(state)
+        batches = list(loader)
+        rest += [row for batch in batches for row in batch.row[batch.mask].tolist()]
+        if ranks == 2 and rank == 0:
+            assert all(np.array_equal(a.image, b.image) for a, b in zip(batches, whole[stop:], strict=True))
+    assert sorted(set(seen) | set(rest)) == list(range(61))
+
+
+def test_a_state_refuses_other_buckets(load: Callable[..., ImageLoader]) -> None:
+    state = load(**OPTIONS).state_dict()
+    with pytest.raises(CheckpointError, match=r"sizes\.buckets\.max_ratio was 2\.0 and is 1\.5"):
+        load(**{**OPTIONS, "sizes": AspectBuckets(24 * 24, 8, 1.5)}).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="the state is not one of a loader with AspectBuckets"):
+        load(**OPTIONS).load_state_dict(load().state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": stoker.Repeated(2)}, "AspectBuckets plan epochs of one dataset, found a sampler"),
+        ({"shuffle": stoker.BlockShuffle()}, "AspectBuckets plan epochs of one dataset"),
+        ({"steps_per_epoch": 3}, "AspectBuckets plan epochs of all samples, found steps_per_epoch"),
+        ({"batch_size": None, "pixels_per_batch": 9}, "pixels_per_batch=9 holds no image of"),
+        ({"engine": "dali", "device": "cpu"}, "sizes by step"),
+        ({"transforms": {"a": [Resize((8, 8))]}}, "found named columns of images"),
+    ],
+)
+def test_a_wrong_argument_is_refused(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**{**OPTIONS, **options})
+
+
+def test_wrong_buckets_are_refused() -> None:
+    with pytest.raises(ConfigError, match="max_ratio must be a number from 1"):
+        AspectBuckets(512, max_ratio=0.5)
+    with pytest.raises(ConfigError, match="area must be at least 1"):
+        AspectBuckets(0)
+
+
+def test_a_cover_crop_keeps_the_aspect_ratio(pack_images: Callable[..., Path]) -> None:
+    pixels = np.zeros((40, 100, 3), np.uint8)
+    pixels[:, 50:] = 200
+    folder = pack_images([_png(pixels)])
+    with ImageLoader(folder, batch_size=1, transforms=[CoverCrop((20, 20), random=False)]) as loader:
+        image = next(iter(loader)).image[0, 0]
+    assert (image[:, :9] == 0).all()
+    assert (image[:, 11:] == 200).all()
+
+
+def _png(pixels: np.ndarray[Any, Any]) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
