@@ -9,7 +9,7 @@ from stoker.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["History", "resumed"]
+__all__ = ["History", "checked_history", "resumed"]
 
 History = tuple[tuple[int, int], ...]
 """(world size, steps done) of each part of an epoch that was resumed with another number of ranks."""
@@ -26,14 +26,14 @@ def resumed(state: Mapping[str, Any], position: int, world_size: int) -> tuple[H
     Raises:
         CheckpointError: The state's parts are no parts of an epoch.
     """
-    history = _checked_history([*state["history"], [state["world_size"], position]])
+    history = checked_history([*state["history"], [state["world_size"], position]])
     saved, done = history[-1]
     if saved == world_size:
         return history[:-1], False
     return (history if done else history[:-1]), True
 
 
-def _checked_history(parts: Sequence[Any]) -> History:
+def checked_history(parts: Sequence[Any]) -> History:
     """The parts of an epoch as a state records them.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import CheckpointError
 
 from ..adapters import lightning
-from ..execution.history import History, resumed
+from ..execution.history import History, checked_history, resumed
 from ..execution.state import State
 from ..order.versioned_loader import VersionedLoader
 from .epoch import TextSchedule
