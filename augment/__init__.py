@@ -29,7 +29,15 @@ from .geometry.source_coordinates import keypoints_to_source, masks_to_source, t
 from .params.image_params import ImageParams
 from .patch_masks import BlockMask, PatchMask, RandomMask
 from .plan import ImagePlan, compile_image
-from .recipe import load_recipe, load_views, recipe_names, register, save_recipe, view_recipe_names
+from .recipe import (
+    load_recipe,
+    load_views,
+    model_arguments,
+    recipe_names,
+    register,
+    save_recipe,
+    view_recipe_names,
+)
 from .transforms import *  # noqa: F403 - the names of transforms.__all__
 from .views import Views
 
@@ -49,6 +57,7 @@ __all__ = [
     "load_recipe",
     "load_views",
     "masks_to_source",
+    "model_arguments",
     "recipe_names",
     "register",
     "save_recipe",

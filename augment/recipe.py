@@ -3,8 +3,9 @@
     {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
 
 Transforms within others are such objects, too. :func:`register` makes a user's own transform known by name.
-"source" may say where a recipe comes from, and how it differs from the original. Arguments that are left
-out have their defaults; unknown names and arguments are refused.
+"source" may say where a recipe comes from, and how it differs from the original, and "model" which arguments
+the model that it follows needs with it. Arguments that are left out have their defaults; unknown names and
+arguments are refused.
 
 A recipe of views has "views" in place of "transforms": lists of transforms, and views, by the names of their
 columns.
@@ -42,6 +43,7 @@ __all__ = [
     "from_dicts",
     "load_recipe",
     "load_views",
+    "model_arguments",
     "recipe_names",
     "register",
     "save_recipe",
@@ -79,6 +81,28 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
     if str(name_or_path) in view_recipe_names():
         raise ConfigError(f"the recipe {str(name_or_path)!r} has views", hint="Load it with load_views.")
     return _load(name_or_path, _READY, recipe_names(), _from_recipe)
+
+
+def model_arguments(name_or_path: str | Path) -> dict[str, Any]:
+    """Load the arguments that the model of a recipe needs with it, by name.
+
+    For torchvision's detection models they are ``min_size`` and ``max_size``: by default these models
+    resize images once more, so that boxes of 137 pixels become 82.
+
+    Args:
+        name_or_path: A name from :func:`recipe_names`, or the path of a JSON file.
+
+    Returns:
+        The arguments; empty for a recipe that has none.
+
+    Raises: As :func:`load_recipe`.
+    """
+    return _load(name_or_path, _READY, recipe_names(), _arguments)
+
+
+def _arguments(recipe: Any) -> dict[str, Any]:
+    _from_recipe(recipe)
+    return dict(recipe.get("model", {}))
 
 
 def load_views(name_or_path: str | Path) -> dict[str, Views | list[AnyTransform]]:
@@ -199,11 +223,13 @@ def _views_from_recipe(recipe: Any) -> dict[str, Views | list[AnyTransform]]:
 def _check_recipe(recipe: Mapping[str, Any], contents: str) -> None:
     if recipe.get("version") != VERSION:
         raise ConfigError(f"version must be {VERSION}; found {recipe.get('version')!r}")
-    unknown = sorted(recipe.keys() - {"version", "source", contents})
+    unknown = sorted(recipe.keys() - {"version", "source", "model", contents})
     if unknown:
         raise ConfigError(f"unknown key {unknown[0]!r} in a recipe")
     if not isinstance(recipe.get("source", ""), str):
         raise ConfigError(f"source must be text; found {recipe['source']!r}")
+    if not isinstance(recipe.get("model", {}), dict):
+        raise ConfigError(f"model must be an object of arguments; found {recipe['model']!r}")
 
 
 def _from_dict(description: Any) -> AnyTransform:

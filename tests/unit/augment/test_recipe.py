@@ -44,6 +44,7 @@ from stoker.augment import (
     TrivialAugmentWide,
     compile_image,
     load_recipe,
+    model_arguments,
     recipe,
     recipe_names,
     save_recipe,
@@ -146,6 +147,26 @@ def test_ready_recipes_name_their_source_and_give_floats_of_one_size(name):
     assert (params.crop[:, 2:] > 0).all()
 
 
+@pytest.mark.parametrize("name", ["coco-hflip", "coco-lsj", "coco-multiscale", "coco-val"])
+def test_torchvision_resizes_the_images_of_a_recipe_no_more(name):
+    """GeneralizedRCNNTransform._resize_image_and_masks of torchvision: the scale of images of this size."""
+    arguments = model_arguments(name)
+    height, width = compile_image(load_recipe(name)).size
+
+    def scale(min_size=800, max_size=1333):
+        return min(min_size / min(height, width), max_size / max(height, width))
+
+    assert scale(**arguments) == 1
+    assert scale() != 1  # with the defaults of the model
+    assert height % 32 == width % 32 == 0  # GeneralizedRCNN pads to a multiple of 32
+
+
+def test_other_recipes_need_no_arguments():
+    assert [name for name in READY if model_arguments(name)] == [
+        "coco-hflip", "coco-lsj", "coco-multiscale", "coco-val"
+    ]  # fmt: skip
+
+
 def test_only_ssd_uses_boxes():
     assert [name for name in READY if compile_image(load_recipe(name)).uses_boxes] == [
         "coco-ssd",
@@ -204,6 +225,7 @@ def test_a_broken_transform_names_the_file_and_the_remedy(tmp_path, transform, m
         ({"transforms": []}, "version must be 1; found None"),
         ({"version": 1, "transforms": [], "comment": ""}, "unknown key 'comment'"),
         ({"version": 1, "transforms": [], "source": []}, "source must be text"),
+        ({"version": 1, "transforms": [], "model": []}, "model must be an object of arguments"),
     ],
 )
 def test_other_json_is_refused(tmp_path, recipe, message):
