@@ -27,6 +27,7 @@ from .convert_text import convert_text
 from .doctor import doctor
 from .index import index
 from .info import info
+from .measuring.advise import advise
 from .preview import preview
 from .shared.console import print_error
 from .stage import stage
@@ -51,6 +52,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "preview": preview,
     "buckets": buckets,
     "bench": bench,
+    "advise": advise,
     "cache": cache,
     "doctor": doctor,
 }

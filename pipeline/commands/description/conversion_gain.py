@@ -1,4 +1,4 @@
-"""The gain of a conversion of images that are read in place, measured on some of them for ``stoker info``."""
+"""The gain of a conversion, measured on some images, for ``stoker info`` and ``stoker advise``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "stoker convert --restarts": {"restarts": True},
     "stoker convert --resize shorter=256": {"resize": "shorter=256"},
 }
-IN_PLACE = "in place"
+AS_THEY_ARE = "as they are"
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Gain:
     """The rate of a loader for one form of the images.
 
     Attributes:
-        form: The command that makes the form, or :data:`IN_PLACE` for the images as they are.
-        images_per_second: Median rate of random crops of 224 pixels with all cores.
+        form: The command that makes the form, or :data:`AS_THEY_ARE`.
+        images_per_second: Median rate of random crops with all cores.
         bytes: Bytes of all images in this form, extended from those that were measured.
     """
 
@@ -49,19 +49,30 @@ class Gain:
     bytes: int
 
 
-def measure_gain(dataset: Dataset, images: int = _IMAGES) -> list[Gain]:
-    """Return the rates of the images in place, then of each form; it takes a few seconds.
+def measure_gain(
+    dataset: Dataset,
+    images: int = _IMAGES,
+    forms: Mapping[str, Mapping[str, Any]] = _FORMS,
+    size: int = 224,
+) -> list[Gain]:
+    """Return the rates of the images as they are, then of each form; it takes a few seconds.
 
     Some images, evenly spread, are converted into a temporary folder. All forms are read in turns, with their
     bytes in memory.
+
+    Args:
+        dataset: The images.
+        images: Number of images to measure.
+        forms: Options of a conversion by the command that has them.
+        size: Side of the crops, pixels.
     """
     some = dataset.select(np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64)))
     with tempfile.TemporaryDirectory(prefix="stoker-gain-") as scratch:
-        forms = {IN_PLACE: some}
-        for number, (name, options) in enumerate(_FORMS.items()):
-            forms[name] = _converted(some, Path(scratch) / str(number), options)
-        loaders = {name: _loader(form) for name, form in forms.items()}
-        rates: dict[str, list[float]] = {name: [] for name in forms}
+        made = {AS_THEY_ARE: some}
+        for number, (name, options) in enumerate(forms.items()):
+            made[name] = _converted(some, Path(scratch) / str(number), options)
+        loaders = {name: _loader(form, size) for name, form in made.items()}
+        rates: dict[str, list[float]] = {name: [] for name in made}
         try:
             for _ in range(_ROUNDS + 1):
                 for name, loader in loaders.items():
@@ -71,7 +82,7 @@ def measure_gain(dataset: Dataset, images: int = _IMAGES) -> list[Gain]:
                 loader.close()
         whole = int(dataset.column("length").sum())
         share = whole / int(some.column("length").sum())
-        sizes = {name: int(form.column("length").sum() * share) for name, form in forms.items()}
+        sizes = {name: int(form.column("length").sum() * share) for name, form in made.items()}
         return [Gain(name, statistics.median(found[1:]), sizes[name]) for name, found in rates.items()]
 
 
@@ -82,11 +93,11 @@ def _converted(some: Dataset, folder: Path, options: Mapping[str, Any]) -> Datas
     return open_dataset(folder)
 
 
-def _loader(dataset: Dataset) -> ImageLoader:
+def _loader(dataset: Dataset, size: int) -> ImageLoader:
     return ImageLoader(
         dataset,
         batch_size=32,
-        transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
+        transforms=[RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()],
         columns=("image",),
         shuffle=True,
         engine="native",

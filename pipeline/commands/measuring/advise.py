@@ -1,0 +1,110 @@
+"""The command ``stoker advise``, which says what a training step needs of data and machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.errors import ConfigError
+
+from ..shared.console import human_bytes, out, print_json, table
+from ..shared.options import Dataset, JsonOutput
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from .step_demand import Advice, Demand
+
+__all__ = ["advise"]
+
+
+def advise(
+    dataset: Dataset,
+    step_ms: Annotated[
+        float, typer.Option(min=0.01, help="Milliseconds that a training step takes when it need not wait.")
+    ],
+    batch_size: Annotated[int, typer.Option(min=1, help="Images in a batch of one rank.")] = 64,
+    ranks: Annotated[int, typer.Option(min=1, help="Ranks on the machine that trains.")] = 1,
+    size: Annotated[int, typer.Option(min=1, help="Side of the random crops, in pixels.")] = 224,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Cores of the machine that trains; by default those here.")
+    ] = None,
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(help="Bytes a second from the storage of the machine that trains, such as 150MB."),
+    ] = None,
+    images: Annotated[int, typer.Option(min=32, help="Images to measure.")] = 192,
+    as_json: JsonOutput = False,
+) -> None:
+    """Say whether a training step would wait for images, and what to convert them to.
+
+    The command converts some images into each form in a temporary folder and measures how many a second the
+    native engine makes of each, with their bytes in memory: random crops, flipped and normalised. It takes
+    some seconds. For other cores it multiplies the rate of a core; it does not know their speed.
+
+    Examples:
+      stoker advise shards/train --step-ms 180 --batch-size 256
+      stoker advise shards/train --step-ms 180 --batch-size 256 --ranks 8 --cores 96 --bandwidth 1.2GB
+    """
+    from stoker.formats.files.byte_size import parse_byte_size
+    from stoker.formats.open import open as open_dataset
+
+    from ..description.conversion_gain import measure_gain
+    from .step_demand import TRAINING_FORMS, Demand, advise_on
+
+    opened = open_dataset(dataset)
+    if opened.manifest.sample_type != "image" or not len(opened):
+        raise ConfigError("advise is for datasets of images that are not empty", path=opened.path)
+    here = len(os.sched_getaffinity(0))
+    demand = Demand(
+        images_per_second=ranks * batch_size / step_ms * 1e3,
+        cores=cores or here,
+        measured_cores=here,
+        bandwidth=None if bandwidth is None else parse_byte_size("bandwidth", bandwidth),
+    )
+    gains = measure_gain(opened, images, forms=TRAINING_FORMS, size=size)
+    advice = advise_on(gains, demand, len(opened))
+    if as_json:
+        print_json({"demand": asdict(demand), "forms": [asdict(one) for one in advice]})
+        return
+    batches = ranks * batch_size * 3 * size * size * 4
+    out.print(
+        f"The step needs {demand.images_per_second:,.0f} images/s on {demand.cores} cores. Each batch that "
+        f"is made ahead takes {human_bytes(batches)} on all ranks, as float32."
+    )
+    out.print(_table(advice))
+    out.print(_conclusion(advice, demand))
+
+
+def _table(advice: list[Advice]) -> Table:
+    made = table("form", "images/s", "cores needed", "from storage", "the step waits", "all images")
+    for one in advice:
+        made.add_row(
+            one.form,
+            f"{one.images_per_second:,.0f}",
+            f"{one.cores_needed:,.1f}",
+            f"{human_bytes(one.bytes_per_second)}/s",
+            f"{one.waits:.0%}" if one.waits else "no",
+            human_bytes(one.bytes),
+        )
+    return made
+
+
+def _conclusion(advice: list[Advice], demand: Demand) -> str:
+    """Return the first form that is fast enough, or the fastest with what is missing."""
+    enough = next((one for one in advice if not one.waits), None)
+    if enough is advice[0]:
+        return "The images are fast enough as they are."
+    if enough:
+        return f"Convert them: {enough.form} is fast enough."
+    best = min(advice, key=lambda one: one.waits)
+    lacks = [f"{best.cores_needed:,.1f} cores"] if best.cores_needed > demand.cores else []
+    if demand.bandwidth is not None and best.bytes_per_second > demand.bandwidth:
+        lacks.append(f"{human_bytes(best.bytes_per_second)} a second from the storage")
+    return (
+        f"No form is fast enough. {best.form} waits least, {best.waits:.0%} of the time, and needs "
+        f"{' and '.join(lacks)}."
+    )

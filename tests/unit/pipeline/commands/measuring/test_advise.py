@@ -1,0 +1,73 @@
+"""The command that says what a training step needs: its arithmetic, and what it prints."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stoker.pipeline.commands.app import app
+from stoker.pipeline.commands.description.conversion_gain import Gain
+from stoker.pipeline.commands.measuring.step_demand import TRAINING_FORMS, Demand, advise_on
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# 2,000 images a second on two cores from 100 KB each, and 8,000 from 20 KB each.
+GAINS = [Gain("as they are", 2000, 10**8), Gain("small", 8000, 2 * 10**7)]
+
+
+@pytest.mark.parametrize(
+    ("demand", "waits"),
+    [
+        (Demand(1000, cores=2, measured_cores=2), [0, 0]),
+        (Demand(4000, cores=2, measured_cores=2), [0.5, 0]),
+        (Demand(4000, cores=8, measured_cores=2), [0, 0]),
+        (Demand(4000, cores=8, measured_cores=2, bandwidth=10**8), [0.75, 0]),
+        (Demand(10_000, cores=2, measured_cores=2, bandwidth=10**8), [0.9, 0.5]),
+    ],
+)
+def test_a_step_waits_for_cores_or_for_the_storage(demand: Demand, waits: list[float]) -> None:
+    advice = advise_on(GAINS, demand, images=1000)
+    assert [one.waits for one in advice] == pytest.approx(waits)
+    needed = demand.images_per_second
+    assert [one.cores_needed for one in advice] == pytest.approx([needed / 1000, needed / 4000])
+    assert [one.bytes_per_second for one in advice] == pytest.approx([needed * 100_000, needed * 20_000])
+
+
+@pytest.mark.parametrize(
+    ("options", "conclusion"),
+    [
+        ("--step-ms 1000000", "The images are fast enough as they are."),
+        ("--step-ms 0.02 --cores 1 --bandwidth 1KB", "No form is fast enough."),
+    ],
+)
+def test_the_command(
+    thumbnails: Path, capsys: pytest.CaptureFixture[str], options: str, conclusion: str
+) -> None:
+    line = [
+        "advise",
+        str(thumbnails),
+        "--images",
+        "32",
+        "--size",
+        "16",
+        "--batch-size",
+        "4",
+        *options.split(),
+    ]
+    app(line, standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert conclusion in printed
+    assert "Each batch that is made ahead takes 12.3 kB" in printed
+
+
+def test_the_command_prints_json(thumbnails: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app(
+        ["advise", str(thumbnails), "--step-ms", "64", "--images", "32", "--ranks", "2", "--json"],
+        standalone_mode=False,
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["demand"]["images_per_second"] == 2000
+    assert [one["form"] for one in found["forms"]] == ["as they are", *TRAINING_FORMS]
