@@ -10,7 +10,7 @@ import typer
 
 from stoker.formats.containers.registry import find_container
 
-from .shared.console import out, print_json, print_rows
+from .shared.console import human_bytes, out, print_json, print_rows
 from .shared.options import Dataset, JsonOutput, Threads
 from .shared.progress import progress
 
@@ -37,6 +37,12 @@ def info(
         bool,
         typer.Option("--versions", help="List the versions of the dataset, and what each changed."),
     ] = False,
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a page to this .html: classes, sizes, samples, channels, what was left out, versions."
+        ),
+    ] = None,
     as_json: JsonOutput = False,
     threads: Threads = None,
 ) -> None:
@@ -52,6 +58,7 @@ def info(
       stoker info shards/train --versions
       stoker info photos/train
       stoker info shards/train --pixels --mean-image mean.png
+      stoker info shards/train --card card.html
     """
     from stoker.formats.dataset.versions.history import read_versions
     from stoker.formats.open import open as open_dataset
@@ -60,6 +67,8 @@ def info(
     from .description.facts import class_table, facts, gain_table, version_table
 
     opened = open_dataset(dataset)
+    if card is not None:
+        _write_card(opened, card, threads, quiet=as_json)
     known = read_versions(opened.path) if versions else []
     if versions and not as_json:
         out.print(version_table(known))
@@ -82,6 +91,16 @@ def info(
         out.print(f"Normalize(mean={mean}, std={std})")
         if mean_image is not None:
             out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
+
+
+def _write_card(opened: StokerDataset, card: Path, threads: int | None, *, quiet: bool) -> None:
+    """Write the card of a dataset, and print its size."""
+    from .description.card import write_card
+
+    with progress("decoding", "images") as show:
+        write_card(opened, card, num_threads=threads, progress=show)
+    if not quiet:
+        out.print(f"{card}: {human_bytes(card.stat().st_size)}")
 
 
 def _gains(opened: StokerDataset) -> list[Gain]:

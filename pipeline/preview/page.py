@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from .pictures import Picture
     from .sheet import Sheet
 
-__all__ = ["render_page"]
+__all__ = ["PAGE_STYLE", "render_page", "sheet_rows"]
 
 _DENSITY = 2
 """Pixels of a picture for each pixel of the page, for displays of high density."""
 
-_STYLE = """
+PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1d1d1f; --grey: #6e6e73; --paper: #fbfbf9; --rule: #e3e3e0; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #f2f2f0; --grey: #a0a0a6; --paper: #161618; --rule: #2e2e32; }
@@ -66,15 +66,20 @@ def render_page(sheet: Sheet, recipe: str) -> str:
         switch = '<input type="checkbox" id="hide"><label for="hide">Hide annotations</label>'
     headings = "".join(f'<div class="cell">{escape(heading)}</div>' for heading in sheet.headings)
     rows = [f'<div class="row headings">{headings}</div>'] if headings else []
-    rows += [
-        f'<div class="row">{"".join(_cell(sheet, picture) for picture in row)}</div>' for row in sheet.rows
-    ]
+    rows.append(sheet_rows(sheet))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f"<style>{_STYLE}:root {{ --cell: {sheet.cell}px; }}</style>\n</head>\n<body>\n"
+        f"<style>{PAGE_STYLE}:root {{ --cell: {sheet.cell}px; }}</style>\n</head>\n<body>\n"
         f"<header><h1>{title}</h1>{facts}{folded}</header>\n{switch}\n"
         f"<main>\n{chr(10).join(rows)}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def sheet_rows(sheet: Sheet) -> str:
+    """The rows of pictures as HTML, for a page with the style :data:`PAGE_STYLE`."""
+    return "\n".join(
+        f'<div class="row">{"".join(_cell(sheet, picture) for picture in row)}</div>' for row in sheet.rows
     )
 
 

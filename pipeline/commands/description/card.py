@@ -1,0 +1,209 @@
+"""The card of a dataset: one HTML page that shows what is in it, for ``stoker info --card``."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+from stoker.formats.dataset.manifest import SKIPPED_NAME
+from stoker.formats.dataset.pixel_statistics import pixel_statistics
+from stoker.formats.dataset.versions.history import read_versions
+
+from ...preview.make import make_sheet
+from ...preview.page import PAGE_STYLE, sheet_rows
+from .annotations import class_labels
+from .charts import bar_chart, histogram
+from .facts import facts
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.dataset import Dataset
+
+__all__ = ["write_card"]
+
+_CLASSES = 60  # of the most samples
+_PICTURES = 15
+_CELL = 180
+_DECODED = 1_000  # images of which the statistics of channels are made
+_NAMED = 5  # files that are named for a reason
+
+_STYLE = """
+main > section { margin-top: 34px; } main { overflow: visible; }
+h2 { margin: 0 0 10px; font-size: 17px; font-weight: 650; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(250px, 1fr)); gap: 26px; }
+figure { margin: 0; } svg { width: 100%; height: auto; } svg rect { fill: var(--bar); }
+svg line { stroke: var(--rule); } svg text { font-size: 10px; fill: var(--grey); }
+.charts figcaption { margin: 0 0 6px; } .charts figcaption b { color: var(--ink); }
+table { border-collapse: collapse; } th { text-align: left; font-weight: 500; }
+td, th { padding: 2px 18px 2px 0; vertical-align: top; overflow-wrap: anywhere; }
+.facts th, td.note { color: var(--grey); } .facts th { white-space: nowrap; }
+.bars { width: 100%; max-width: 760px; } .bars td:nth-child(2) { width: 60%; }
+.bars i { display: block; height: 12px; margin-top: 4px; min-width: 1px; background: var(--bar);
+  border-radius: 2px; }
+:root { --bar: #3b6fb6; }
+@media (prefers-color-scheme: dark) { :root { --bar: #7aa7e6; } }
+.row { flex-wrap: wrap; border: 0; padding: 0 0 14px; }
+"""
+
+
+def _check_name(file: Path) -> None:
+    """Check that a card can be written before the work for it begins.
+
+    Raises:
+        ConfigError: The name does not end in .html, or the folder does not exist.
+    """
+    if file.suffix != ".html":
+        raise ConfigError(f"a card is a .html file, found {str(file)!r}", hint="name it card.html")
+    if not file.parent.is_dir():
+        raise ConfigError("the folder of the card does not exist", path=file.parent, hint="make it first")
+
+
+def write_card(
+    dataset: Dataset,
+    file: str | os.PathLike[str],
+    *,
+    num_threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the card of a dataset of images: one page that refers to no other file.
+
+    It shows facts, classes with their counts, histograms of sizes and aspect ratios, a contact sheet, the
+    statistics of the channels of at most a thousand images, what was skipped, and the versions.
+
+    Args:
+        dataset: The dataset.
+        file: File to write; its name ends in .html.
+        num_threads: Threads that decode images.
+        progress: Called with images decoded and images in all.
+
+    Raises:
+        ConfigError: The dataset holds no image, or the file cannot be written there.
+        SampleError: An image cannot be read or decoded; names it.
+    """
+    target = Path(file)
+    _check_name(target)
+    if dataset.manifest.sample_type != "image" or not len(dataset):
+        raise ConfigError("a card shows images, and this dataset holds none", path=dataset.path)
+    title = escape(dataset.path.resolve().name)
+    sections = [
+        ("", _table([(name, value) for name, value in facts(dataset) if name != "columns"], "facts")),
+        *_classes(dataset),
+        ("Sizes", _sizes(dataset)),
+        ("Samples", _samples(dataset)),
+        ("Channels", _channels(dataset, num_threads, progress)),
+        *_skipped(dataset),
+        *_versions(dataset),
+    ]
+    body = "\n".join(
+        f"<section>{f'<h2>{escape(name)}</h2>' if name else ''}{content}</section>"
+        for name, content in sections
+    )
+    target.write_text(
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
+        f"<style>{PAGE_STYLE}:root {{ --cell: {_CELL}px; }}{_STYLE}</style>\n</head>\n<body>\n"
+        f"<header><h1>{title}</h1></header>\n<main>\n{body}\n</main>\n</body>\n</html>\n",
+        "utf-8",
+    )
+
+
+def _table(rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    lines = (
+        f"<tr><th>{escape(first)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in rest)}</tr>"
+        for first, *rest in rows
+    )
+    return f'<table class="{kind}">{"".join(lines)}</table>'
+
+
+def _classes(dataset: Dataset) -> list[tuple[str, str]]:
+    """The classes in the order of their labels, or those with the most samples of very many."""
+    labels, what = class_labels(dataset)
+    if not dataset.num_classes or not len(labels):
+        return []
+    counts = np.bincount(labels, minlength=dataset.num_classes)
+    shown = np.arange(dataset.num_classes)
+    note = ""
+    if len(shown) > _CLASSES:
+        shown = np.argsort(-counts, kind="stable")[:_CLASSES]
+        rest = int(counts.sum() - counts[shown].sum())
+        note = f"<p>The {_CLASSES} largest; {dataset.num_classes - _CLASSES:,} more have {rest:,} {what}.</p>"
+    chart = bar_chart([dataset.classes[i] for i in shown.tolist()], counts[shown].tolist())
+    return [(f"Classes: {dataset.num_classes:,}, {what} of each", chart + note)]
+
+
+def _sizes(dataset: Dataset) -> str:
+    height, width = dataset.column("height"), dataset.column("width")
+    charts = [
+        histogram(width, "Width", " px"),
+        histogram(height, "Height", " px"),
+        histogram(width / height, "Width over height"),
+        histogram(dataset.column("length"), "Bytes of an image"),
+    ]
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _spread(dataset: Dataset, most: int) -> npt.NDArray[np.int64]:
+    """At most ``most`` positions, spread evenly over the dataset."""
+    count = min(most, len(dataset))
+    return ((np.arange(count) + 0.5) * len(dataset) / count).astype(np.int64)
+
+
+def _samples(dataset: Dataset) -> str:
+    positions = _spread(dataset, _PICTURES)
+    return sheet_rows(make_sheet(dataset, None, positions, draws=1, seed=0, cell=_CELL, recipe=""))
+
+
+def _channels(dataset: Dataset, num_threads: int | None, progress: Callable[[int, int], None] | None) -> str:
+    some = dataset.select(_spread(dataset, _DECODED))
+    found = pixel_statistics(some, num_threads=num_threads, progress=progress)
+    rows = [("", "mean", "deviation")] + [
+        (name, f"{mean:.4f}", f"{std:.4f}")
+        for name, mean, std in zip(("red", "green", "blue"), found.mean, found.std, strict=True)
+    ]
+    of = "all images" if len(some) == len(dataset) else f"{len(some):,} images, spread evenly"
+    return _table(rows) + f"<p>Of {of}; black is 0 and white is 1.</p>"
+
+
+def _skipped(dataset: Dataset) -> list[tuple[str, str]]:
+    """What was left out when the dataset was made, and the first files of each reason."""
+    reasons = dataset.manifest.skipped
+    if not reasons:
+        return []
+    named: dict[str, list[str]] = {reason: [] for reason in reasons}
+    file = dataset.path / SKIPPED_NAME
+    if file.is_file():
+        with file.open(encoding="utf-8") as lines:
+            for skip in map(json.loads, islice(lines, 1_000_000)):
+                some = named.get(skip["reason"], [])
+                if len(some) < _NAMED:
+                    some.append(f"{skip['key']} ({skip['detail']})" if skip["detail"] else skip["key"])
+    return [
+        ("Left out", _table((reason, f"{reasons[reason]:,}", ", ".join(named[reason])) for reason in reasons))
+    ]
+
+
+def _versions(dataset: Dataset) -> list[tuple[str, str]]:
+    versions = read_versions(dataset.path)
+    if len(versions) < 2:
+        return []
+    rows = [("version", "change", "time", "samples", "added", "left out")]
+    rows += [
+        (
+            str(one.version),
+            one.change,
+            one.time or "not known",
+            *_numbers(one.samples, one.added, one.removed),
+        )
+        for one in versions
+    ]
+    return [("Versions", _table(rows))]
