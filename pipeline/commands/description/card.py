@@ -196,14 +196,8 @@ def _versions(dataset: Dataset) -> list[tuple[str, str]]:
     versions = read_versions(dataset.path)
     if len(versions) < 2:
         return []
-    rows = [("version", "change", "time", "samples", "added", "left out")]
-    rows += [
-        (
-            str(one.version),
-            one.change,
-            one.time or "not known",
-            *_numbers(one.samples, one.added, one.removed),
-        )
-        for one in versions
-    ]
+    rows: list[tuple[str, ...]] = [("version", "change", "time", "samples", "added", "left out")]
+    for one in versions:
+        numbers = (f"{number:,}" for number in (one.samples, one.added, one.removed))
+        rows.append((str(one.version), one.change, one.time or "not known", *numbers))
     return [("Versions", _table(rows))]
