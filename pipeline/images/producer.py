@@ -23,7 +23,8 @@ from .annotations.object_geometry import deciding_objects
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .columns.contents import Contents
-from .columns.source_columns import MATRIX, source_matrices
+from .columns.source_columns import MATRIX
+from .columns.source_matrices import source_matrices
 from .planned_batches import planned_batches
 
 if TYPE_CHECKING:
