@@ -23,6 +23,7 @@ from stoker.augment import (
     RandomPosterize,
     RandomResizedCrop,
     Transform,
+    Views,
     compile_image,
 )
 from stoker.augment.steps import BatchStep, Compiled, Solarize, Step
@@ -263,6 +264,9 @@ def test_a_compiled_function_runs_in_the_native_engine_at_any_place(thumbnails: 
     transforms = [RandomCrop(24), RandomDarken(), RandomPosterize(4), RandomDarken(), RandomHorizontalFlip()]
     found, expected = (images(thumbnails, transforms, engine=engine) for engine in ("native", "reference"))
     np.testing.assert_array_equal(found, expected)
+    with stoker.ImageLoader(thumbnails, batch_size=4, transforms={"views": Views(2, transforms)}) as loader:
+        assert loader.engine == "native"
+        assert next(iter(loader)).views.shape == (2, 4, 3, 24, 24)
 
 
 def test_numbas_functions_and_addresses_are_compiled_functions() -> None:
