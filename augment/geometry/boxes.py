@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 
@@ -18,6 +18,7 @@ __all__ = [
     "BoxFormat",
     "Objects",
     "box_areas",
+    "box_format",
     "clip_boxes",
     "clip_quads",
     "convert_boxes",
@@ -25,7 +26,10 @@ __all__ = [
     "shares",
 ]
 
-BoxFormat = Literal["XYXY", "XYWH", "CXCYWH"]
+BoxFormat = Literal["XYXY", "XYWH", "CXCYWH", "xyxy", "xywh", "cxcywh"]
+"""Names of the formats of boxes; those in lower case, as torchvision.ops has them, mean the same."""
+
+_FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 
 @dataclass(frozen=True)
@@ -48,15 +52,24 @@ class Objects:
         return Objects(self.boxes[owner >= 0], owner[owner >= 0])
 
 
+def box_format(name: str, value: str) -> BoxFormat:
+    """Return a format of boxes in upper case.
+
+    Raises:
+        ConfigError: There is no such format; the error says that ``name`` is wrong.
+    """
+    if value not in get_args(BoxFormat):
+        raise ConfigError(f"{name} must be one of {', '.join(_FORMATS)}, found {value!r}")
+    return cast("BoxFormat", value.upper())
+
+
 def convert_boxes(boxes: npt.ArrayLike, source: BoxFormat, target: BoxFormat) -> Float:
     """Convert boxes, (..., 4), pixels, from one format to another.
 
     XYXY is left, top, right, bottom; XYWH is left, top, width, height (COCO); CXCYWH is the centre, width
     and height (YOLO has them as shares of the image). Edges of pixels are integers.
     """
-    for name, value in (("source", source), ("target", target)):
-        if value not in get_args(BoxFormat):
-            raise ConfigError(f"{name} must be one of {', '.join(get_args(BoxFormat))}; found {value!r}")
+    source, target = box_format("source", source), box_format("target", target)
     if source == target:
         return np.array(boxes, np.float64)
     first, second = np.split(np.asarray(boxes, np.float64), 2, axis=-1)

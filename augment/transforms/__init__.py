@@ -11,6 +11,7 @@ from .geometry.cover_crop import CoverCrop
 from .geometry.crop import CenterCrop, RandomResizedCrop
 from .geometry.flip import RandomHorizontalFlip, RandomVerticalFlip
 from .geometry.iou_crop import RandomIoUCrop
+from .geometry.letterbox import Letterbox
 from .geometry.pad import Pad, RandomCrop
 from .geometry.resize import Resize
 from .geometry.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
@@ -45,6 +46,7 @@ __all__ = [
     "GaussianNoise",
     "Grayscale",
     "Identity",
+    "Letterbox",
     "Normalize",
     "Pad",
     "RandAugment",

@@ -42,6 +42,8 @@ DALI_SHRUNK = (100, 1)
 CASES = [
     Case(augment.Resize((48, 40)), RESIZED, DALI_RESIZED),
     Case(augment.CenterCrop(48), EXACT, EXACT),
+    Case(augment.CenterCrop((80, 48), fill=90), EXACT, EXACT),
+    Case(augment.Letterbox((40, 72)), RESIZED, DALI_RESIZED),
     Case(augment.RandomCrop(48, padding=8), EXACT, EXACT),
     Case(augment.RandomResizedCrop(40), RESIZED, DALI_RESIZED),
     Case(augment.RandomResizedCrop(40, interpolation="bicubic"), RESIZED, DALI_RESIZED),

@@ -119,7 +119,12 @@ def draw_chain(seed: int, engine: str) -> list[Transform]:
     """Two to four transforms that can follow each other, as they are drawn, and that the engine executes."""
     choose, rows = random.Random(seed), np.arange(12)
     known = [case.transform for case in CASES]
-    crops = (augment.RandomCrop, augment.CenterCrop, augment.Pad)  # of what may be smaller, or be warped
+    crops = (
+        augment.RandomCrop,
+        augment.CenterCrop,
+        augment.Pad,
+        augment.Letterbox,
+    )  # of what may be smaller, or be warped
     while True:
         chosen = choose.sample([t for t in known if not isinstance(t, crops)], choose.randint(2, 4))
         with contextlib.suppress(ConfigError):

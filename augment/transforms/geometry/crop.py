@@ -35,18 +35,25 @@ class CenterCrop(Transform):
 
     Args:
         size: (height, width) in pixels, or one number for a square.
+        fill: Level 0..255 or three of them (RGB) of padding, as for :class:`stoker.augment.Pad`; None leaves
+            the choice to other transforms.
 
     An odd margin is rounded as in torchvision: the origin of a crop to the even pixel; of padding, the larger
     half is at the bottom and right.
     """
 
     size: int | Sequence[int]
+    fill: int | Sequence[int] | None = added(None)
 
     def __post_init__(self) -> None:
         self.set_size()
+        if self.fill is not None:
+            self.set_fill()
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
+        if self.fill is not None:
+            state.use_fill(self.fill)
         size = np.array(self.size)[:, None]
         margin = state.size - size
         origin = np.where(margin > 0, np.rint(margin / 2), -(-margin // 2)).astype(np.int64)

@@ -36,8 +36,8 @@ class Resize(Transform):
         interpolation: "bilinear", "bicubic", "nearest" or "lanczos", or torchvision's InterpolationMode; see
             :class:`stoker.augment.geometry.interpolation.Interpolation`.
         max_size: Largest length of the longer side, pixels, with a single ``size`` only: where the longer
-            side would exceed it, the image becomes smaller than ``size``. Without a size, the length of the
-            longer side.
+            side would exceed it, the image becomes smaller than ``size``. ``Resize(640, max_size=640)`` makes
+            the longer side 640, as does ``max_size`` without a size; torchvision refuses the former.
         antialias: True. Every resize antialiases.
 
     A crop that follows is taken from the source directly: nothing is resampled twice, and the crop's corners
@@ -63,8 +63,8 @@ class Resize(Transform):
         self.set_interpolation()
         self.check_antialias()
         if self.size is not None and self.max_size is not None:
-            good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size > self.size
-            self.check("max_size", good, f"None, or more than a single size (which is {self.size})")
+            good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size >= self.size
+            self.check("max_size", good, f"None, or at least a single size (which is {self.size})")
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""

@@ -89,7 +89,7 @@ class Writer(WriterContext):
         *,
         classes: Sequence[str] | None = None,
         keypoints: Sequence[str] | None = None,
-        box_format: Literal["XYXY", "XYWH", "CXCYWH"] = "XYXY",
+        box_format: Literal["XYXY", "XYWH", "CXCYWH", "xyxy", "xywh", "cxcywh"] = "XYXY",
         ignore_index: int | None = 255,
         format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
         resize: str | None = None,
@@ -109,7 +109,7 @@ class Writer(WriterContext):
         existing = _existing(folder, overwrite=overwrite) if append else None
         if existing:
             format, restarts = existing.container, set(BAND_COLUMNS) <= existing.columns.keys()  # noqa: A001
-        if box_format not in BOX_FORMATS:
+        if box_format not in (*BOX_FORMATS, *map(str.lower, BOX_FORMATS)):
             raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {box_format!r}")
         mode, height, width = parse_resize(resize)
         options = WriterOptions(
@@ -133,7 +133,7 @@ class Writer(WriterContext):
             form, names = form_of(existing, folder), appended_classes(names, existing) or None
             points, ignore_index = existing.annotations.keypoints, existing.annotations.ignore
         self._checker = SampleChecker(
-            list(names or ()), names is not None, box_format, len(points) if points else None, form
+            list(names or ()), names is not None, box_format.upper(), len(points) if points else None, form
         )
         keeps_origins = mode != "none" if existing is None else has_origins(existing.columns)
         self._encoder = SampleEncoder(options, self._checker, points, ignore_index, keeps_origins)

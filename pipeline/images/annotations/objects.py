@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from stoker.augment.geometry.annotations import area_scale
-from stoker.augment.geometry.boxes import BoxFormat, box_areas, convert_boxes
+from stoker.augment.geometry.boxes import BoxFormat, box_areas, box_format, convert_boxes
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.list_column import expand_ranges
 
@@ -59,12 +59,10 @@ class ObjectConfig:
     swap: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("objects", self.form, get_args(ObjectForm)),
-            ("box_format", self.box_format, get_args(BoxFormat)),
-        ):
-            if value not in known:
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, found {value!r}")
+        if self.form not in get_args(ObjectForm):
+            forms = ", ".join(get_args(ObjectForm))
+            raise ConfigError(f"objects must be one of {forms}, found {self.form!r}")
+        object.__setattr__(self, "box_format", box_format("box_format", self.box_format))
         if not 0 <= self.min_visible <= 1:
             raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
         if not 0 <= self.min_size < np.inf:

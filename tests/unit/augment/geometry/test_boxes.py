@@ -13,8 +13,9 @@ def test_formats():
     assert convert_boxes([10, 20, 40, 80], "XYXY", "XYWH").tolist() == [10, 20, 30, 60]
     assert convert_boxes([10, 20, 40, 80], "XYXY", "CXCYWH").tolist() == [25, 50, 30, 60]
     assert convert_boxes([[25, 50, 30, 60]], "CXCYWH", "XYWH").tolist() == [[10, 20, 30, 60]]
-    with pytest.raises(ConfigError, match="target must be one of XYXY, XYWH, CXCYWH; found 'xyxy'"):
-        convert_boxes([0, 0, 1, 1], "XYXY", "xyxy")
+    assert convert_boxes([10, 20, 40, 80], "xyxy", "cxcywh").tolist() == [25, 50, 30, 60]
+    with pytest.raises(ConfigError, match="target must be one of XYXY, XYWH, CXCYWH, found 'XyXy'"):
+        convert_boxes([0, 0, 1, 1], "XYXY", "XyXy")
 
 
 def test_the_tip_of_a_diamond():

@@ -53,7 +53,7 @@ def draw_same(transforms, height, width, n, seed=0):
         (lambda: Resize(2**31), "size"),
         (lambda: Resize((224, 0)), "size"),
         (lambda: Resize("224"), "size"),
-        (lambda: Resize(256, max_size=256), "max_size"),
+        (lambda: Resize(256, max_size=255), "max_size"),
         (lambda: Resize((224, 224), max_size=300), "max_size"),
         (lambda: CenterCrop(-1), "size"),
         (lambda: CenterCrop(2**31), "size"),

@@ -128,7 +128,7 @@ def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:
     mask = np.zeros((20, 40), bool)
     mask[4:8, 10:20] = True
     with stoker.Writer(
-        tmp_path / "out", classes=["cat", "dog"], box_format="XYWH", resize="shorter=10"
+        tmp_path / "out", classes=["cat", "dog"], box_format="xywh", resize="shorter=10"
     ) as writer:
         writer.write(
             picture(0, 20, 40),
