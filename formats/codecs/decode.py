@@ -34,8 +34,15 @@ def decode_rgb(
         ImageTooLargeError: The image has more than ``max_pixels``.
         Exception: Pillow's decoders raise almost anything on damaged images.
     """
-    decode = decode_natively if is_native(codec) else CODECS[Codec(codec)].decode
-    return decode(data, height, width, max_pixels)
+    row = CODECS[Codec(codec)]
+    if not is_native(codec):
+        return row.decode(data, height, width, max_pixels)
+    try:
+        return decode_natively(data, height, width, max_pixels)
+    except ValueError:
+        if row.strict:
+            raise
+        return row.decode(data, height, width, max_pixels)  # whose errors are the same with every engine
 
 
 def decode_for_reference(

@@ -68,6 +68,8 @@ class ImageCodec:
             for codecs whose files must be decoded for that.
         grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None where no image is
             grey, or where the header does not say it.
+        strict: Whether C++ refuses damage that Pillow does not see. Of other codecs that C++ decodes, Pillow
+            says what is wrong with an image.
         lossy: Whether encoding changes pixels; masks may not use it.
         resized_as_jpeg: Whether a resized image is stored as JPEG where its encoding is kept; else as PNG.
         written_as: What C++ writes for this target: the JPEG itself, or raw pixels, which ``compress``
@@ -84,6 +86,7 @@ class ImageCodec:
     bytes_of_pixel: tuple[int, ...] = ()
     damage: Callable[[bytes], str] | None = None
     grey_bits: Callable[[bytes], int] | None = None
+    strict: bool = False
     lossy: bool = False
     resized_as_jpeg: bool = False
     written_as: Literal["jpeg", "raw"] | None = None
@@ -191,6 +194,7 @@ CODECS: dict[Codec, ImageCodec] = {
         suffixes=(".jpg", ".jpeg"),
         signature=rb"\xff\xd8\xff",
         damage=jpeg_damage,
+        strict=True,
         lossy=True,
         resized_as_jpeg=True,
         written_as="jpeg",

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ImageTooLargeError
 from stoker.formats.codecs.channels import decode_channels, decode_grey
-from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import decode_for_reference, decode_rgb, is_native
 from stoker.formats.codecs.pixels import PixelCountError
+from stoker.formats.codecs.registry import CODECS
 
 from .base import Status
 
@@ -15,10 +17,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from stoker._native import Shards
     from stoker.formats.dataset.samples import Samples
     from stoker.types import Color
 
-__all__ = ["PayloadError", "decode"]
+__all__ = ["PayloadError", "decode", "described"]
 
 
 class PayloadError(ValueError):
@@ -63,3 +66,26 @@ def decode(
         raise PayloadError(Status.SIZE_MISMATCH, str(error)) from error
     except Exception as error:  # Pillow's parsers raise almost anything on damaged data
         raise PayloadError(Status.NOT_DECODABLE, str(error) or type(error).__name__) from error
+
+
+def described(
+    found: tuple[Status, str], shards: Shards, samples: Samples, i: int, max_pixels: int
+) -> tuple[Status, str]:
+    """Return the status and message of a sample that C++ could not decode: Pillow's, where Pillow says it.
+
+    Args:
+        found: What C++ says.
+        shards: Data files.
+        samples: The index rows of the batch.
+        i: Position of the sample in the batch.
+        max_pixels: Most pixels of an image.
+    """
+    damaged = found[0] in (Status.NOT_DECODABLE, Status.TRUNCATED)
+    if not damaged or not is_native(int(samples.codec[i])) or CODECS[Codec(samples.codec[i])].strict:
+        return found
+    data = shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
+    try:
+        decode(data, samples, i, max_pixels=max_pixels, reference=True)
+    except PayloadError as error:
+        return error.status, str(error)
+    return found

@@ -34,6 +34,7 @@ Attack = Callable[[np.random.Generator], bool]
 
 TARGETS = (
     "images",
+    "png",
     "drawing",
     "masks",
     "orientation",

@@ -16,7 +16,7 @@ from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import ImageFormat, Result, Status, Work
 from ..column_arrays import pack
-from ..payload_decode import PayloadError, decode
+from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
 from .custom_steps import PIXELS, CustomSteps, split_work, work_after
 from .needed_bytes import GAP, needed_bytes
@@ -161,12 +161,12 @@ class NativeEngine:
         if batch.job is None:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
         batch.job.wait()
-        reason = {int(i): batch.job.reason(int(i)) for i in np.flatnonzero(batch.status)}
-        for i, (status, text) in batch.failed.items():
+        self._collect_failures(batch, batch.job)
+        for i, (status, _) in batch.failed.items():
             for array in batch.images:
                 array[i :: len(batch.status)] = 0
             batch.status[i] = status
-            reason[i] = text
+        reason = {i: text for i, (_, text) in batch.failed.items()}
         images, *others = batch.images
         return Result(images, batch.status, reason, batch.step_errors, tuple(others))
 
@@ -200,6 +200,13 @@ class NativeEngine:
             batch.failed[i] = (Status.READ_ERROR, str(error) or "no memory to read it")
         finally:
             self._one_less(batch)
+
+    def _collect_failures(self, batch: _Batch, job: _native.Job) -> None:
+        """Take down what is wrong with the samples that C++ could not execute."""
+        for i in np.flatnonzero(batch.status).tolist():
+            if i not in batch.failed:
+                found = Status(int(batch.status[i])), job.reason(i)
+                batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
 
     def _one_less(self, batch: _Batch) -> None:
         """Start the batch when nothing is waited for any more."""
@@ -237,8 +244,7 @@ class NativeEngine:
         """Wait for the pixels of a batch, run its custom steps on them, and start the rest of it."""
         try:
             job.wait()
-            for i in np.flatnonzero(batch.status).tolist():
-                batch.failed.setdefault(i, (Status(int(batch.status[i])), job.reason(i)))
+            self._collect_failures(batch, job)
             images = dict(enumerate(pixels))
             custom = CustomSteps(steps, images, batch.step_errors, lambda: self._closed)
             good = np.flatnonzero(batch.status == Status.OK)

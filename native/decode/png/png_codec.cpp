@@ -1,8 +1,9 @@
-// PNG: its number, signature and header. It has no decoder in C++; Pillow decodes it.
+// PNG: its number, signature, header and decoder.
 #include <stdexcept>
 
 #include "decode/codecs.h"
 #include "decode/header_bytes.h"
+#include "decode/png/png_decoder.h"
 
 namespace stoker {
 namespace {
@@ -41,8 +42,11 @@ Header read_header(HeaderBytes png) {
     return header;
 }
 
-const RegisteredCodec registered(
-    {.codec = Codec{2}, .name = "PNG", .signature = "\x89PNG\r\n\x1A\n", .read_header = read_header});
+const RegisteredCodec registered({.codec = Codec{2},
+                                  .name = "PNG",
+                                  .signature = "\x89PNG\r\n\x1A\n",
+                                  .read_header = read_header,
+                                  .decoding = decoding<PngDecoder>()});
 
 }  // namespace
 }  // namespace stoker

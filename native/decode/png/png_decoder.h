@@ -1,0 +1,48 @@
+// The decoder of PNG, of all its kinds of pixels. It inflates the whole image, because libdeflate takes whole streams,
+// and turns only the rows of the window into RGB.
+#pragma once
+
+#include <libdeflate.h>
+
+#include <memory>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/png/png_file.h"
+
+namespace stoker {
+
+// Of 16 bits the higher 8 are taken, and transparency is left out, as formats/codecs/pixels.py says.
+class PngDecoder final : public Decoder {
+  public:
+    static CheckResult check(const EncodedImage& image);
+
+    PngDecoder();
+    bool open(const EncodedImage& image) override;
+    int height() const override { return file_.height; }
+    int width() const override { return file_.width; }
+    bool needs_orientation() const override { return true; }
+    bool can_reduce() const override { return false; }
+    bool start(const Window& window, int eighths) override;
+    int read(const std::uint8_t* rows[kMaxRows]) override;
+    void finish() override {}
+
+  private:
+    bool fail(Status status, const char* reason);
+    bool inflate(std::size_t bytes);
+    bool interlace();
+    const std::uint8_t* next_row();
+    void to_rgb(const std::uint8_t* row, std::uint8_t* rgb) const;
+
+    png::PngFile file_;
+    bool grey_ = false;
+    Window window_{};
+    int next_row_ = 0;
+    std::vector<std::uint8_t> filtered_;  // the rows as they are stored, each with the number of its filter
+    std::vector<std::uint8_t> zeros_;     // the row above the first
+    std::vector<std::uint8_t> whole_;     // the rows of an interlaced image
+    std::vector<std::uint8_t> rows_;      // of RGB
+    std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor_;
+};
+
+}  // namespace stoker
