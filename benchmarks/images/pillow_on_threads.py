@@ -2,9 +2,9 @@
 
     python -m stoker.benchmarks.images.pillow_on_threads PHOTOS [--codec png] [--rounds 5] [--json FILE]
 
-The photographs are written anew in the codec. Both make random resized crops of 224 pixels, as uint8, and take
-turns. A round is a pass over all images, on two threads each. The result is printed as JSON: medians of images
-a second of processor time, and of the ratios of rounds.
+The photographs are written anew in the codec. Both make random resized crops of 224 pixels, as uint8, and
+take turns. A round is a pass over all images, on two threads each. The result is printed as JSON: medians of
+images a second of processor time, and of the ratios of rounds.
 """
 
 from __future__ import annotations

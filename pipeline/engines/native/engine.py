@@ -135,12 +135,11 @@ class NativeEngine:
         """
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
-        n = len(work.samples)
         images = tuple(
             self._empty(self._image_format.shape(len(params), params.size), self._image_format.numpy_dtype)
             for params in work.columns
         )
-        batch = _Batch(work, images, np.empty(n, np.uint8))
+        batch = _Batch(work, images, np.empty(len(work.samples), np.uint8))
         on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
         batch.waiting += len(on_host)
         for i in on_host:
@@ -203,10 +202,9 @@ class NativeEngine:
 
     def _collect_failures(self, batch: _Batch, job: _native.Job) -> None:
         """Take down what is wrong with the samples that C++ could not execute."""
-        for i in np.flatnonzero(batch.status).tolist():
-            if i not in batch.failed:
-                found = Status(int(batch.status[i])), job.reason(i)
-                batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
+        for i in set(np.flatnonzero(batch.status).tolist()) - batch.failed.keys():
+            found = Status(int(batch.status[i])), job.reason(i)
+            batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
 
     def _one_less(self, batch: _Batch) -> None:
         """Start the batch when nothing is waited for any more."""
