@@ -28,6 +28,13 @@ def preview(
         str | None,
         typer.Option(help="Name or file of a recipe of views, in place of --transforms; shows epoch 0."),
     ] = None,
+    resize: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Resize mode of a conversion, such as crop=224x224; again for more modes. 224x224 shows "
+            "squash, crop and fill."
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Number of samples, spread over the dataset.")] = 6,
     draws: Annotated[int, typer.Option(min=1, help="Number of epochs to draw for each sample.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the transforms, as a loader's seed or draw_seed.")] = 0,
@@ -44,6 +51,9 @@ def preview(
     MixUp, CutMix and Mosaic mix the samples of the sheet. A .png can show ASCII letters only; for names with
     other letters, write a .html.
 
+    With --resize the images are shown as a conversion would store them, each mode beside the others. Name any
+    source of stoker convert in place of a dataset.
+
     Stoker comes with recipes such as imagenet-train and coco-ssd, and recipes of views such as dino-v1. The
     error for an unknown name lists them all.
 
@@ -51,6 +61,7 @@ def preview(
       stoker preview shards/train --transforms imagenet-train --out sheet.png
       stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out sheet.html
       stoker preview shards/train --views dino-v1 --out sheet.png
+      stoker preview photos/train --resize 256x256 --resize shorter=256 --out sheet.html
     """
     from ..preview.make import preview as run
 
@@ -59,6 +70,7 @@ def preview(
         target,
         transforms,
         views=views,
+        resize=resize or (),
         samples=samples,
         draws=draws,
         seed=seed,

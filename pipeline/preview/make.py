@@ -18,6 +18,7 @@ from ..images.columns.image_column import plan_columns
 from .marks import Legend
 from .page import render_page
 from .pictures import draw_pictures, draw_views, original_pictures
+from .resize_modes import resize_sheet
 from .scene import read_scene
 from .sheet import Sheet, render_image
 
@@ -45,6 +46,7 @@ def preview(
     recipe: str | Path | None = None,
     *,
     views: str | Path | None = None,
+    resize: Sequence[str] = (),
     samples: int = 6,
     draws: int = 4,
     seed: int = 0,
@@ -58,6 +60,8 @@ def preview(
         out: File to write; its name ends in .png or .html.
         recipe: Name or file of a recipe; None shows the samples alone.
         views: Name or file of a recipe of views, in place of ``recipe``. They are shown in one epoch.
+        resize: Resize modes of a conversion, to show side by side without transforms. ``dataset`` may then
+            be any source of :func:`stoker.convert`, see :func:`.resize_modes.resize_sheet`.
         samples: Number of samples, which are spread evenly over the dataset.
         draws: Number of epochs, from 0, in which each sample is shown; one if nothing is random.
         seed: Seed of the transforms.
@@ -78,6 +82,11 @@ def preview(
         )
     if recipe is not None and views is not None:
         raise ConfigError("a sheet shows transforms or views", hint="Leave one of the recipes out.")
+    if resize:
+        if recipe is not None or views is not None:
+            raise ConfigError("a sheet shows transforms or resize modes", hint="Leave one of them out.")
+        sheet = resize_sheet(dataset, resize, samples=samples, positions=positions, cell=cell)
+        return _written(sheet, target, ())
     transforms = None if recipe is None else load_recipe(recipe)
     opened = open_dataset(dataset)
     chosen = _positions(opened, samples, positions)
@@ -88,10 +97,15 @@ def preview(
         columns, _ = plan_columns(load_views(views), partial(compile_image, dtype="float32"))
         sheet = make_views_sheet(opened, columns, chosen, seed=seed, cell=cell, recipe=str(views))
         listed = [{one.name: one.to_json()} for one in columns]
+    return _written(sheet, target, listed)
+
+
+def _written(sheet: Sheet, target: Path, recipe: Sequence[object]) -> Sheet:
+    """Write a sheet as an image or as a page with the recipe, by the name of the file."""
     if target.suffix == ".png":
         render_image(sheet).save(target, optimize=True)
     else:
-        target.write_text(render_page(sheet, "\n".join(map(json.dumps, listed))), "utf-8")
+        target.write_text(render_page(sheet, "\n".join(map(json.dumps, recipe))), "utf-8")
     return sheet
 
 

@@ -1,0 +1,145 @@
+"""A contact sheet of what conversions with several resize modes would store of the images of a source."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import decode_rgb
+from stoker.formats.conversion.images.encode_image import encode_image
+from stoker.formats.conversion.images.image_encoder import ImageEncoder
+from stoker.formats.conversion.options import ConvertOptions, parse_resize
+from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.open import open as open_dataset
+from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.listing import Skip
+from stoker.formats.sources.no_images import name_reasons
+from stoker.formats.sources.source import Source
+from stoker.formats.sources.source_reader import SkippedError
+from stoker.formats.sources.tables.block_images import BlockImages
+
+from .marks import Legend
+from .pictures import Marks, Picture
+from .sheet import Sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["resize_sheet"]
+
+_SHARD_BYTES = 1 << 28  # an option of every conversion; nothing is written here
+
+
+@dataclass(frozen=True)
+class _File:
+    """An image of a source: its name, and its bytes."""
+
+    key: str
+    data: bytes
+
+
+def resize_sheet(
+    source: str | Path,
+    modes: Sequence[str],
+    *,
+    samples: int,
+    positions: Sequence[int] | None,
+    cell: int,
+) -> Sheet:
+    """Return a sheet with a row for each image: as it is, and as a conversion with each mode stores it.
+
+    Args:
+        source: Any source of ``stoker.convert``, or a dataset of encoded images.
+        modes: Values of ``resize``, such as ``crop=224x224``. ``224x224`` stands for the three modes that
+            make images of one size.
+        samples: Number of images, spread evenly over the source. Broken ones are left out.
+        positions: Positions of the images in the sorted source, instead of ``samples``.
+        cell: Longer side of a picture, pixels.
+
+    Raises:
+        ConfigError: A mode has none of these forms, or there is no image at a position.
+        SourceError: The source cannot be used.
+    """
+    all_modes = [mode for given in modes for mode in _modes(given)]
+    options = {mode: _options(mode) for mode in all_modes}
+    files, total = _read(source, samples, positions)
+    upright = ConvertOptions(shard_bytes=_SHARD_BYTES, encoding="png")
+    rows = []
+    skips = [file for file in files if isinstance(file, Skip)]
+    for file in files:
+        if isinstance(file, Skip):
+            continue
+        try:
+            pictures = [_picture(file, one) for one in (upright, *options.values())]
+        except SkippedError as error:
+            skips.append(Skip(file.key, *error.args))
+            continue
+        rows.append((_named(pictures[0], file.key), *pictures[1:]))
+    if not rows:
+        raise ConfigError(f"no image can be shown: {name_reasons(skips)}", path=source, hint="choose others")
+    facts = [f"{total:,} images", *([f"left out: {name_reasons(skips)}"] if skips else [])]
+    title = str(source).rstrip("/").rpartition("/")[2]
+    return Sheet(title, tuple(facts), ("original", *all_modes), tuple(rows), Legend(str), (), cell)
+
+
+def _modes(given: str) -> list[str]:
+    if re.fullmatch(r"\d+[xX]\d+", given):
+        return [f"{mode}={given}" for mode in ("squash", "crop", "fill")]
+    return [given]
+
+
+def _options(mode: str) -> ConvertOptions:
+    name, height, width = parse_resize(mode)
+    return ConvertOptions(shard_bytes=_SHARD_BYTES, mode=name, height=height, width=width, restarts=False)
+
+
+def _read(
+    source: str | Path, samples: int, positions: Sequence[int] | None
+) -> tuple[list[_File | Skip], int]:
+    """Return the chosen images, and the number of all."""
+    if (Path(source) / MANIFEST_NAME).is_file():
+        dataset = open_dataset(source)
+        if dataset.manifest.sample_type != "image" or (dataset.column("codec") == Codec.RAW).any():
+            raise ConfigError("the dataset holds no encoded images", path=source, hint="name its source")
+        chosen = _positions(len(dataset), samples, positions)
+        keys = dataset.keys(chosen)
+        return [_File(key, dataset.read(i)) for key, i in zip(keys, chosen, strict=True)], len(dataset)
+    opened = Source(source)
+    listing = list_source(opened, find_format(opened))
+    as_they_are = ConvertOptions(shard_bytes=_SHARD_BYTES)
+    blocks = listing.blocks
+    with nullcontext() if blocks is None else closing(BlockImages(blocks, None)) as images:
+        encoder = ImageEncoder(listing, as_they_are, images)
+        rows = np.array(_positions(len(listing), samples, positions), np.int64)
+        found = list(encoder.encode(rows))
+    return [one if isinstance(one, Skip) else _File(one.key, bytes(one.payload)) for one in found], len(
+        listing
+    )
+
+
+def _positions(total: int, samples: int, given: Sequence[int] | None) -> list[int]:
+    if given is None:
+        count = min(samples, total)
+        return [int((i + 0.5) * total / count) for i in range(count)]
+    if outside := [position for position in given if not 0 <= position < total]:
+        raise ConfigError(f"there is no image {outside[0]}: positions go from 0 to {total - 1}")
+    return list(given)
+
+
+def _picture(file: _File, options: ConvertOptions) -> Picture:
+    image = encode_image(file.data, options)
+    pixels = decode_rgb(image.payload, image.codec, image.height, image.width)
+    size = f"{image.width} x {image.height}"
+    caption = size if options.mode == "none" else f"{size}, {len(image.payload):,} bytes"
+    return Picture(pixels, Marks(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros((0, 4))), (caption,))
+
+
+def _named(picture: Picture, key: str) -> Picture:
+    return Picture(picture.pixels, picture.marks, (key, *picture.caption))

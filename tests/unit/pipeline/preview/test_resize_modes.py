@@ -1,0 +1,82 @@
+"""Tests of the sheet that shows resize modes before a conversion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import stoker
+from stoker.errors import ConfigError
+from stoker.formats.codecs.decode import decode_rgb
+from stoker.pipeline.commands.app import app
+from stoker.pipeline.preview.resize_modes import resize_sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stoker.pipeline.preview.sheet import Sheet
+
+    Picture = Callable[..., bytes]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def photos(encode_picture: Picture, tmp_path: Path) -> Path:
+    for i in range(5):
+        file = tmp_path / "photos" / "ab"[i % 2] / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encode_picture(i, "PNG"))
+    return tmp_path / "photos"
+
+
+def sheet_of(source: Path, *modes: str, **options: object) -> Sheet:
+    return resize_sheet(source, modes, **{"samples": 9, "positions": None, "cell": 100, **options})
+
+
+def test_a_picture_is_what_a_conversion_stores(photos: Path, tmp_path: Path) -> None:
+    sheet = sheet_of(photos, "12x20", "longer=16")
+    assert sheet.headings == ("original", "squash=12x20", "crop=12x20", "fill=12x20", "longer=16")
+    assert len(sheet.rows) == 5
+    for number, mode in enumerate(sheet.headings[1:], 1):
+        stoker.convert(photos, tmp_path / mode, resize=mode)
+        dataset = stoker.open(tmp_path / mode)
+        facts = [dataset.column(name).tolist() for name in ("codec", "height", "width")]
+        for i, (row, *fact) in enumerate(zip(sheet.rows, *facts, strict=True)):
+            np.testing.assert_array_equal(row[number].pixels, decode_rgb(dataset.read(i), *fact))
+
+
+def test_lists_tables_and_datasets_are_sources(photos: Path, tmp_path: Path) -> None:
+    files = sorted(photos.rglob("*.png"))
+    (photos / "list.csv").write_text("path,label\n" + "".join(f"{file},x\n" for file in files))
+    pq.write_table(pa.table({"image": [file.read_bytes() for file in files]}), tmp_path / "a.parquet")
+    stoker.convert(photos, tmp_path / "shards")
+    expected = [row[1].pixels for row in sheet_of(photos, "crop=8x8", positions=[4, 0]).rows]
+    for source in (photos / "list.csv", tmp_path / "a.parquet", tmp_path / "shards"):
+        found = sheet_of(source, "crop=8x8", positions=[4, 0])
+        np.testing.assert_array_equal([row[1].pixels for row in found.rows], expected)
+
+
+def test_broken_images_are_named_and_left_out(photos: Path) -> None:
+    (photos / "a" / "0.png").write_bytes((photos / "a" / "0.png").read_bytes()[:-20])
+    sheet = sheet_of(photos, "crop=8x8")
+    assert len(sheet.rows) == 4
+    assert "left out: 1 x broken image" in sheet.facts[1]
+    with pytest.raises(ConfigError, match="positions go from 0 to 4"):
+        sheet_of(photos, "crop=8x8", positions=[5])
+
+
+def test_the_command(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sheet.html"
+    arguments = ["preview", str(photos), "--resize", "8x8", "--out", str(out)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert out.read_text().count("<figure") == 20
+    result = CliRunner().invoke(app, [*arguments, "--transforms", "imagenet-train"])
+    assert "transforms or resize modes" in str(result.exception)
