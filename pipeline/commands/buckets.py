@@ -1,4 +1,4 @@
-"""The command ``stoker buckets``, which compares ways to batch text by length."""
+"""The command ``stoker buckets``, which compares ways to batch text by length, and images by shape."""
 
 from __future__ import annotations
 
@@ -32,10 +32,15 @@ share a batch with a sample."""
 def buckets(
     dataset: Dataset,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples in a batch of one rank.")] = 32,
-    number: Annotated[int, typer.Option("--buckets", min=1, max=1000, help="Number of padded lengths.")] = 8,
+    number: Annotated[
+        int, typer.Option("--buckets", min=1, max=1000, help="Number of padded lengths, or of shapes.")
+    ] = 8,
     pad_multiple: Annotated[
-        int, typer.Option(min=1, help="Number of which every padded length is a multiple.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1, help="Every padded length is a multiple of this (by default 1), or every side (64)."
+        ),
+    ] = None,
     pack: Annotated[
         int | None, typer.Option(min=1, help="Compare packed rows of this many tokens, too.")
     ] = None,
@@ -43,30 +48,42 @@ def buckets(
     fields: Annotated[
         str | None, typer.Option(help="Fields of the samples, with commas between; by default all.")
     ] = None,
+    area: Annotated[int, typer.Option(min=1, help="Pixels of a shape of images, about.")] = 512 * 512,
+    max_ratio: Annotated[
+        float, typer.Option(min=1, help="Largest ratio of the sides of a shape of images.")
+    ] = 2.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the batches.")] = 0,
     method: Annotated[
         str, typer.Option(help="Method of the second table and of the picture, as the first table names it.")
     ] = "optimal",
     json_out: JsonFile = None,
     png: Annotated[
-        Path | None, typer.Option(help="Draw lengths, boundaries and padding of --method into this file.")
+        Path | None, typer.Option(help="Draw the lengths or ratios, and the buckets of --method, as a PNG.")
     ] = None,
 ) -> None:
-    """Compare ways to batch a dataset of text by length.
+    """Compare ways to batch a dataset of text by length, or of images by aspect ratio.
 
-    The first table has a row for each method: padding, shapes, waiting of ranks, and the loss of randomness.
-    The second shows the buckets of one method. The command reads the index alone.
+    The first table has a row for each method: padding or cropping, shapes, waiting of ranks, and the loss of
+    randomness. The second shows the buckets of one method. The command reads the index alone.
 
     Examples:
       stoker buckets shards/gsm8k
+      stoker buckets shards/photos --area 1048576 --buckets 12 --png shapes.png
       stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
     """
     from stoker.formats.open import open as open_dataset
 
+    from ..images.sizes.aspect_buckets import AspectBuckets
     from ..text.bucket_comparison import Settings, compare_methods, text_lengths
+    from .image_buckets import compare_images
 
-    lengths = text_lengths(open_dataset(dataset), split_names(fields))
-    settings = Settings(batch_size, number, pad_multiple, pack, ranks, seed)
+    opened = open_dataset(dataset)
+    if opened.manifest.sample_type == "image":
+        shapes = AspectBuckets(area, pad_multiple or 64, max_ratio, number)
+        compare_images(opened, shapes, batch_size, ranks, seed, method=method, json_out=json_out, png=png)
+        return
+    lengths = text_lengths(opened, split_names(fields))
+    settings = Settings(batch_size, number, pad_multiple or 1, pack, ranks, seed)
     reports = compare_methods(lengths, settings)
     if method not in reports:
         raise ConfigError(f"method must be one of {', '.join(reports)}, found {method!r}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import BatchPlan
+    from stoker.formats.dataset.dataset import Dataset
     from stoker.types import Size
 
     from ...execution.history import History
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["AspectBuckets", "BucketPlanner", "BucketSchedule"]
+__all__ = ["AspectBuckets", "BucketPlanner", "BucketSchedule", "image_sizes"]
 
 
 @dataclass(frozen=True)
@@ -157,3 +158,8 @@ class BucketSchedule(Schedule):
     def consumed(self, steps: int) -> int:
         """Steps of the plan that are done after ``steps`` more."""
         return self.done + steps
+
+
+def image_sizes(dataset: Dataset) -> Int64:
+    """Heights and widths of all images, (N, 2), read from the index alone."""
+    return np.stack([dataset.column(name).astype(np.int64) for name in ("height", "width")], axis=1)

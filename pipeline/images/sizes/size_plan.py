@@ -14,7 +14,7 @@ from stoker.formats.dataset.dataset import Dataset
 
 from ...execution.arguments import optional_number
 from ...order.rank_draws import Schedule
-from .aspect_buckets import AspectBuckets, BucketPlanner
+from .aspect_buckets import AspectBuckets, BucketPlanner, image_sizes
 from .padding import Padding
 from .schedules import make_schedule
 from .sized_schedule import SizedSchedule
@@ -235,7 +235,7 @@ def with_buckets(
         )
     if not len(dataset):
         raise ConfigError("AspectBuckets need images, and the dataset has none", path=dataset.path)
-    sizes = np.stack([dataset.column(name).astype(np.int64) for name in ("height", "width")], axis=1)
+    sizes = image_sizes(dataset)
     shapes = plan.buckets.shapes(sizes)
     batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
     planner = BucketPlanner(plan.buckets, sizes, shapes, batch_sizes, plan.seed, shuffle, last_batch)

@@ -73,9 +73,17 @@ def test_invalid_options_are_refused(
         run("buckets", tmp_path / "d", *options)
 
 
-def test_images_have_no_lengths(dataset: Path) -> None:
-    with pytest.raises(stoker.errors.DatasetError, match="images"):
-        run("buckets", dataset)
+def test_buckets_compares_shapes_of_images(dataset: Path, tmp_path: Path) -> None:
+    said = run("buckets", dataset, "--buckets", 2, "--area", 4096, "--pad-multiple", 8, "--batch-size", 2,
+               "--json", tmp_path / "b.json", "--png", tmp_path / "b.png", "--seed", 1)  # fmt: skip
+    figures = json.loads((tmp_path / "b.json").read_text())
+    assert f"{figures['optimal']['cropped']:.2f}" in said
+    assert set(figures) == {"one", "even", "optimal", "all"}
+    assert figures["optimal"]["cropped"] < figures["one"]["cropped"]
+    assert figures["optimal"]["intraclass_correlation"] > figures["one"]["intraclass_correlation"]
+    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(stoker.errors.ConfigError, match="method must be one of one, even, optimal, all"):
+        run("buckets", dataset, "--method", "quantile")
 
 
 @pytest.mark.parametrize("content", ["one two\nthree\n", '{"text": "one two"}\n{"text": "three"}\n'])

@@ -1,0 +1,109 @@
+"""Reports on plans of batches of images by shape: what crops leave out, shapes and randomness."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..boundaries.aspect_shapes import cropped_shares
+from .randomness import effective_partners, intraclass_correlation, lag1_autocorrelation
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..samplers.by_shape import ShapeBucketSampler
+    from ..samplers.plan import BatchPlan
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["ShapeFigures", "ShapeReport", "report_shapes"]
+
+_UNITS = 1e6  # of logarithms of ratios as whole numbers
+
+
+@dataclass(frozen=True)
+class ShapeFigures:
+    """Figures of all batches of one shape.
+
+    Attributes:
+        shape: Height and width, pixels.
+        samples: Number of samples.
+        cropped: Mean percentage of an image that its crop leaves out.
+    """
+
+    shape: tuple[int, int]
+    samples: int
+    cropped: float
+
+
+@dataclass(frozen=True)
+class ShapeReport:
+    """Figures of one epoch of batches by shape.
+
+    Attributes:
+        samples: Number of samples.
+        steps: Number of steps.
+        shapes: Number of shapes.
+        cropped: Mean percentage of an image that its crop leaves out.
+        intraclass_correlation: Likeness of the aspect ratios in a batch; None where undefined.
+        lag1_autocorrelation: Correlation of the mean ratios of successive steps; None where undefined.
+        effective_partners: See :func:`stoker.bucketing.report.randomness.effective_partners`.
+        figures: Those of each shape, by ascending height over width.
+    """
+
+    samples: int
+    steps: int
+    shapes: int
+    cropped: float
+    intraclass_correlation: float | None
+    lag1_autocorrelation: float | None
+    effective_partners: float
+    figures: tuple[ShapeFigures, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as values that JSON has."""
+        return asdict(self)
+
+
+def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
+    """Return the figures of the first epoch of a sampler, and its randomness over the first two."""
+    sizes = sampler.lengths
+    rows, steps, batches, shapes = _members(sampler.plan(0))
+    following_rows, _, following, _ = _members(sampler.plan(1))
+    cropped = 100 * cropped_shares(sizes[rows], shapes)
+    ratios = np.rint(_UNITS * np.log(sizes[rows, 0] / sizes[rows, 1])).astype(np.int64)
+    means = np.bincount(steps, weights=ratios) / np.bincount(steps)
+    both = np.full((2, len(sizes)), -1)
+    both[0, rows], both[1, following_rows] = batches, following
+    both = both[:, (both >= 0).all(axis=0)]
+    used, place = np.unique(shapes, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    figures = (
+        ShapeFigures((height, width), int((place == k).sum()), float(cropped[place == k].mean()))
+        for k, (height, width) in enumerate(used.tolist())
+    )
+    return ShapeReport(
+        samples=len(rows),
+        steps=len(np.unique(steps)),
+        shapes=len(used),
+        cropped=float(cropped.mean()),
+        intraclass_correlation=_defined(intraclass_correlation(ratios, batches)),
+        lag1_autocorrelation=_defined(lag1_autocorrelation(means)),
+        effective_partners=effective_partners(both[0], both[1]),
+        figures=tuple(sorted(figures, key=lambda one: one.shape[0] / one.shape[1])),
+    )
+
+
+def _members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
+    """The row, the step, the batch and the shape, (M, 2), of each sample, without repeated ones."""
+    steps = np.repeat(np.arange(len(plan)), plan.valid)
+    places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
+    rows = plan.rows[plan.starts[steps] + places].astype(np.int64)
+    return rows, steps, steps * plan.world_size + places % plan.world_size, plan.lengths[steps]
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,93 @@
+"""The part of ``stoker buckets`` that compares shapes for batches of images."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+from .shared.console import out, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from stoker.bucketing.report.shape_report import ShapeReport
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ..images.sizes.aspect_buckets import AspectBuckets
+
+__all__ = ["compare_images"]
+
+_LEGEND = """\
+cropped %: share of an image that its crop leaves out. shapes: number of distinct shapes.
+alike: correlation of aspect ratios in a batch. next: correlation of the mean ratios of successive batches.
+partners: effective number of samples that may share a batch with a sample."""
+
+
+def compare_images(
+    dataset: Dataset,
+    buckets: AspectBuckets,
+    batch_size: int,
+    ranks: int,
+    seed: int,
+    *,
+    method: str,
+    json_out: Path | None,
+    png: Path | None,
+) -> None:
+    """Print the tables of a dataset of images, and write the files; the arguments are the command's.
+
+    Raises:
+        ConfigError: There is no such method, or no shape has these multiples and ratios.
+    """
+    from ..images.sizes.aspect_buckets import image_sizes
+    from ..images.sizes.bucket_comparison import compare_shapes
+
+    sizes = image_sizes(dataset)
+    if not len(sizes):
+        raise ConfigError("the dataset has no images", path=dataset.path)
+    reports = compare_shapes(sizes, buckets, batch_size=batch_size, world_size=ranks, seed=seed)
+    if method not in reports:
+        raise ConfigError(f"method must be one of {', '.join(reports)}, found {method!r}")
+    out.print(_comparison(reports))
+    out.print(f"{_LEGEND}\n", style="dim")
+    out.print(_by_shape(reports[method], method))
+    if json_out is not None:
+        document = {name: report.as_dict() for name, report in reports.items()}
+        json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    if png is not None:
+        from stoker.bucketing.report.shape_plot import plot_shapes
+
+        plot_shapes(reports[method], sizes, png, title=f"{dataset.path.name}: {method}")
+
+
+def _comparison(reports: dict[str, ShapeReport]) -> Table:
+    """Return a table with a row for each method."""
+    made = table("method", "cropped %", "shapes", "steps", "alike", "next", "partners")
+    for name, report in reports.items():
+        alike, following = (
+            "-" if value is None else f"{value:.3f}"
+            for value in (report.intraclass_correlation, report.lag1_autocorrelation)
+        )
+        made.add_row(
+            name,
+            f"{report.cropped:.2f}",
+            f"{report.shapes:,}",
+            f"{report.steps:,}",
+            alike,
+            following,
+            f"{report.effective_partners:,.0f}",
+        )
+    return made
+
+
+def _by_shape(report: ShapeReport, method: str) -> Table:
+    """Return a table with a row for each shape of one method."""
+    made = table("height x width", "images", "cropped %")
+    made.title = method
+    for one in report.figures:
+        made.add_row(f"{one.shape[0]} x {one.shape[1]}", f"{one.samples:,}", f"{one.cropped:.2f}")
+    return made

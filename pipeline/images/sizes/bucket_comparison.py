@@ -1,0 +1,59 @@
+"""A comparison of ways to choose shapes for batches of images, for ``stoker buckets`` and benchmarks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes
+from stoker.bucketing.report.shape_report import ShapeReport, report_shapes
+from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from .aspect_buckets import AspectBuckets
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["compare_shapes"]
+
+
+def compare_shapes(
+    sizes: Int64, buckets: AspectBuckets, *, batch_size: int, world_size: int, seed: int
+) -> dict[str, ShapeReport]:
+    """A report of the first epoch of each way, by name.
+
+    "one" has one shape for all images, the best one, so its batches are random. "even" has as many shapes as
+    ``buckets.buckets`` says, at even distances. "optimal" has the best so many. "all" has every shape.
+
+    Args:
+        sizes: (N, 2), heights and widths of the images.
+        buckets: Area, multiple and ratio of the shapes, and their number; None for the number is 8.
+        batch_size: Samples of a batch on one rank.
+        world_size: Number of ranks.
+        seed: Seed of the batches.
+
+    Raises:
+        ConfigError: No shape has these multiples and ratios.
+    """
+    candidates, count = (
+        candidate_shapes(buckets.area, buckets.multiple, buckets.max_ratio),
+        buckets.buckets or 8,
+    )
+    even = np.unique(np.rint(np.linspace(0, len(candidates) - 1, count)).astype(np.int64))
+    chosen = {
+        "one": best_shapes(sizes, candidates, 1),
+        "even": candidates[even],
+        "optimal": best_shapes(sizes, candidates, count),
+        "all": candidates,
+    }
+    return {
+        name: report_shapes(
+            ShapeBucketSampler(
+                sizes, shapes, np.full(len(shapes), batch_size), seed=seed, world_size=world_size
+            )
+        )
+        for name, shapes in chosen.items()
+    }
