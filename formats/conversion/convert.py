@@ -64,6 +64,7 @@ def convert(
     max_per_class: int | None = None,
     allow_loss: str | float | Fraction | None = None,
     mask_map: str | Mapping[Any, int] | None = None,
+    class_map: Mapping[str, str] | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Convert images, with their labels, objects and masks, into a dataset of shards.
@@ -139,7 +140,7 @@ def convert(
         label_column: Name of the column of a list that has the labels, by default ``label``.
         suffix: Text to append to every path of a list, such as ``.jpg`` where the list has names without it.
         skip_other_classes: Leave out samples of classes that are not among ``classes``, which are an error
-            otherwise.
+            otherwise. Of images with objects the other objects are left out, and no image.
         min_per_class: Least number of images of a class; smaller classes are left out.
         max_per_class: Largest number of images of a class. The keys of the images and ``seed`` decide which
             of them stay.
@@ -150,6 +151,8 @@ def convert(
             ``{(255, 0, 0): 1}``, or ``"#ff0000:1"``. Or a name: ``ade20k`` ignores value 0 and counts the
             classes from 0 (MMSegmentation's ``reduce_zero_label``), ``cityscapes`` makes training classes of
             ``labelIds``, and ``none`` keeps these. An image whose mask has another value is left out.
+        class_map: New names of classes by old ones, such as ``{"van": "car"}``, or texts ``"van:car"``.
+            Classes that get one name become one. ``classes`` means the new names.
         progress: Called about ten times a second.
 
     Raises:
@@ -202,6 +205,7 @@ def convert(
         max_per_class=max_per_class,
         allow_loss=allow_loss,
         mask_map=mask_map,
+        class_map=class_map,
         progress=progress,
     )
     return convert_request(request)

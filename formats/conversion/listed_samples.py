@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
 
+from ..sources.annotated.object_classes import select_objects
 from ..sources.class_limits import limit_classes, select_classes
-from ..sources.classes import number_classes
+from ..sources.classes import number_classes, parse_class_map, rename_classes
 from ..sources.detect import list_source
 from ..sources.folders.local_images import may_be_image
 from ..sources.no_images import name_reasons
@@ -49,10 +50,14 @@ def list_samples(
         _check_nothing_lost(source.path, listing)
     if not request.allow_missing_classes:
         _check_classes_have_images(source.path, listing)
+    class_map = parse_class_map(request.class_map)
+    if class_map is not None:
+        listing = rename_classes(listing, class_map)
     if request.skip_other_classes:
         if names is None:
             raise ConfigError("skip_other_classes needs classes, the names of those that stay")
-        listing = select_classes(listing, names)
+        has_objects = listing.labels is None and listing.objects is not None
+        listing = select_objects(listing, names) if has_objects else select_classes(listing, names)
     if request.min_per_class is not None or request.max_per_class is not None:
         least, most = request.min_per_class, request.max_per_class
         least = 1 if least is None else least

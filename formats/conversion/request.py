@@ -70,6 +70,7 @@ class ConvertRequest:
     max_per_class: int | None
     allow_loss: str | float | Fraction | None
     mask_map: str | Mapping[Any, int] | None
+    class_map: Mapping[str, str] | Sequence[str] | None
     progress: Progress | None
 
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:

@@ -49,6 +49,7 @@ _FILE_OPTIONS = (
     "max_per_class",
     "allow_loss",
     "mask_map",
+    "class_map",
 )
 _WRITER_OPTIONS = (
     "classes",

@@ -7,6 +7,7 @@ both have the same classes. With one list of names, label 3 means the same class
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from ..files.reading import open_regular, read_at
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -30,7 +31,13 @@ if TYPE_CHECKING:
 
     Labels = npt.NDArray[np.int64]
 
-__all__ = ["check_classes", "number_classes", "parse_class_names"]
+__all__ = [
+    "check_classes",
+    "number_classes",
+    "parse_class_map",
+    "parse_class_names",
+    "rename_classes",
+]
 
 _OBJECT_LABELS = "object_labels"
 _LONGEST = 1 << 24  # bytes of a file of names
@@ -89,6 +96,60 @@ def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ConfigError(f"a name occurs twice in classes, so it has no single label: {twice[0]!r}")
     return names
+
+
+def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str, str] | None:
+    """The new name of each class that gets one; None where none does.
+
+    Args:
+        pairs: New names by old ones; or texts ``old:new``, divided at the last colon.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if pairs is None:
+        return None
+    if not isinstance(pairs, Mapping):
+        split = [str(pair).rpartition(":") for pair in ([pairs] if isinstance(pairs, str) else pairs)]
+        if not all(old and new for old, _, new in split):
+            raise ConfigError(f"class_map must be pairs such as van:car, not {pairs!r}")
+        if len({old for old, _, _ in split}) < len(split):
+            raise ConfigError(f"class_map has two new names for one class: {pairs!r}")
+        pairs = {old: new for old, _, new in split}
+    if not all(isinstance(name, str) and name for pair in pairs.items() for name in pair):
+        raise ConfigError(f"class_map must have names of classes, not {pairs!r}")
+    return dict(pairs)
+
+
+def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
+    """A listing with other names of classes; classes that get one name become one class.
+
+    Args:
+        listing: The listing.
+        names: New names by old ones; other classes keep theirs.
+
+    Raises:
+        ConfigError: The listing has no class of an old name.
+    """
+    if missing := [old for old in names if old not in listing.classes]:
+        raise ConfigError(
+            f"class_map renames classes that the source does not have: {', '.join(missing[:_NAMED])}",
+            hint=f"it has {', '.join(listing.classes[:_NAMED]) or 'no names of classes'}",
+        )
+    new = [names.get(name, name) for name in listing.classes]
+    classes = tuple(dict.fromkeys(new))
+    label_of = np.array([classes.index(name) for name in new], np.int64)
+    ids: dict[str, int | str] = {}
+    for old, name, number in zip(listing.classes, new, listing.category_ids, strict=False):
+        # One id stands for a class of several: that of the class whose name all get.
+        ids[name] = number if old == name or new.count(name) == 1 else ids.get(name, -1)
+    objects = listing.objects
+    if objects is not None:
+        labels = {_OBJECT_LABELS: _renumber(objects.columns[_OBJECT_LABELS], label_of)}
+        objects = replace(objects, columns={**objects.columns, **labels})
+    given = None if listing.labels is None else _renumber(listing.labels, label_of)
+    category_ids = tuple(ids[name] for name in classes) if ids else ()
+    return replace(listing, labels=given, classes=classes, objects=objects, category_ids=category_ids)
 
 
 def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.PathLike[str]) -> Listing:

@@ -109,7 +109,7 @@ def convert(
         bool,
         typer.Option(
             "--skip-other-classes",
-            help="Leave out samples of classes that --classes does not name. Otherwise they are an error.",
+            help="Leave out samples, or objects, of classes that --classes does not name; else they are an error.",
         ),
     ] = False,
     min_per_class: Annotated[
@@ -153,6 +153,14 @@ def convert(
     ] = None,
     column: Columns = None,
     ignore_index: Annotated[int, typer.Option(help="Value of mask pixels that belong to no class.")] = 255,
+    class_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="OLD:NEW",
+            help="Another name for a class; classes of one name become one. Repeatable.",
+        ),
+    ] = None,
     mask_map: Annotated[
         str | None,
         typer.Option(
@@ -243,6 +251,7 @@ def convert(
             ignore_index=ignore_index,
             allow_loss=allow_loss,
             mask_map=mask_map,
+            class_map=class_map,
             strict=strict,
             overwrite=overwrite,
             num_threads=threads,

@@ -1,0 +1,77 @@
+"""The choice of classes in a conversion: some stay, some get another name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.data.coco_files import convert, document, write_images
+from typer.testing import CliRunner
+
+import stoker
+from stoker.errors import ConfigError, SourceError
+from stoker.pipeline.commands.app import app
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of images, beside which tests write their JSON."""
+    write_images(tmp_path)
+    return tmp_path
+
+
+def test_other_objects_are_left_out_and_no_image(folder: Path) -> None:
+    whole = convert(folder, document(), "whole").annotations(range(4))
+    dataset = convert(folder, document(), classes=["zebra", "ape"], skip_other_classes=True)
+    assert (len(dataset), dataset.classes, dataset.category_ids) == (4, ("zebra", "ape"), (90, 3))
+    found = dataset.annotations(range(4))
+    assert list(zip(found.id.tolist(), found.labels.tolist(), strict=True)) == [(20, 0), (21, 1)]
+    assert found.keypoints is not None
+    assert whole.keypoints is not None
+    assert found.keypoints.tolist() == whole.keypoints[:2].tolist()
+    assert found.polygons is not None
+    assert [len(some) for some in found.polygons] == [2, 0]
+    with pytest.raises(SourceError, match="no object is of the classes gnu"):
+        convert(folder, document(), "none", classes=["gnu"], skip_other_classes=True)
+
+
+def test_classes_of_one_name_become_one(folder: Path) -> None:
+    path = folder / "instances.json"
+    convert(folder, document(), "whole")
+    command = ["convert", str(path), str(folder / "out"), "--images", str(folder / "images")]
+    result = CliRunner().invoke(app, [*command, "--map", "mouse:animal", "--map", "zebra:animal"])
+    assert result.exit_code == 0
+    dataset = stoker.open(folder / "out")
+    assert (dataset.classes, dataset.category_ids) == (("ape", "animal"), (3, -1))
+    assert dataset.annotations(range(4)).labels.tolist() == [1, 0, 1, 1]
+
+
+def test_a_class_that_others_join_keeps_its_id(folder: Path) -> None:
+    dataset = convert(folder, document(), class_map={"mouse": "ape", "zebra": "horse"})
+    assert (dataset.classes, dataset.category_ids) == (("ape", "horse"), (3, 90))
+
+
+def test_labels_of_images_are_renamed_too(tmp_path: Path, make_jpeg: Any) -> None:
+    for name in ("cat", "dog", "eel"):
+        (tmp_path / "src" / name).mkdir(parents=True)
+        (tmp_path / "src" / name / "0.jpg").write_bytes(make_jpeg(0))
+    stoker.convert(
+        tmp_path / "src", tmp_path / "out", class_map=["cat:pet", "dog:pet"], classes=["eel", "pet"]
+    )
+    assert stoker.open(tmp_path / "out").labels.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"gnu": "ape"}, "the source does not have: gnu"),
+        (["ape"], "pairs such as van:car"),
+        ([":ape"], "pairs such as van:car"),
+        (["ape:a", "ape:b"], "two new names for one class"),
+        ({"ape": 3}, "must have names of classes"),
+    ],
+)
+def test_what_is_no_map_of_classes_is_refused(folder: Path, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        convert(folder, document(), class_map=value)
