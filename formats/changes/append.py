@@ -103,7 +103,7 @@ def _name(src: Any) -> str:
         return " ".join(map(_name, src))
     if isinstance(src, (str, os.PathLike)):
         return without_credentials(os.fspath(src))
-    return f"{type(src).__name__} in Python"
+    return "samples from Python"
 
 
 def _has_all(folder: Path, last: Manifest, new: Part) -> bool:

@@ -13,6 +13,7 @@ from stoker._native import crc32c
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
 from stoker.formats.changes.keys_file import write_keys
+from stoker.formats.dataset.versions.naming import split_version
 from stoker.formats.open import open as open_dataset
 
 from ..execution.arguments import whole_number
@@ -57,13 +58,15 @@ class Duplicates:
     """The result of :func:`stoker.duplicates`.
 
     Attributes:
-        paths: Folders of the datasets.
+        paths: Folders of the datasets, as they were given, without versions.
+        datasets: The datasets.
         groups: Groups of images; the first one of a group stays, and all others are near it.
         images: Number of images that were compared.
         skipped: Number of images that cannot be decoded.
     """
 
     paths: tuple[Path, ...]
+    datasets: tuple[Dataset, ...]
     groups: tuple[tuple[DuplicateImage, ...], ...]
     images: int
     skipped: int
@@ -98,7 +101,8 @@ def duplicates(
     rotations and mirrored images are not found. Images are exact duplicates if all their pixels are equal.
 
     Args:
-        datasets: Folder of a dataset, or of several, such as those for training and validation.
+        datasets: Folder of a dataset, or of several, such as those for training and validation. A folder of
+            images that was not converted will do, too.
         distance: Largest number of bits that differ, 0 to 16. More bits find more copies, and more images
             that only look alike.
         keep: One of the datasets, whose images stay where a group has images of several. Otherwise the first
@@ -117,23 +121,24 @@ def duplicates(
         raise ConfigError(f"distance must be from 0 to {_LARGEST_DISTANCE} bits, not {distance}")
     given = [datasets] if isinstance(datasets, (str, os.PathLike)) else list(datasets)
     opened = [open_dataset(path) for path in given]
+    paths = tuple(Path(split_version(path)[0]) for path in given)
     total = sum(map(len, opened))
-    images = _hashed(opened, _order(opened, keep), num_threads, progress, total)
+    images = _hashed(opened, _order(paths, keep), num_threads, progress, total)
     groups = [
         group
         for members in _components(images.hashes, distance)
         for group in images.groups(members, distance)
     ]
     made = tuple(tuple(_described(opened, images, group)) for group in groups)
-    return Duplicates(tuple(one.path for one in opened), made, len(images.hashes), total - len(images.hashes))
+    return Duplicates(paths, tuple(opened), made, len(images.hashes), total - len(images.hashes))
 
 
-def _order(opened: list[Dataset], keep: str | os.PathLike[str] | None) -> list[int]:
+def _order(paths: tuple[Path, ...], keep: str | os.PathLike[str] | None) -> list[int]:
     """Return the numbers of the datasets, the one whose images stay first."""
-    numbers = list(range(len(opened)))
+    numbers = list(range(len(paths)))
     if keep is None:
         return numbers
-    folders = [one.path.resolve() for one in opened]
+    folders = [path.resolve() for path in paths]
     if (kept := Path(keep).resolve()) not in folders:
         raise ConfigError(f"keep must be one of the datasets, not {os.fspath(keep)!r}")
     numbers.insert(0, numbers.pop(folders.index(kept)))

@@ -80,6 +80,19 @@ def test_the_keys_are_those_that_exclude_takes(photographs: list[Path], tmp_path
     assert stoker.duplicates(folder).groups == ()
 
 
+def test_versions_and_folders_of_images_are_compared(photographs: list[Path], tmp_path: Path) -> None:
+    folder = write(tmp_path / "photos", {"a": photographs[0], "b": photographs[9]})
+    stoker.exclude(folder, keys=["a"])
+    plain = tmp_path / "plain" / "class"
+    plain.mkdir(parents=True)
+    (plain / "copy.jpg").write_bytes(photographs[0].read_bytes())
+    (group,) = stoker.duplicates([f"{folder}@1", plain.parent], keep=folder).groups
+    assert [image.key for image in group] == ["a", "class/copy.jpg"]
+    found = stoker.duplicates([f"{folder}@1", plain.parent])
+    assert (found.paths, render_sheet(found).count("<img")) == ((folder, plain.parent), 2)
+    assert stoker.duplicates([folder, plain.parent]).groups == ()
+
+
 def test_images_that_cannot_be_decoded_are_counted(make_dataset: Callable[..., Path], make_jpeg: Any) -> None:
     folder = make_dataset(payloads=[make_jpeg(0), b"x", make_jpeg(0)])
     with pytest.warns(UserWarning, match="a bad sample was skipped"):
