@@ -60,6 +60,7 @@ void bind_steps(nb::module_& m);
 void bind_payloads(nb::module_& m);
 void bind_pool(nb::module_& m);
 void bind_restarts(nb::module_& m);
+void bind_tokens(nb::module_& m);
 void bind_transcode(nb::module_& m);
 
 }  // namespace stoker

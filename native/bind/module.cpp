@@ -63,5 +63,6 @@ NB_MODULE(_native, m) {
     bind_steps(m);
     bind_pool(m);
     bind_restarts(m);
+    bind_tokens(m);
     bind_transcode(m);
 }

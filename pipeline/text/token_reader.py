@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stoker._native import crc32c
+from stoker._native import read_tokens
 from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
@@ -20,7 +20,7 @@ from stoker.formats.text.tokenization.special_tokens import (
 from ..engines.shard_files import open_shards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -123,6 +123,9 @@ class TokenReader:
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
         self._columns = [length_column(field) for field in stored]
+        # The columns of a whole dataset are views of its index, which take no memory.
+        is_whole = dataset.fingerprint == dataset.manifest.fingerprint
+        self._views = {name: dataset.column(name) for name in (*_WHERE, *self._columns) if is_whole}
         self._shards = open_shards([str(file) for file in dataset.data_files], dataset.data_sizes)
 
     @property
@@ -133,11 +136,15 @@ class TokenReader:
 
     def locate(self, positions: npt.NDArray[np.int64]) -> PayloadLocations:
         """Where the payloads of samples lie."""
-        shard, offset, length, crc = (self._dataset.values(name, positions) for name in _WHERE)
-        tokens = [self._dataset.values(name, positions) for name in self._columns]
-        return PayloadLocations(
-            positions, shard, offset, length, crc, np.stack(tokens, axis=1, dtype=np.int64)
-        )
+        shard, offset, length, crc = (self._values(name, positions) for name in _WHERE)
+        tokens = np.empty((len(positions), len(self._columns)), np.int64)
+        for field, name in enumerate(self._columns):
+            tokens[:, field] = self._values(name, positions)
+        return PayloadLocations(positions, shard, offset, length, crc, tokens)
+
+    def _values(self, name: str, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        view = self._views.get(name)
+        return self._dataset.values(name, positions) if view is None else view[positions]
 
     def will_need(self, slices: TokenSlices, locations: PayloadLocations) -> None:
         """Ask the kernel to read these payloads ahead, or the slices that will be read of them."""
@@ -187,25 +194,28 @@ class TokenReader:
         """
         width = self._stored.itemsize
         first, end = self._bounds(slices, locations)
-        whole = first - slices.begins[:, None] + locations.tokens[:, self._chosen]
-        closing = np.where(end < whole, self.special_tokens.closing, 0)
-        edges = np.stack((first, end - closing, whole - closing, whole), axis=2) * width
-        parts: list[list[memoryview]] = [[] for _ in self.fields]
-        for view, fields in zip(self._payloads(locations), edges.tolist(), strict=True):
-            for part, (begin, stop, tail, tail_stop) in zip(parts, fields, strict=True):
-                part.append(view[begin:stop])
-                if tail < tail_stop:
-                    part.append(view[tail:tail_stop])
-        offsets = np.zeros((len(first) + 1, len(parts)), np.int64)
+        edges = np.empty((*first.shape, 4), np.int64)
+        edges[:, :, 0] = first
+        edges[:, :, 1] = edges[:, :, 2] = edges[:, :, 3] = end
+        if kept := self.special_tokens.closing:
+            whole = first - slices.begins[:, None] + locations.tokens[:, self._chosen]
+            closing = np.where(end < whole, kept, 0)
+            edges[:, :, 1] -= closing
+            edges[:, :, 2] = whole - closing
+            edges[:, :, 3] = whole
+        edges *= width
+        offsets = np.zeros((len(first) + 1, len(self.fields)), np.int64)
         np.cumsum(slices.lengths, axis=0, out=offsets[1:])
+        ids = [np.empty(total, self.dtype) for total in offsets[-1].tolist()]
+        self._read(locations, edges, ids)
         return [
             Ragged(
-                np.frombuffer(b"".join(part), self._stored).astype(self.dtype),
+                part,
                 bounds,
                 self._trained(name, slices, locations.tokens[:, column], bounds),
             )
             for part, bounds, name, column in zip(
-                parts, offsets.T.copy(), self.fields, self._chosen, strict=True
+                ids, offsets.T.copy(), self.fields, self._chosen, strict=True
             )
         ]
 
@@ -253,22 +263,30 @@ class TokenReader:
         begins = (np.cumsum(tokens, axis=1) - tokens)[:, self._chosen] + slices.begins[:, None]
         return begins, begins + slices.lengths
 
-    def _payloads(self, locations: PayloadLocations) -> Iterator[memoryview]:
-        sizes = locations.tokens.sum(axis=1) * self._stored.itemsize
-        columns = (column.tolist() for column in (*locations[:5], sizes))
-        for position, shard, offset, length, crc, size in zip(*columns, strict=True):
-            try:
-                view = self._shards.view(shard, offset, length)
-            except (ValueError, OSError) as error:
-                raise self._error(position, f"the payload cannot be read: {error}") from error
-            if not (self.reads_slices and self._read_whole[position]):
-                if self._verify and crc32c(view) != crc:
-                    raise self._error(position, "the payload does not match its checksum")
-                if self.reads_slices:
-                    self._read_whole[position] = True
-            if length != size:
-                raise self._error(position, f"the payload has {length} bytes, and its tokens take {size}")
-            yield view
+    def _read(
+        self, locations: PayloadLocations, edges: npt.NDArray[np.int64], ids: list[npt.NDArray[Any]]
+    ) -> None:
+        """Check payloads, and read their slices into the arrays of the fields."""
+        positions = locations.positions
+        checked = np.full(len(positions), self._verify)
+        if self.reads_slices:
+            _, first = np.unique(positions, return_index=True)  # of several slices of a payload
+            checked[np.delete(np.arange(len(positions)), first)] = False
+            checked &= ~self._read_whole[positions]
+        bad = read_tokens(
+            self._shards,
+            *locations[1:4],
+            locations.tokens.sum(axis=1) * self._stored.itemsize,
+            locations.crc,
+            checked,
+            edges,
+            self._stored.itemsize,
+            ids,
+        )
+        if bad is not None:
+            raise self._error(int(positions[bad[0]]), bad[1])
+        if self.reads_slices:
+            self._read_whole[positions] = True
 
     def _error(self, position: int, message: str) -> Exception:
         return self._dataset.error(position, message, CorruptRecordError, _HINT)

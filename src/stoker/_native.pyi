@@ -72,6 +72,42 @@ class Shards:
     def close(self) -> None:
         """Close the files as soon as no batch uses them."""
 
+def read_tokens(
+    shards: Shards,
+    shard: npt.NDArray[np.int32],
+    offset: npt.NDArray[np.int64],
+    length: npt.NDArray[np.int64],
+    expected: npt.NDArray[np.int64],
+    crc: npt.NDArray[np.uint32],
+    checked: npt.NDArray[np.bool_],
+    edges: npt.NDArray[np.int64],
+    stored_bytes: int,
+    ids: list[npt.NDArray[Any]],
+) -> tuple[int, str] | None:
+    """Read the token ids of a batch: check its payloads, join their sequences, and widen the ids.
+
+    It releases the GIL.
+
+    Args:
+        shards: The data files.
+        shard: (P,), data file of each payload.
+        offset: (P,), first byte of each payload.
+        length: (P,), bytes of each payload.
+        expected: (P,), bytes that the tokens of all fields of each payload take.
+        crc: (P,), CRC32C of each payload.
+        checked: (P,), whether the checksum is compared.
+        edges: (P, D, 4), bytes in the payload for each of D fields: begin and end of its tokens, and begin
+            and end of the tokens that follow them, such as those that truncation keeps.
+        stored_bytes: Bytes of an id in payloads, 2 (unsigned) or 4.
+        ids: D arrays, (T,) int32 or int64, that receive the ids of each field.
+
+    Returns:
+        Number of the first bad payload, and the reason; None if there is none.
+
+    Raises:
+        OSError: The edges lie outside a payload, or do not fit ``ids``.
+    """
+
 def take_lists(
     columns: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]], rows: npt.NDArray[np.int64]
 ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:

@@ -242,13 +242,13 @@ def test_a_damaged_payload_is_named(
 def test_a_payload_of_another_length_than_its_tokens_is_named(
     shards: Path, monkeypatch: pytest.MonkeyPatch, by: int
 ) -> None:
-    values = Dataset.values
+    column = Dataset.column
 
-    def off(dataset: Dataset, name: str, positions: Any) -> Any:
-        found = values(dataset, name, positions)
-        return found + by * (np.asarray(positions) == 50) if name == "q_length" else found
+    def off(dataset: Dataset, name: str) -> Any:
+        found = column(dataset, name)
+        return found + by * (np.arange(len(found)) == 50) if name == "q_length" else found
 
-    monkeypatch.setattr(Dataset, "values", off)
+    monkeypatch.setattr(Dataset, "column", off)
     with pytest.raises(CorruptRecordError, match="bytes, and its tokens take") as error:
         list(make(shards))
     assert error.value.key == stoker.open(shards).keys([50])[0]

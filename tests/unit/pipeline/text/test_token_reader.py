@@ -144,9 +144,15 @@ def test_pieces_of_a_long_document_are_read_alone(document: Path) -> None:
 
 
 def test_a_payload_in_pieces_is_checked_once(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = []
-    crc32c = token_reader.crc32c
-    monkeypatch.setattr(token_reader, "crc32c", lambda view: checked.append(len(view)) or crc32c(view))
+    checked: list[int] = []
+    read_tokens = token_reader.read_tokens
+
+    def spy(*arguments: Any) -> Any:
+        length, mask = arguments[3], arguments[6]
+        checked.extend(length[mask].tolist())
+        return read_tokens(*arguments)
+
+    monkeypatch.setattr(token_reader, "read_tokens", spy)
     loader = make(document, fields=None, pack=100, batch_size=4, too_long="split")
     assert sum(len(batch.input_ids) for batch in loader) == TOKENS // 100
     assert checked == [2 * TOKENS]
@@ -165,9 +171,9 @@ def test_unchecked_pieces_are_read_alone(document: Path, monkeypatch: pytest.Mon
     loader = make(document, fields=None, pack=100, batch_size=4, too_long="split", verify=False)
     asked: list[int] = []
     shards = loader._config.reader._shards
-    spy = SimpleNamespace(
-        view=shards.view, will_need=lambda *where: asked.extend(where[2].tolist()), close=shards.close
-    )
+    spy = SimpleNamespace(will_need=lambda *where: asked.extend(where[2].tolist()), close=shards.close)
+    read_tokens = token_reader.read_tokens
+    monkeypatch.setattr(token_reader, "read_tokens", lambda _, *rest: read_tokens(shards, *rest))
     monkeypatch.setattr(loader._config.reader, "_shards", spy)
     list(loader)
     assert max(asked[40:]) == 200

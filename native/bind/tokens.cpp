@@ -1,0 +1,48 @@
+#include "bind/bind.h"
+#include "records/token_payloads.h"
+
+namespace stoker {
+namespace {
+
+using Ids = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Edges = Array<const std::int64_t, nb::shape<-1, -1, 4>>;
+
+template <class T>
+std::span<const T> span_of(const Vector<T>& vector, std::size_t count) {
+    require(vector.shape(0) == count, "the columns must have an entry for each payload");
+    return {vector.data(), count};
+}
+
+nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, const Vector<std::int64_t>& offset,
+                    const Vector<std::int64_t>& length, const Vector<std::int64_t>& expected,
+                    const Vector<std::uint32_t>& crc, const Vector<bool>& checked, const Edges& edges,
+                    std::size_t stored_bytes, const std::vector<Ids>& ids) {
+    const std::size_t count = shard.shape(0);
+    require(stored_bytes == 2 || stored_bytes == 4, "stored ids have 2 or 4 bytes");
+    require(edges.shape(0) == count && edges.shape(1) == ids.size(), "edges must be (payloads, fields, 4)");
+    const TokenPayloads payloads{span_of(shard, count),    span_of(offset, count), span_of(length, count),
+                                 span_of(expected, count), span_of(crc, count),    span_of(checked, count),
+                                 reinterpret_cast<const TokenEdges*>(edges.data())};
+    std::vector<TokenArray> arrays;
+    for (const Ids& array : ids) {
+        require(array.itemsize() == 4 || array.itemsize() == 8, "ids must have 4 or 8 bytes");
+        arrays.push_back({array.data(), array.shape(0), array.itemsize()});
+    }
+    const auto files = shards.files();
+    BadPayload bad;
+    {
+        const nb::gil_scoped_release release;
+        bad = read_tokens(*files, payloads, stored_bytes, arrays);
+    }
+    if (bad.index < 0) return nb::none();
+    return nb::make_tuple(bad.index, bad.reason);
+}
+
+}  // namespace
+
+void bind_tokens(nb::module_& m) {
+    m.def("read_tokens", read_ids, "shards"_a, "shard"_a, "offset"_a, "length"_a, "expected"_a, "crc"_a, "checked"_a,
+          "edges"_a, "stored_bytes"_a, "ids"_a);
+}
+
+}  // namespace stoker

@@ -1,0 +1,49 @@
+// The token ids of a batch: read from payloads, checked, joined and widened.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "records/shards.h"
+
+namespace stoker {
+
+// The bytes of one sequence in its payload: its tokens, and those that truncation keeps at its end.
+struct TokenEdges {
+    std::int64_t begin, end, tail_begin, tail_end;
+};
+
+// The payloads of a batch, one entry for each sequence in each span.
+struct TokenPayloads {
+    std::span<const std::int32_t> shard;
+    std::span<const std::int64_t> offset;
+    std::span<const std::int64_t> length;
+    std::span<const std::int64_t> expected;  // bytes that the tokens of all fields take
+    std::span<const std::uint32_t> crc;
+    std::span<const bool> checked;  // whether the checksum is compared
+    const TokenEdges* edges;        // a row for each payload, an entry for each field
+};
+
+// The array that receives the ids of one field.
+struct TokenArray {
+    void* data;
+    std::size_t size;
+    std::size_t element_bytes;  // 4 or 8
+};
+
+// The first payload that is bad, or -1, and the reason.
+struct BadPayload {
+    std::int64_t index = -1;
+    std::string reason;
+};
+
+// Reads the ids, little-endian numbers of `stored_bytes`, 2 or 4, into the arrays, one for each field. Throws
+// std::length_error if an array has another size than its ids.
+BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, std::size_t stored_bytes,
+                       std::span<const TokenArray> arrays);
+
+}  // namespace stoker
