@@ -26,6 +26,7 @@ def stage(
 
     Examples:
       stoker stage s3://bucket/shards/train /scratch/train --limit 200GB
+      stoker stage s3://bucket/shards/train@3 /scratch/train
     """
     from stoker.formats.caching.stage import stage as run
 

@@ -140,7 +140,8 @@ class Writer(WriterContext):
         self._output = ShardedOutput(folder, self._encoder, options, existing, overwrite=overwrite)
         self._pool = EncodingPool(self._encoder, threads)
         self._owner, self._lock = OwnerProcess(), threading.Lock()
-        self._first = 0 if existing is None else existing.index.rows
+        # Records, not rows: samples that were left out later keep their keys.
+        self._first = 0 if existing is None else sum(shard.records for shard in existing.shards)
         self._count = 0
         self._closed = False
         self._summary: Summary | None = None

@@ -82,6 +82,13 @@ def test_a_converted_folder_can_grow(photos: Path, tmp_path: Path) -> None:
     assert first.read(0) == grown.read(0), "a dataset that is open stays as it was"
 
 
+def test_keys_of_samples_that_were_left_out_are_not_given_again(tmp_path: Path) -> None:
+    write(tmp_path / "out", range(4), classes=["cat", "dog"])
+    stoker.exclude(tmp_path / "out", keys=["00000001"])
+    write(tmp_path / "out", range(4, 6), append=True)
+    assert stoker.open(tmp_path / "out").keys([2, 3, 4]) == ["00000003", "00000004", "00000005"]
+
+
 def test_the_state_of_a_loader_is_of_its_version(tmp_path: Path) -> None:
     write(tmp_path / "out", range(4), classes=["cat", "dog"])
     options: dict[str, Any] = {"batch_size": 2, "columns": ("number",), "transforms": [Resize((6, 8))]}
