@@ -138,6 +138,7 @@ def compile_image(
     channels: int = 3,
     *,
     deep: bool = False,
+    bits: int = 8,
     multiple: int | None = None,
 ) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
@@ -153,6 +154,7 @@ def compile_image(
             says otherwise.
         channels: Channels of the images, from 1: of Normalize.
         deep: Whether these are other channels than RGB or grey, so that only their geometry may change.
+        bits: Of a level of the images, 8 or 16.
         multiple: Images may leave the transforms in different sizes: a batch is as high and wide as its
             largest image, rounded up to a multiple of this. None where all must have one size.
 
@@ -162,7 +164,7 @@ def compile_image(
     """
     size: Size | None = None
     canvas: Size | None = None
-    form = Form.of_levels(channels)
+    form = Form.of_levels(channels, bits)
     erased: list[npt.NDArray[np.float64]] = []
     checked: list[Transform] = []
     sizes: list[Size | None] = []
@@ -235,7 +237,7 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
 
 def _channels(state: TransformState, form: Form) -> Channels:
     scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
-    return Channels(scale, shift, np.full(len(scale), state.fill[0], np.float32))
+    return Channels(scale, shift, np.full(len(scale), state.fill[0] * (form.white / 255), np.float32))
 
 
 def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:

@@ -146,11 +146,13 @@ def _window(region: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:
 def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[Any]:
     """Convert to the output's element type.
 
-    uint8 is rounded half up and clipped to 0..255; floats are rounded to nearest even; bfloat16 is returned
-    as uint16 bit patterns, for NumPy has no such dtype.
+    uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
+    bfloat16 is returned as uint16 bit patterns, for NumPy has no such dtype.
     """
     if dtype == "uint8":
         return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
+    if dtype == "uint16":
+        return np.floor(values.clip(0, 65535) + 0.5).astype(np.uint16)
     if dtype == "bfloat16":
         bits = values.astype(np.float32).view(np.uint32)
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)

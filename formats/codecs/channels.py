@@ -5,7 +5,7 @@ Engines call it for loaders with another ``color`` than "rgb".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -17,15 +17,16 @@ from .codec import Codec
 from .decode import decode_rgb
 from .header import MAX_PIXELS
 from .orientation import exif_orientation, turned
-from .pixels import to_rgb
+from .pixels import has_sixteen_bits, to_grey16, to_rgb
 from .registry import CODECS, open_image
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Pixels = npt.NDArray[np.uint8]
+    DeepPixels = npt.NDArray[np.uint8 | np.uint16]
 
-__all__ = ["decode_channels", "decode_grey", "stored_channels"]
+__all__ = ["StoredForm", "decode_channels", "decode_grey", "stored_form"]
 
 _MODES = {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA", "La": "LA", "RGBa": "RGBA", "PA": "RGBA"}
 """What an image of each of Pillow's modes is converted to; others become RGB."""
@@ -54,8 +55,8 @@ def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int 
 
 def decode_channels(
     data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS, *, alpha: bool
-) -> Pixels:
-    """Decode a payload to (H, W, C) uint8, its EXIF orientation applied.
+) -> DeepPixels:
+    """Decode a payload to (H, W, C) uint8, its EXIF orientation applied; uint16 as :class:`StoredForm` says.
 
     Args:
         data: Any C-contiguous buffer.
@@ -64,7 +65,7 @@ def decode_channels(
         width: Likewise.
         max_pixels: Most pixels of an image.
         alpha: Whether to decode to RGB and alpha, which is 255 where the image has none. Otherwise the
-            channels are those of :func:`stored_channels`.
+            form is that of :func:`stored_form`.
 
     Raises:
         ImageTooLargeError: The image has more than ``max_pixels``.
@@ -72,7 +73,7 @@ def decode_channels(
     """
     if codec in (Codec.JPEG, Codec.RAW, Codec.PLANES):
         rgb = decode_rgb(data, codec, height, width, max_pixels)
-        return _with_alpha(rgb) if alpha else rgb[..., : stored_channels(data, codec, height, width)]
+        return _with_alpha(rgb) if alpha else rgb[..., : stored_form(data, codec, height, width).channels]
     try:
         with open_image(data) as image:
             if image.width * image.height > max_pixels:
@@ -83,6 +84,8 @@ def decode_channels(
             if alpha or mode == "RGB":
                 rgb = to_rgb(image, orientation)
                 return _with_alpha(rgb) if alpha else rgb
+            if has_sixteen_bits(image):
+                return to_grey16(image, orientation)
             if mode == "L":
                 return to_rgb(image, orientation)[..., :1]
             return np.array(turned(image, orientation).convert(mode))
@@ -90,20 +93,32 @@ def decode_channels(
         raise ImageTooLargeError(str(error)) from error
 
 
-def stored_channels(data: Any, codec: int, height: int, width: int) -> int:
-    """Return the channels that an image is stored with: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
+class StoredForm(NamedTuple):
+    """The form in which an image is stored.
 
-    A palette counts as the colours that it stands for, with alpha if some of them are transparent. CMYK and
-    other spaces of colours count as RGB. A colour that a PNG declares transparent is no channel.
+    Attributes:
+        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha. A palette counts as the colours that it
+            stands for, with alpha if some of them are transparent. CMYK and other spaces of colours count as
+            RGB. A colour that a PNG declares transparent is no channel.
+        bits: Of a level: 16 of grey images that have so many, as PNG and TIFF may; 8 of all others, which
+            have the higher 8 if more are stored.
     """
+
+    channels: int
+    bits: int = 8
+
+
+def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:
+    """Return the form in which an image is stored, from its header."""
     if codec == Codec.JPEG:
-        return 1 if _native.probe(data)[4] == 1 else 3
+        return StoredForm(1 if _native.probe(data)[4] == 1 else 3)
     if codec == Codec.RAW:
-        return 3
+        return StoredForm(3)
     if codec == Codec.PLANES:
-        return 1 if memoryview(data).nbytes == height * width else 3
+        return StoredForm(1 if memoryview(data).nbytes == height * width else 3)
     with open_image(data) as image:
-        return Image.getmodebands(_stored_mode(image))
+        bits = 16 if has_sixteen_bits(image) else 8
+        return StoredForm(Image.getmodebands(_stored_mode(image)), bits)
 
 
 def _stored_mode(image: Image.Image) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from PIL import Image
 
-__all__ = ["PixelCountError", "planes_to_rgb", "raw_to_rgb", "to_rgb"]
+__all__ = ["PixelCountError", "has_sixteen_bits", "planes_to_rgb", "raw_to_rgb", "to_grey16", "to_rgb"]
 
 # Pillow's modes of 16 bits; it has no colours of so many, and takes their higher bytes by itself. Before
 # version 11 it calls the greys of some formats "I", which elsewhere are 32 bits.
@@ -53,6 +53,16 @@ def planes_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(np.broadcast_to(planes[::-1], (3, height, width)).transpose(1, 2, 0))
 
 
+def has_sixteen_bits(image: Image.Image) -> bool:
+    """Return whether an opened image is grey of 16 bits."""
+    return image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format in _SIXTEEN_BITS_AS_I)
+
+
+def to_grey16(image: Image.Image, orientation: int) -> npt.NDArray[np.uint16]:
+    """Return the pixels of an opened grey image of 16 bits as (H, W, 1), as its orientation shows it."""
+    return np.asarray(turned(image, orientation)).astype(np.uint16)[..., np.newaxis]
+
+
 def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
     """Return the pixels of an opened image as (H, W, 3) uint8 RGB, as its EXIF orientation shows it.
 
@@ -63,7 +73,7 @@ def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
         DecodeError: The pixels are integers of 32 bits or floats, whose range has no known black and white.
     """
     shown = turned(image, orientation)
-    if shown.mode in _SIXTEEN_BITS or (shown.mode == "I" and image.format in _SIXTEEN_BITS_AS_I):
+    if has_sixteen_bits(image):
         grey = (np.asarray(shown).astype(np.uint16) >> 8).astype(np.uint8)
         return np.repeat(grey[..., np.newaxis], 3, axis=2)
     if shown.mode in ("I", "F"):

@@ -52,11 +52,12 @@ class ImageFormat:
     """Dtype and layout of the images that an engine makes.
 
     Attributes:
-        dtype: Dtype of the elements. Values of uint8 are rounded half away from zero and clipped to 0..255.
+        dtype: Dtype of the elements. Whole numbers are rounded half up and clipped to their range.
         layout: Order of the axes. NHWC4 has a fourth channel of zeros, which suits tensor cores.
 
         color: Which channels the images have.
         channels: Number of channels.
+        bits: Of a level of the stored images, 8 or 16.
 
     Raises:
         ConfigError: There is no such dtype, layout or colour, or they do not fit each other.
@@ -66,6 +67,7 @@ class ImageFormat:
     layout: Layout = "NCHW"
     color: Color = "rgb"
     channels: int = 3
+    bits: int = 8
 
     def __post_init__(self) -> None:
         arguments = (("dtype", get_args(DType)), ("layout", get_args(Layout)), ("color", get_args(Color)))

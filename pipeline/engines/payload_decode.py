@@ -14,7 +14,6 @@ from stoker.formats.codecs.registry import CODECS
 from .base import Status
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from stoker._native import Shards
@@ -34,7 +33,7 @@ class PayloadError(ValueError):
 
 def decode(
     data: Any, samples: Samples, i: int, *, max_pixels: int, color: Color = "rgb", reference: bool = False
-) -> npt.NDArray[np.uint8]:
+) -> npt.NDArray[Any]:
     """Decode the payload of a sample, its EXIF orientation applied.
 
     Args:
@@ -46,7 +45,7 @@ def decode(
         reference: Whether to decode as the reference engine does.
 
     Returns:
-        (H, W, 3) uint8 RGB, or three equal channels of grey, or (H, W, C) of other colours.
+        (H, W, 3) uint8 RGB, or three equal channels of grey; or (H, W, C) uint8 or uint16 of other colours.
 
     Raises:
         PayloadError: The payload is no image, is damaged, or has more than ``max_pixels``.

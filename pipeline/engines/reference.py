@@ -135,11 +135,12 @@ class ReferenceEngine:
 
     def _check_channels(self, pixels: npt.NDArray[Any]) -> None:
         """Raise ConfigError for an image that is stored with other channels than the first one."""
-        expected, found = self._image_format.channels, pixels.shape[2]
+        expected = self._image_format.channels, self._image_format.bits
+        found = pixels.shape[2], 8 * pixels.itemsize
         if self._image_format.color == "as_stored" and found != expected:
             raise ConfigError(
-                f"the image is stored with {found} channels, and the first image with {expected}; "
-                "a batch needs one number",
+                f"the image is stored with {found[0]} channels of {found[1]} bits, and the first image with "
+                f"{expected[0]} of {expected[1]}; a batch needs one form",
                 hint="Load with color='rgb', 'gray' or 'rgba', which convert each image.",
             )
 

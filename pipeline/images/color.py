@@ -1,4 +1,4 @@
-"""The channels of a loader's images, by its argument ``color``."""
+"""The channels and bits of a loader's images, by its argument ``color``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.augment.plan import compile_image
 from stoker.errors import ConfigError
-from stoker.formats.codecs.channels import stored_channels
+from stoker.formats.codecs.channels import StoredForm, stored_form
 from stoker.types import Color
 
 from ..engines.base import ImageFormat
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from .columns.image_column import Compiled
 
-__all__ = ["channels_of", "compiler"]
+__all__ = ["compiler", "form_of"]
 
 
-def compiler(dtype: DType | None, color: Color, channels: int) -> Compiled:
-    """Return :func:`compile_image` for images of this dtype and these channels."""
-    deep = ImageFormat(color=color, channels=channels).is_deep
-    return partial(compile_image, dtype=dtype, channels=channels, deep=deep)
+def compiler(dtype: DType | None, color: Color, form: StoredForm) -> Compiled:
+    """Return :func:`compile_image` for images of this dtype and form."""
+    deep = ImageFormat(color=color, channels=form.channels).is_deep
+    return partial(compile_image, dtype=dtype, channels=form.channels, deep=deep, bits=form.bits)
 
 
-def channels_of(source: SampleSource, color: Color) -> int:
-    """Return the number of channels of a loader's images; of "as_stored", those of the first sample.
+def form_of(source: SampleSource, color: Color) -> StoredForm:
+    """Return the form of a loader's images; of "as_stored", that of the first sample.
 
     Raises:
         ConfigError: There is no such colour.
@@ -41,15 +41,15 @@ def channels_of(source: SampleSource, color: Color) -> int:
         known = "', '".join(get_args(Color))
         raise ConfigError(f"color must be one of '{known}', found {color!r}")
     if color != "as_stored":
-        return {"rgb": 3, "gray": 1, "rgba": 4}[color]
+        return StoredForm({"rgb": 3, "gray": 1, "rgba": 4}[color])
     if not len(source):
-        return 3
+        return StoredForm(3)
     samples = source.samples(np.zeros(1, np.int64))
     shards = open_shards([str(path) for path in source.data_files], source.data_sizes, mapped=False)
     try:
         data = shards.view(int(samples.shard[0]), int(samples.offset[0]), int(samples.length[0]))
-        return stored_channels(data, int(samples.codec[0]), int(samples.height[0]), int(samples.width[0]))
+        return stored_form(data, int(samples.codec[0]), int(samples.height[0]), int(samples.width[0]))
     except Exception as error:  # Pillow's parsers raise almost anything on damaged headers
-        raise source.error(0, f"its channels cannot be read: {error}") from error
+        raise source.error(0, f"its header cannot be read: {error}") from error
     finally:
         shards.close()

@@ -18,7 +18,7 @@ from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sample_source import value_dtype
 from ..order.sampling import make_loader_order, open_source
 from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
-from .color import channels_of, compiler
+from .color import compiler, form_of
 from .columns.array_reader import ArrayConfig
 from .columns.column_names import column_names
 from .columns.image_column import ImageColumn, plan_columns
@@ -264,8 +264,8 @@ def make_config(
     if size_plan.planner:
         transforms = cover_by_default(transforms, random=bool(shuffle))
         shuffle = False  # the planner shuffles
-    channels = channels_of(opened, color)
-    compiled = compiler(dtype, color, channels)
+    form = form_of(opened, color)
+    compiled = compiler(dtype, color, form)
     images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     array_config = ArrayConfig(opened.arrays, arrays)
@@ -282,7 +282,7 @@ def make_config(
         opened,
         order,
         tuple(one.annotated(opened, names, objects, batch_transform_plan) for one in images),
-        ImageFormat(images[0].plan.dtype, layout, color, channels),
+        ImageFormat(images[0].plan.dtype, layout, color, *form),
         names,
         on_error,
         make_bad_sample_budget(max_bad, on_error),

@@ -129,7 +129,8 @@ class ImageLoader(EngineImages):
         min_visible: Share of an object's box, 0 to 1, that must be visible; other objects are dropped from
             all columns. An object that is not visible at all is always dropped.
         min_size: Least width and height of an object's box, pixels of the output; other objects are dropped.
-        dtype: Dtype of the images: "uint8", "float32", "float16" or "bfloat16". None takes the dtype that the
+        dtype: Dtype of the images: "uint8", "float32", "float16" or "bfloat16"; "uint16" where images are
+            stored with 16 bits and ``color`` is "as_stored". None takes the dtype that the
             transforms end in. Floats are in 0..1 before Normalize, as torchvision's ``ToDtype(scale=True)``
             makes them.
         color: Channels of the images: "rgb", "gray" (one channel), "rgba" (four; alpha is 255 where an image

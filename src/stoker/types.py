@@ -9,8 +9,8 @@ __all__ = ["Color", "DType", "Layout", "Size"]
 Size = tuple[int, int]
 """Height and width, pixels."""
 
-DType = Literal["uint8", "float16", "bfloat16", "float32"]
-"""Element type of a batch of images."""
+DType = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
+"""Element type of a batch of images; uint16 is that of images that are stored with 16 bits."""
 
 Color = Literal["rgb", "gray", "rgba", "as_stored"]
 """Channels of a batch of images: three, one, four, or as many as the stored images have."""

@@ -14,6 +14,7 @@ from stoker import ImageLoader
 from stoker.augment import (
     CenterCrop,
     ColorJitter,
+    MixUp,
     Normalize,
     Pad,
     RandomErasing,
@@ -100,7 +101,9 @@ def test_floats_are_normalised_by_a_number_a_channel(mixed: Path) -> None:
 
 
 def test_an_image_with_other_channels_than_the_first_is_named(mixed: Path) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)stored with 1 channels, and the first image with 3.*a/L.jpg"):
+    with pytest.raises(
+        ConfigError, match=r"(?s)stored with 1 channels of 8 bits, and the first image with 3 of 8.*a/L.jpg"
+    ):
         images(mixed, [CenterCrop(16)], color="as_stored")
 
 
@@ -148,3 +151,62 @@ def test_a_state_of_another_color_is_refused(mixed: Path) -> None:
     rgb = ImageLoader(mixed, batch_size=2, transforms=[CenterCrop(8)])
     with pytest.raises(CheckpointError, match="color was 'gray'"):
         rgb.load_state_dict(grey.state_dict())
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Grey images of 16 bits, PNG and TIFF, as a conversion keeps them."""
+    folder = tmp_path_factory.mktemp("deep")
+    (folder / "images" / "a").mkdir(parents=True)
+    levels = np.random.default_rng(0).integers(0, 65536, (12, 16)).astype(np.uint16)
+    for i, suffix in enumerate(["png", "tif", "png"]):
+        large = np.kron(levels, np.ones((5 + i, 6), np.uint16))
+        Image.fromarray(large).save(folder / "images" / "a" / f"{i}.{suffix}")
+    stoker.convert(folder / "images", folder / "shards")
+    return folder / "shards"
+
+
+@pytest.mark.parametrize(
+    ("transforms", "dtype", "most"),
+    [
+        ([CenterCrop(48)], None, 0),
+        ([RandomResizedCrop(24, interpolation="bicubic"), RandomHorizontalFlip()], None, 1),
+        ([Resize(30), Pad(4, fill=128), CenterCrop(40), Normalize(0.5, 0.5)], None, 1e-5),
+        ([RandomResizedCrop(24)], "float16", 1e-3),
+    ],
+)
+def test_sixteen_bits_are_those_of_the_reference(
+    deep: Path, transforms: list[Transform], dtype: Any, most: float
+) -> None:
+    found, expected = (
+        images(deep, transforms, color="as_stored", dtype=dtype, engine=engine)
+        for engine in ("native", "reference")
+    )
+    assert np.abs(found - expected).max() <= most
+    assert found.std() > found.max() / 8
+
+
+def test_sixteen_bits_are_kept_or_become_shares_of_the_full_range(deep: Path) -> None:
+    with ImageLoader(deep, batch_size=3, transforms=[CenterCrop(48)], color="as_stored") as loader:
+        levels = next(iter(loader)).image
+    assert levels.dtype == np.uint16
+    assert len(np.unique(levels & 255)) > 50
+    floats = images(deep, [CenterCrop(48)], color="as_stored", dtype="float32")
+    np.testing.assert_allclose(floats, levels / 65535, atol=1e-6)
+    padded = images(deep, [Resize(20), Pad(9, fill=128), CenterCrop(64)], color="as_stored")
+    assert padded[0, 0, 0, 0] == 128 * 257
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"color": "as_stored", "dtype": "uint8"}, "uint8 output of images with 16 bits"),
+        ({"dtype": "uint16"}, "uint16 output of images with 8 bits"),
+        ({"color": "as_stored", "transforms": [CenterCrop(8), MixUp()]}, "mix no images of dtype='uint16'"),
+    ],
+)
+def test_what_sixteen_bits_cannot_become_is_refused(
+    deep: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ImageLoader(deep, **{"batch_size": 2, "transforms": [CenterCrop(8)], **options})

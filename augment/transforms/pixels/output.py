@@ -27,6 +27,7 @@ class Form:
 
     Attributes:
         dtype: Element type.
+        white: The highest level of the stored images, 255 or 65535.
         scale: (C,) float64, factor of each channel.
         shift: (C,) float64, what is added to each channel afterwards.
     """
@@ -34,11 +35,18 @@ class Form:
     dtype: DType
     scale: npt.NDArray[np.float64]
     shift: npt.NDArray[np.float64]
+    white: int = 255
 
     @classmethod
-    def of_levels(cls, channels: int = 3) -> Form:
-        """Images of so many channels as they are decoded: uint8 in 0..255."""
-        return cls("uint8", np.ones(channels), np.zeros(channels))
+    def of_levels(cls, channels: int = 3, bits: int = 8) -> Form:
+        """Images of so many channels, of 8 or 16 bits, as they are decoded: uint8 or uint16."""
+        dtype: DType = "uint8" if bits == 8 else "uint16"
+        return cls(dtype, np.ones(channels), np.zeros(channels), (1 << bits) - 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the elements are integers."""
+        return self.dtype in ("uint8", "uint16")
 
     @property
     def matrix(self) -> npt.NDArray[np.float64]:
@@ -101,17 +109,17 @@ class Normalize(OutputTransform):
 
     def convert(self, form: Form) -> Form:
         """See :class:`OutputTransform`; ConfigError for a mean in 0..255 where pixels are in 0..1."""
-        if form.dtype == "uint8":
+        if form.is_whole:
             form = ToDtype("float32").convert(form)
         mean = form.per_channel("Normalize: mean", as_tuple(self.mean, 3))
         std = form.per_channel("Normalize: std", as_tuple(self.std, 3))
-        white = form.from_levels(np.full(len(mean), 255.0))
+        white = form.from_levels(np.full(len(mean), float(form.white)))
         if np.allclose(white, 1) and np.max(self.mean) > 1:
             raise ConfigError(
                 f"Normalize: mean must be in units of pixels in 0..1; found {self.mean!r}",
                 hint="Divide mean and std by 255, or put ToDtype('float32', scale=False) before Normalize.",
             )
-        return Form(form.dtype, form.scale / std, (form.shift - mean) / std)
+        return replace(form, scale=form.scale / std, shift=(form.shift - mean) / std)
 
 
 @dataclass(frozen=True)
@@ -119,9 +127,10 @@ class ToDtype(OutputTransform):
     """Convert to another element type.
 
     Args:
-        dtype: uint8, float16, bfloat16 or float32; a name, or the dtype of NumPy or a framework.
-        scale: Whether a conversion from uint8 to a float maps 0..255 to 0..1. True by default, unlike in
-            torchvision.
+        dtype: uint8, float16, bfloat16 or float32; a name, or the dtype of NumPy or a framework. uint16 is
+            for images that are stored with 16 bits.
+        scale: Whether a conversion from uint8 to a float maps 0..255 to 0..1, and from uint16 0..65535. True
+            by default, unlike in torchvision.
     """
 
     dtype: Any = "float32"
@@ -137,14 +146,19 @@ class ToDtype(OutputTransform):
 
     def convert(self, form: Form) -> Form:
         """See :class:`OutputTransform`; ConfigError on the way back from a float to uint8."""
-        if self.dtype == "uint8" and form.dtype != "uint8":
+        whole = self.dtype in ("uint8", "uint16")
+        if whole and form.is_whole and self.dtype != form.dtype:
+            bits = 8 if form.dtype == "uint8" else 16
             raise ConfigError(
-                f"uint8 output after a conversion to {form.dtype}",
-                hint="Leave out Normalize and ToDtype for pixels in 0..255, or ask for a float dtype.",
+                f"{self.dtype} output of images with {bits} bits a level",
+                hint=f"Ask for {form.dtype}, or for a float dtype.",
             )
-        scaled = self.scale and form.dtype == "uint8" and self.dtype != "uint8"
-        return (
-            Form(self.dtype, form.scale / 255, form.shift / 255)
-            if scaled
-            else replace(form, dtype=self.dtype)
-        )
+        if whole and not form.is_whole:
+            raise ConfigError(
+                f"{self.dtype} output after a conversion to {form.dtype}",
+                hint="Leave out Normalize and ToDtype for whole levels, or ask for a float dtype.",
+            )
+        form, old = replace(form, dtype=self.dtype), form
+        if not self.scale or not old.is_whole or whole:
+            return form
+        return replace(form, scale=form.scale / form.white, shift=form.shift / form.white)

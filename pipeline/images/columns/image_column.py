@@ -183,6 +183,10 @@ def plan_columns(
         largest = max(sizes, key=lambda size: size[0] * size[1], default=None)
         multiple, ragged = (padding.multiple, padding.ragged) if padding else (None, False)
         plan = plans[largest] if largest else compiled(of_images, multiple=multiple)
+        if plan.dtype == "uint16" and batch_transform_plan.transforms:
+            raise ConfigError(
+                "transforms of batches mix no images of dtype='uint16'", hint="Give dtype='float32'."
+            )
         if padding:
             _refuse_batch_transforms(batch_transform_plan, "images of different sizes")
         return (ImageColumn("image", plan, by_size=plans, ragged=ragged),), batch_transform_plan

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stoker.formats.codecs.channels import decode_channels, decode_grey, stored_channels
+from stoker.formats.codecs.channels import decode_channels, decode_grey, stored_form
 from stoker.formats.codecs.codec import Codec
 
 HEIGHT, WIDTH = 9, 13
@@ -41,7 +41,7 @@ def test_channels_are_those_that_a_png_stores(mode: str) -> None:
     image = RGBA.convert("RGB").convert("P") if mode == "P" else RGBA.convert(mode)
     data = encoded(image)
     channels = {"1": 1, "L": 1, "LA": 2, "P": 3, "RGB": 3, "RGBA": 4}[mode]
-    assert stored_channels(data, Codec.PNG, HEIGHT, WIDTH) == channels
+    assert stored_form(data, Codec.PNG, HEIGHT, WIDTH).channels == channels
     shown = image.convert({"1": "L", "P": "RGB"}.get(mode, mode))
     expected = np.asarray(shown).reshape(HEIGHT, WIDTH, channels)
     assert np.array_equal(decode_channels(data, Codec.PNG, HEIGHT, WIDTH, alpha=False), expected)
@@ -52,9 +52,9 @@ def test_channels_are_those_that_a_png_stores(mode: str) -> None:
 
 def test_transparent_colours_become_alpha_of_rgba_alone() -> None:
     palette = encoded(RGBA.convert("P"), transparency=bytes(range(256)))
-    assert stored_channels(palette, Codec.PNG, HEIGHT, WIDTH) == 4
+    assert stored_form(palette, Codec.PNG, HEIGHT, WIDTH).channels == 4
     keyed = encoded(RGBA.convert("RGB"), transparency=tuple(NOISE[0, 0, :3].tolist()))
-    assert stored_channels(keyed, Codec.PNG, HEIGHT, WIDTH) == 3
+    assert stored_form(keyed, Codec.PNG, HEIGHT, WIDTH).channels == 3
     alpha = decode_channels(keyed, Codec.PNG, HEIGHT, WIDTH, alpha=True)[..., 3]
     assert alpha[0, 0] == 0
     assert alpha.sum() == 255 * (alpha.size - 1)
@@ -64,5 +64,17 @@ def test_raw_pixels_and_cmyk_are_stored_as_rgb() -> None:
     rgb = np.ascontiguousarray(NOISE[..., :3])
     assert np.array_equal(decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=False), rgb)
     assert (decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=True)[..., 3] == 255).all()
-    assert stored_channels(encoded(RGBA.convert("CMYK"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == 3
-    assert stored_channels(encoded(RGBA.convert("L"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == 1
+    assert stored_form(encoded(RGBA.convert("CMYK"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == (3, 8)
+    assert stored_form(encoded(RGBA.convert("L"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == (1, 8)
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM", "JPEG2000"])
+def test_grey_of_sixteen_bits_is_kept(form: str) -> None:
+    levels = np.arange(HEIGHT * WIDTH, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 500
+    data = encoded(Image.fromarray(levels.astype(np.int32) if form == "PPM" else levels), form)
+    assert stored_form(data, Codec.OTHER, HEIGHT, WIDTH) == (1, 16)
+    decoded = decode_channels(data, Codec.OTHER, HEIGHT, WIDTH, alpha=False)
+    assert decoded.dtype == np.uint16
+    assert np.array_equal(decoded[..., 0], levels)
+    alpha = decode_channels(data, Codec.OTHER, HEIGHT, WIDTH, alpha=True)
+    assert np.array_equal(alpha[..., 0], levels >> 8)
