@@ -109,7 +109,8 @@ def convert(
         bool,
         typer.Option(
             "--skip-other-classes",
-            help="Leave out samples, or objects, of classes that --classes does not name; else they are an error.",
+            help="Leave out samples, or objects, of classes that --classes does not name. By default they "
+            "are an error.",
         ),
     ] = False,
     min_per_class: Annotated[

@@ -24,7 +24,7 @@ def is_size(value: Any) -> bool:
 def read_polygons(value: Any) -> tuple[list[list[float]], Counter[str]]:
     """Return the polygons, x and y of each point in turn; and the reasons for which others are left out."""
     polygons = value if isinstance(value, list) else [value] if value else []
-    if polygons and not any(isinstance(part, list) for part in polygons) and numbers(polygons):
+    if isinstance(value, list) and value and numbers(value):
         polygons = [polygons]  # one polygon without the list around it
     problems = [_problem(part) for part in polygons]
     good = [part for part, problem in zip(polygons, problems, strict=True) if not problem]
