@@ -50,7 +50,7 @@ class ImageLoader(EngineImages):
 
     Args:
         dataset: Folder of a dataset, or what :func:`stoker.open` or :func:`stoker.mix` returns. With
-            ``cache`` it may be the URL of a dataset.
+            ``cache`` it may be the URL of a dataset. ``shards/train@3`` is version 3 of one.
         batch_size: Samples of a batch on this rank.
         pixels_per_batch: Pixels of a batch on this rank, in place of ``batch_size``: as many samples as fit
             at the size of the batch. The steps of an epoch then depend on ``sizes``.

@@ -48,7 +48,8 @@ class TextLoader(CheckpointedText):
 
     Args:
         dataset: Folder of a dataset that :func:`stoker.convert_text` made, or what :func:`stoker.open` or
-            :func:`stoker.mix` returns. With ``cache`` it may be the URL of a dataset.
+            :func:`stoker.mix` returns. With ``cache`` it may be the URL of a dataset. ``shards/text@3`` is
+            version 3 of one.
         batch_size: Samples of a batch on this rank; with ``pack`` its rows. Give ``batch_size``,
             ``max_tokens`` or ``batch_sampler``, and only one of them.
         max_tokens: Tokens of a batch on this rank, padding included. Short samples then make larger batches.

@@ -32,7 +32,10 @@ __all__ = [
 ]
 
 Dataset = Annotated[
-    str, typer.Argument(help="Folder of a dataset that convert, convert-text, index or stage wrote.")
+    str,
+    typer.Argument(
+        help="Folder of a dataset that convert, convert-text, index or stage wrote; FOLDER@3 is version 3."
+    ),
 ]
 Target = Annotated[
     str, typer.Argument(help="Folder or URL to write. With --val or --test it holds a folder for each split.")
