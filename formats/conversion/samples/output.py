@@ -40,7 +40,7 @@ class ShardedOutput:
     """An unfinished dataset in a folder, whose lock it holds until it is published or abandoned.
 
     Args:
-        folder: The target; made if missing.
+        folder: Folder of the shards, usually the target; made if missing.
         encoder: Makes the index columns of the records.
         options: The options.
         existing: Manifest of the dataset that the shards are appended to; None for a new one.
@@ -61,6 +61,7 @@ class ShardedOutput:
         overwrite: bool,
     ) -> None:
         self.folder = folder
+        self.place: Path | str = folder
         self._encoder = encoder
         self._existing = existing
         self._options = options
@@ -148,10 +149,15 @@ class ShardedOutput:
                         self.folder, self._existing, self._state.folder, results, self._skipped, classes
                     ).publish()
                 plan = self._plan(classes, info)
-                state = FolderState(self.folder, plan)
-                return count_published(plan, results, state.publish(results))
+                return self._publish(plan, FolderState(self.folder, plan), results)
         finally:
             self.abandon()
+
+    def _publish(
+        self, plan: DatasetPlan, state: FolderState, results: list[ShardResult]
+    ) -> PublishedDatasets:
+        """Make a new dataset of finished shards."""
+        return count_published(plan, results, state.publish(results))
 
     def abandon(self) -> None:
         """Remove the unpublished files and release the folder. Further calls do nothing."""

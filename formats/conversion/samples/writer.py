@@ -30,6 +30,7 @@ from .objects import BOX_FORMATS
 from .options import WriterOptions
 from .output import ShardedOutput
 from .sample_encoder import SampleEncoder
+from .url_output import UrlOutput
 
 if TYPE_CHECKING:
     import os
@@ -51,7 +52,7 @@ class Writer(WriterContext):
     types of the columns.
 
     Args:
-        target: Folder to write; made if missing.
+        target: Folder to write, made if missing; or a URL, to which finished shards are uploaded.
         classes: Names of the classes, that of label 0 first. None numbers names in the order in which they
             first occur, and takes numbers as they are.
         keypoints: Names of the keypoints of an object; ``left_eye`` and ``right_eye`` change places in a
@@ -81,6 +82,7 @@ class Writer(WriterContext):
         DatasetError: There is a dataset, or an unfinished conversion, in ``target``.
         LockedError: Another writer or conversion writes into ``target``.
         WriteError: The disk is full or refuses a write.
+        StorageError: A URL cannot be read or written.
     """
 
     def __init__(
@@ -105,7 +107,14 @@ class Writer(WriterContext):
         append: bool = False,
         overwrite: bool = False,
     ) -> None:
-        folder = _folder(target)
+        check_named(target=target)
+        url, folder = (str(target) if is_url(target) else None), Path(target)
+        if url and append:
+            raise ConfigError(
+                "append adds to a dataset in a folder, and the target is a URL",
+                path=target,
+                hint="copy the dataset to a folder with stoker stage, and append to that",
+            )
         existing = _existing(folder, overwrite=overwrite) if append else None
         if existing:
             format, restarts = existing.container, set(BAND_COLUMNS) <= existing.columns.keys()  # noqa: A001
@@ -137,7 +146,11 @@ class Writer(WriterContext):
         )
         keeps_origins = mode != "none" if existing is None else has_origins(existing.columns)
         self._encoder = SampleEncoder(options, self._checker, points, ignore_index, keeps_origins)
-        self._output = ShardedOutput(folder, self._encoder, options, existing, overwrite=overwrite)
+        self._output = (
+            UrlOutput(url, self._encoder, options, overwrite=overwrite)
+            if url
+            else ShardedOutput(folder, self._encoder, options, existing, overwrite=overwrite)
+        )
         self._pool = EncodingPool(self._encoder, threads)
         self._owner, self._lock = OwnerProcess(), threading.Lock()
         # Records, not rows: samples that were left out later keep their keys.
@@ -211,7 +224,7 @@ class Writer(WriterContext):
             with self._lock:
                 self._store(self._pool.finish())
                 if not self._count and not self._first:
-                    raise SourceError("no sample was written", path=self._output.folder)
+                    raise SourceError("no sample was written", path=self._output.place)
                 published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
         finally:
             self.abandon()
@@ -236,11 +249,11 @@ class Writer(WriterContext):
         if not self._owner.is_current():
             raise LockedError(
                 "this writer was made in another process, which writes into its folder",
-                path=self._output.folder,
+                path=self._output.place,
                 hint="make a writer in each process, each with a folder of its own",
             )
         if self._closed:
-            raise ConfigError("the writer is closed", path=self._output.folder, hint="make another one")
+            raise ConfigError("the writer is closed", path=self._output.place, hint="make another one")
 
     def _store(self, outcomes: Iterable[EncodedRecord | Skip | StokerError]) -> None:
         """Store records; raise the first error of a sample when all others are stored."""
@@ -267,17 +280,6 @@ def _existing(folder: Path, *, overwrite: bool) -> Manifest | None:
     if overwrite:
         raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
     return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
-
-
-def _folder(target: str | os.PathLike[str]) -> Path:
-    check_named(target=target)
-    if is_url(target):
-        raise ConfigError(
-            "a writer writes into a folder of this machine, and the target is a URL",
-            path=target,
-            hint="write into a folder, then copy it to the URL",
-        )
-    return Path(target)
 
 
 def _abandon(pool: EncodingPool, output: ShardedOutput) -> None:

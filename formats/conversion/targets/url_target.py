@@ -26,18 +26,18 @@ from ...remote.store import Store
 from ..shard_file import published_names, shard_files
 from ..shards import write_shard
 from .already_converted import FoundDataset, find_converted
-from .folder_state import STATE_NAME, FolderState
+from .folder_state import STATE_NAME, WRITER_FINGERPRINT, FolderState
 from .published import PublishedDatasets, count_published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from ..plan import ConversionPlan
+    from ..plan import ConversionPlan, DatasetPlan
     from ..run import Run
     from ..shard_file import ShardResult
     from ..shards import ShardContext
 
-__all__ = ["UrlShardMaker", "convert_to_url"]
+__all__ = ["UrlShardMaker", "UrlTarget", "convert_to_url", "upload_files"]
 
 _PLAN = "plan.json"
 _CONCURRENT = 16  # small files that are fetched, or shards that are renamed
@@ -60,12 +60,15 @@ class UrlShardMaker:
             result = write_shard(plan, number, Path(folder), context)
             files = shard_files(Path(folder), number, plan.options.container)
             result_file = files.pop("result")
-            for file in files.values():
-                # A shard may be a folder of files.
-                for part in sorted(file.iterdir()) if file.is_dir() else [file]:
-                    store.upload(part, f"{STATE_NAME}/{part.relative_to(folder)}")
-            store.upload(result_file, f"{STATE_NAME}/{result_file.name}")
+            upload_files(store, Path(folder), [*files.values(), result_file])
         return result
+
+
+def upload_files(store: Store, folder: Path, files: Iterable[Path]) -> None:
+    """Copy files in a folder, in order, to the unfinished conversion at a URL. A shard may be a folder."""
+    for file in files:
+        for part in sorted(file.iterdir()) if file.is_dir() else [file]:
+            store.upload(part, f"{STATE_NAME}/{part.relative_to(folder)}")
 
 
 def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
@@ -73,9 +76,9 @@ def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
 
     Raises: As :func:`stoker.convert`.
     """
-    target = _UrlTarget(Store(url), run.plan)
+    target = UrlTarget(Store(url), run.plan)
     known = target.read_fingerprint()
-    if known is None and not overwrite and (converted := target.already_converted()) is not None:
+    if known is None and not overwrite and (converted := target.already_converted(run.plan)) is not None:
         return converted
     target.enter(known, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
@@ -93,10 +96,10 @@ def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
         return count_published(run.plan, results, target.publish(Path(folder), results))
 
 
-class _UrlTarget:
+class UrlTarget:
     """A URL into which a plan is converted, and the unfinished conversion there."""
 
-    def __init__(self, store: Store, plan: ConversionPlan) -> None:
+    def __init__(self, store: Store, plan: DatasetPlan) -> None:
         self.store = store
         self._plan = plan
         self._container = plan.options.container
@@ -119,10 +122,10 @@ class _UrlTarget:
             return str(json.loads(content)["fingerprint"])
         return ""
 
-    def already_converted(self) -> PublishedDatasets | None:
+    def already_converted(self, plan: ConversionPlan) -> PublishedDatasets | None:
         """The datasets at the URL if an earlier conversion has made all of this plan."""
         with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
-            return find_converted(self._plan, lambda split: self._found(split, Path(folder)))
+            return find_converted(plan, lambda split: self._found(split, Path(folder)))
 
     def _found(self, split: str, folder: Path) -> FoundDataset:
         dataset = self.store.child(split)
@@ -161,7 +164,8 @@ class _UrlTarget:
         """
         if known == self._plan.fingerprint:
             return
-        if known is not None and not overwrite:
+        was_writer = known is not None and known.startswith(WRITER_FINGERPRINT)
+        if known is not None and not was_writer and not overwrite:
             raise DatasetError(
                 "there is an unfinished conversion with other options, or of a source that has changed since",
                 path=self.store.url,

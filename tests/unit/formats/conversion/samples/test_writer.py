@@ -332,6 +332,39 @@ def test_a_full_disk_ends_the_writer_and_nothing_is_left(
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_a_dataset_at_a_url_has_the_bytes_of_one_in_a_folder(
+    tmp_path: Path, memory: Any, container: Any
+) -> None:
+    memory.mkdir("/bucket")
+    for target in (tmp_path / "out", "memory://bucket/out"):
+        with stoker.Writer(target, shard_records=2, format=container) as writer:
+            for i in range(5):
+                writer.write(picture(i), label=("cat", "dog")[i % 2], depth=np.full((2, i), i))
+    memory.get("/bucket/out", str(tmp_path / "copy"), recursive=True)
+    assert read_files(tmp_path / "copy") == read_files(tmp_path / "out")
+
+
+def test_nothing_can_be_opened_at_a_url_until_the_end(tmp_path: Path, memory: Any) -> None:
+    memory.mkdir("/bucket")
+    writer = stoker.Writer("memory://bucket/out", shard_records=1)
+    for i in range(4):
+        writer.write(picture(i))
+    assert not memory.exists("/bucket/out/dataset.json")
+    writer.abandon()
+    assert memory.find("/bucket/out") == []
+    memory.pipe("/bucket/out/.stoker-convert/plan.json", b'{"fingerprint": "writer-of-a-killed-process"}')
+    with stoker.Writer("memory://bucket/out") as writer:
+        writer.write(picture(0))
+    with pytest.raises(DatasetError, match="there is a dataset already"):
+        stoker.Writer("memory://bucket/out")
+    assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 1
+    with stoker.Writer("memory://bucket/out", overwrite=True) as writer:
+        writer.write(picture(0))
+        writer.write(picture(1))
+    assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -339,7 +372,7 @@ def test_a_full_disk_ends_the_writer_and_nothing_is_left(
         ({"classes": "cat"}, "classes must be a sequence"),
         ({"encoding": "gif"}, "encoding"),
         ({"shard_records": 3, "shard_size": "1MB"}, "shards are made by one of"),
-        ({"target": "s3://bucket/x"}, "the target is a URL"),
+        ({"target": "s3://bucket/x", "append": True}, "the target is a URL"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(

@@ -1,0 +1,89 @@
+"""Shards that a writer makes in a temporary folder, and that go to a URL one by one."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import StorageError
+
+from ...files.publishing import remove
+from ...remote.store import Store
+from ..shard_file import shard_files
+from ..targets.folder_state import STATE_NAME
+from ..targets.published import count_published
+from ..targets.url_target import UrlTarget, upload_files
+from .output import ShardedOutput
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from ..options import ConvertOptions
+    from ..plan import DatasetPlan
+    from ..shard_file import ShardFile, ShardResult
+    from ..targets.folder_state import FolderState
+    from ..targets.published import PublishedDatasets
+    from .sample_encoder import SampleEncoder
+
+__all__ = ["UrlOutput"]
+
+
+class UrlOutput(ShardedOutput):
+    """An unfinished dataset at a URL, as a conversion into one makes it.
+
+    A finished shard is uploaded to ``.stoker-convert`` while the next one is written, and its local copy is
+    removed. The shards get their names at the end, and the manifest comes last.
+
+    Args:
+        url: The target.
+        encoder: Makes the index columns of the records.
+        options: The options.
+        overwrite: Whether to replace a dataset, or an unfinished conversion, at the URL.
+
+    Raises:
+        DatasetError: There is a dataset, or an unfinished conversion, and not ``overwrite``.
+        StorageError: The URL cannot be read or written.
+    """
+
+    def __init__(self, url: str, encoder: SampleEncoder, options: ConvertOptions, *, overwrite: bool) -> None:
+        self._store = Store(url)
+        self._is_published = False
+        self._temporary = tempfile.TemporaryDirectory(prefix="stoker-writer-")
+        super().__init__(Path(self._temporary.name), encoder, options, overwrite=False)
+        self.place = url
+        target = UrlTarget(self._store, self._state.plan)
+        try:
+            target.enter(target.read_fingerprint(), overwrite=overwrite)
+        except BaseException:
+            self._is_published = True  # what is there belongs to another conversion
+            self.abandon()
+            raise
+
+    def _finish(self, shard: ShardFile, opened: ExitStack, position: int) -> ShardResult:
+        result = super()._finish(shard, opened, position)
+        files = shard_files(self._state.folder, position, self._options.container)
+        data = [file for name, file in files.items() if name not in ("index", "result")]
+        upload_files(self._store, self._state.folder, data)
+        for file in data:
+            remove(file)
+        return result
+
+    def _publish(
+        self, plan: DatasetPlan, state: FolderState, results: list[ShardResult]
+    ) -> PublishedDatasets:
+        state.publish(results)
+        folders = UrlTarget(self._store, plan).publish(self.folder, results)
+        self._is_published = True
+        return count_published(plan, results, folders)
+
+    def abandon(self) -> None:
+        """Remove the unpublished files, here and at the URL. Further calls do nothing."""
+        if self._released:
+            return
+        super().abandon()
+        self._temporary.cleanup()
+        if not self._is_published:
+            with suppress(StorageError):  # the next writer removes them
+                self._store.remove(STATE_NAME)
