@@ -59,9 +59,9 @@ check() { # kind, libraries to preload, which tests; then arguments for the fuzz
         --scratch "$build/$kind" "$@"
 }
 
-# Compares both JPEG decoders in a program without Python, which makes a million inputs a matter of minutes.
+# Compares both JPEG decoders, and the kernels of ours, in programs without Python: a million inputs take minutes.
 jpeg_decoders() {
-    cmake --build "$build/address" --target jpeg_decoders >>"$build/address/build.log" 2>&1
+    cmake --build "$build/address" --target jpeg_decoders --target jpeg_kernels >>"$build/address/build.log" 2>&1
     (
         cd "$build/address"
         export STOKER_JPEG=stoker
@@ -69,6 +69,7 @@ jpeg_decoders() {
         ./jpeg_decoders "$jpeg_inputs" 2 banded
         for level in avx512 avx2 plain; do
             STOKER_CPU_LEVEL=$level ./jpeg_decoders $((jpeg_inputs / 10)) 1 intact
+            STOKER_CPU_LEVEL=$level ./jpeg_kernels "$jpeg_inputs" 1
         done
     )
 }

@@ -9,6 +9,8 @@ extern const JpegKernels plain_kernels;
 #if defined(__x86_64__)
 extern const JpegKernels avx2_kernels;
 extern const JpegKernels vbmi_kernels;
+#elif defined(__aarch64__)
+extern const JpegKernels neon_kernels;
 #endif
 
 namespace {
@@ -18,6 +20,8 @@ const JpegKernels& choose() {
     const CpuLevel level = cpu_level();
     if (level == CpuLevel::avx512 && cpu_features().vbmi) return vbmi_kernels;
     if (level == CpuLevel::avx512 || level == CpuLevel::avx2) return avx2_kernels;
+#elif defined(__aarch64__)
+    if (cpu_level() == CpuLevel::neon) return neon_kernels;
 #endif
     return plain_kernels;
 }

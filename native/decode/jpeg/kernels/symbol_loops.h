@@ -62,6 +62,16 @@ template <class AnyPhase>
             : [limit] "i"(kLastCoefficient), [zero] "r"(zero), [next_entry] "r"(next_entry),
               [next_phase] "r"(next_phase)
             : "cc");
+#elif defined(__aarch64__)
+    AnyPhase* next_phase = phase + 1;
+    __asm__("cmp %w[position], %[limit]\n\t"
+            "csel %w[position], %w[zero], %w[position], hs\n\t"
+            "csel %[entry], %[next_entry], %[entry], hs\n\t"
+            "csel %[phase], %[next_phase], %[phase], hs"
+            : [position] "+&r"(position), [entry] "+&r"(entry), [phase] "+&r"(phase)
+            : [limit] "i"(kLastCoefficient), [zero] "r"(zero), [next_entry] "r"(next_entry),
+              [next_phase] "r"(next_phase)
+            : "cc");
 #else
     const bool ended = position >= kLastCoefficient;
     entry = ended ? next_entry : entry;

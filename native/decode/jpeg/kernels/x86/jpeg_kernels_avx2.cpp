@@ -1,9 +1,9 @@
 // The kernels for AVX2 and BMI2, whose shifts by any number of bits the symbol decoder needs.
 #if defined(__x86_64__)
-#include "decode/jpeg/kernels/dct_reduced_avx2.h"
-#include "decode/jpeg/kernels/sample_avx2.h"
+#include "decode/jpeg/kernels/x86/dct_reduced_avx2.h"
+#include "decode/jpeg/kernels/x86/sample_avx2.h"
 #include "decode/jpeg/kernels/sample_loops.h"
-#include "decode/jpeg/kernels/scan_avx2.h"
+#include "decode/jpeg/kernels/x86/scan_avx2.h"
 #include "decode/jpeg/kernels/scan_loops.h"
 #include "decode/jpeg/kernels/symbol_loops.h"
 

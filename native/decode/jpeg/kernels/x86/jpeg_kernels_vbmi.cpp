@@ -1,10 +1,10 @@
 // The kernels for AVX-512 with VBMI; what is no faster than with AVX2 is the same.
 #if defined(__x86_64__)
-#include "decode/jpeg/kernels/dct_reduced_avx2.h"
-#include "decode/jpeg/kernels/sample_avx2.h"
-#include "decode/jpeg/kernels/sample_avx512.h"
+#include "decode/jpeg/kernels/x86/dct_reduced_avx2.h"
+#include "decode/jpeg/kernels/x86/sample_avx2.h"
+#include "decode/jpeg/kernels/x86/sample_avx512.h"
 #include "decode/jpeg/kernels/sample_loops.h"
-#include "decode/jpeg/kernels/scan_avx2.h"
+#include "decode/jpeg/kernels/x86/scan_avx2.h"
 #include "decode/jpeg/kernels/scan_loops.h"
 #include "decode/jpeg/kernels/symbol_loops.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "decode/jpeg/kernels/dct_avx2.h"
+#include "decode/jpeg/kernels/x86/dct_avx2.h"
 
 namespace stoker::jpeg {
 namespace {
