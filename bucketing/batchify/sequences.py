@@ -7,7 +7,7 @@ and ``Tuple``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,13 @@ Output = Literal[
     "loss_weights",
     "cu_seqlens",
     "max_seqlen",
+    "cu_seq_lens_q",
+    "cu_seq_lens_k",
+    "max_length_q",
+    "max_length_k",
 ]
+"""Names of the arrays that Pad, Flatten and Pack make. The last four are cu_seqlens and max_seqlen by their
+names in models of Hugging Face (FlashAttentionKwargs of transformers)."""
 
 LossWeights = Literal["tokens", "sequences"]
 
@@ -99,6 +105,9 @@ class _Tokens:
             "cu_seqlens": lambda: layout.cu_seqlens(max_sequences),
             "max_seqlen": lambda: layout.max_seqlen(max_sequences),
         }
+        for side in "qk":
+            make[cast("Output", f"cu_seq_lens_{side}")] = make["cu_seqlens"]
+            make[cast("Output", f"max_length_{side}")] = make["max_seqlen"]
         return {self.prefix + name: make[name]() for name in self.outputs}
 
 

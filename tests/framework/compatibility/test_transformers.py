@@ -102,3 +102,32 @@ def test_labels_of_a_causal_model_have_the_loss_of_its_collator(
         features = [{"input_ids": encoded["input_ids"][i]} for i in row.tolist()]
         ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
         assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_packed_rows_have_the_loss_of_single_sequences(shards: Path, rows: int) -> None:
+    """With position ids that begin again, and ``use_cache=False``, a model keeps packed sequences apart."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+
+    def total(loader: stoker.TextLoader) -> tuple[float, int]:
+        losses, count = 0.0, 0
+        for input_ids, other, labels in loader:
+            packed = {"position_ids": other.long(), "use_cache": False}
+            given = packed if loader.columns[1] == "position_ids" else {"attention_mask": other.long()}
+            number = int((labels[:, 1:] != -100).sum())
+            losses += loss_of(model, {"input_ids": input_ids, "labels": labels, **given}) * number
+            count += number
+        return losses, count
+
+    options: dict[str, Any] = {"fields": ["source"], "output": "torch"}
+    single = stoker.TextLoader(
+        shards, batch_size=6, columns=("input_ids", "attention_mask", "labels"), **options
+    )
+    packed = stoker.TextLoader(
+        shards, batch_size=rows, pack=24, columns=("input_ids", "position_ids", "labels"), **options
+    )
+    assert total(packed) == pytest.approx(total(single), rel=1e-5)

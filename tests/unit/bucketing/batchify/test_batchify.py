@@ -61,7 +61,7 @@ def test_token_id_zero_is_no_padding():
 def test_pad_to_a_multiple_and_dtypes():
     made = Pad(outputs=ALL, multiple_of=8, dtype=np.int64)([np.array([1, 2, 3], np.int32)])
     assert made["input_ids"].shape == (1, 8)
-    dtypes = {name: str(array.dtype) for name, array in made.items() if name != "max_seqlen"}
+    dtypes = {name: str(array.dtype) for name, array in made.items() if not isinstance(array, int)}
     assert dtypes == {
         "input_ids": "int64",
         "attention_mask": "bool",
@@ -71,6 +71,8 @@ def test_pad_to_a_multiple_and_dtypes():
         "labels": "int64",
         "loss_weights": "float32",
         "cu_seqlens": "int32",
+        "cu_seq_lens_q": "int32",
+        "cu_seq_lens_k": "int32",
     }
     assert Pad()([np.array([1], np.int32)])["input_ids"].dtype == np.int32
     assert Pad()([[], []])["input_ids"].shape == (2, 1)
@@ -100,8 +102,10 @@ def test_flatten():
     expected = reference([SAMPLES], 6)
     for name, column in expected.items():
         assert made[name] == column[0], name
-    assert made["cu_seqlens"] == [0, 3, 4, 4, 6]
-    assert made["max_seqlen"] == 3
+    for name in ("cu_seqlens", "cu_seq_lens_q", "cu_seq_lens_k"):
+        assert made[name] == [0, 3, 4, 4, 6]
+    for name in ("max_seqlen", "max_length_q", "max_length_k"):
+        assert made[name] == 3
 
 
 def test_flatten_with_static_shapes():
