@@ -13,7 +13,16 @@ import pytest
 from PIL import Image, ImageOps
 
 import stoker
-from stoker.augment import Pad, RandomHorizontalFlip, Resize, keypoints_to_source, masks_to_source, to_source
+from stoker.augment import (
+    Letterbox,
+    Pad,
+    RandomHorizontalFlip,
+    Resize,
+    keypoints_to_source,
+    load_recipe,
+    masks_to_source,
+    to_source,
+)
 
 pytest.importorskip("pycocotools")
 from pycocotools import mask as coco_mask
@@ -25,8 +34,8 @@ COLUMNS = ("image", "boxes", "box_labels", "keypoints", "masks", "to_source", "s
 
 
 @pytest.fixture(scope="module")
-def scores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
-    """Average precision of the ground truth, brought back; one of the photographs lies on its side."""
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of photographs, of which one lies on its side, and ``objects.json``."""
     folder = tmp_path_factory.mktemp("coco")
     truth = json.loads((EXAMPLES / "objects.json").read_text())
     for number, image in enumerate(truth["images"]):
@@ -41,23 +50,31 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
             image["height"],
         )
     (folder / "objects.json").write_text(json.dumps(truth))
-    stoker.convert(folder / "objects.json", folder / "shards", images=folder)
+    return folder
+
+
+def scores(source: Path, transforms: Any, kinds: tuple[str, ...], resize: str | None) -> dict[str, str]:
+    """Average precision of the ground truth, brought back, of a conversion with this resizing."""
+    shards = source / str(resize).replace("=", "-")
+    if not shards.exists():
+        stoker.convert(source / "objects.json", shards, images=source, resize=resize)
     with contextlib.redirect_stdout(io.StringIO()):
-        found = predictions(folder / "shards", sorted(one["id"] for one in truth["categories"]))
-        reference = COCO(folder / "objects.json")
-        return {kind: average_precision(reference, found, kind) for kind in ("bbox", "segm", "keypoints")}
+        found = predictions(shards, transforms, with_masks="segm" in kinds)
+        reference = COCO(source / "objects.json")
+        return {kind: f"{average_precision(reference, found, kind):.3f}" for kind in kinds}
 
 
-def predictions(shards: Path, categories: list[int]) -> list[dict[str, Any]]:
-    """The annotations as COCO takes predictions, from pixels of a mirrored, padded and enlarged output."""
-    transforms = [Resize(640, max_size=900), Pad(30), RandomHorizontalFlip(1.0), Resize((960, 1100))]
-    swap = stoker.open(shards).manifest.annotations.swap
+def predictions(shards: Path, transforms: Any, *, with_masks: bool) -> list[dict[str, Any]]:
+    """The annotations that a loader shows, as COCO takes predictions."""
+    dataset = stoker.open(shards)
+    swap, categories = dataset.manifest.annotations.swap, dataset.category_ids
     found = []
-    for batch in stoker.ImageLoader(shards, batch_size=1, transforms=transforms, columns=COLUMNS):
+    columns = COLUMNS if with_masks else tuple(name for name in COLUMNS if name != "masks")
+    for batch in stoker.ImageLoader(dataset, batch_size=1, transforms=transforms, columns=columns):
         matrix, size = batch.to_source[0], batch.source_size[0]
         boxes = to_source(batch.boxes[0], matrix, size=size)
-        points = keypoints_to_source(batch.keypoints[0], matrix, swap=swap)
-        masks = masks_to_source(batch.masks[0], matrix, size)
+        points = keypoints_to_source(batch.keypoints[0], matrix, swap=swap, coco=True)
+        masks = masks_to_source(batch.masks[0], matrix, size) if with_masks else None
         for k, (left, top, right, bottom) in enumerate(boxes.tolist()):
             found.append(
                 {
@@ -65,7 +82,7 @@ def predictions(shards: Path, categories: list[int]) -> list[dict[str, Any]]:
                     "category_id": categories[batch.box_labels[0][k]],
                     "score": 1.0,
                     "bbox": [left, top, right - left, bottom - top],
-                    "segmentation": coco_mask.encode(np.asfortranarray(masks[k])),
+                    "segmentation": None if masks is None else coco_mask.encode(np.asfortranarray(masks[k])),
                     "keypoints": points[k].ravel().tolist(),
                 }
             )
@@ -84,6 +101,17 @@ def average_precision(reference: Any, found: list[dict[str, Any]], kind: str) ->
     return float(evaluation.stats[0])
 
 
-@pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
-def test_ground_truth_brought_back_scores_one(scores: dict[str, float], kind: str) -> None:
-    assert f"{scores[kind]:.3f}" == "1.000"
+def test_ground_truth_brought_back_scores_one(source: Path) -> None:
+    """Of a mirrored, padded and enlarged output."""
+    transforms = [Resize(640, max_size=900), Pad(30), RandomHorizontalFlip(1.0), Resize((960, 1100))]
+    kinds = ("bbox", "segm", "keypoints")
+    assert scores(source, transforms, kinds, None) == dict.fromkeys(kinds, "1.000")
+
+
+@pytest.mark.parametrize("resize", ["shorter=300", "fill=320x480"])
+@pytest.mark.parametrize("recipe", ["coco-val", "coco-hflip", "coco-multiscale", "letterbox"])
+def test_recipes_on_a_resized_conversion_score_one(source: Path, recipe: str, resize: str) -> None:
+    """Only recipes that crop nothing show whole objects."""
+    transforms = [Letterbox(640)] if recipe == "letterbox" else load_recipe(recipe)
+    kinds = ("bbox", "keypoints")
+    assert scores(source, transforms, kinds, resize) == dict.fromkeys(kinds, "1.000")
