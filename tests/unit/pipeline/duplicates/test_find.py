@@ -36,7 +36,7 @@ def write(folder: Path, images: dict[str, Any]) -> Path:
 
 
 def test_copies_of_photographs_are_found_and_no_others(photographs: list[Path], tmp_path: Path) -> None:
-    chosen = photographs[::6]
+    chosen = photographs[::12]
     images: dict[str, Any] = {f"{number} first": file for number, file in enumerate(chosen)}
     for number, file in enumerate(chosen):
         images[f"{number} half"] = changed(file, 0.5, 90)
