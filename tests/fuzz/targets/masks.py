@@ -14,6 +14,7 @@ from stoker.augment.geometry.annotations import transform_mask
 from stoker.errors import SampleError
 from stoker.formats.codecs.header import MAX_PIXELS
 from stoker.formats.conversion.images.image_objects import encode_mask
+from stoker.formats.conversion.images.mask_values import MaskRules
 from stoker.formats.conversion.images.resize_geometry import resize_geometry
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.verification.annotations import mask_problem
@@ -87,7 +88,7 @@ def check(file: bytes, refused: bool) -> None:
         assert mask_problem(file, _SIZE), "verify finds nothing wrong with a mask that no loader reads"
         return
     try:
-        stored = encode_mask(file, _SIZE, _GEOMETRY, _IGNORE, MAX_PIXELS)
+        stored = encode_mask(file, _SIZE, _GEOMETRY, MaskRules(padding=_IGNORE), MAX_PIXELS)
     except SkippedError:
         return
     assert mask_problem(stored, _SIZE) is None, "verify complains about a mask that a conversion wrote"
