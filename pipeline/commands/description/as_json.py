@@ -10,6 +10,7 @@ import numpy as np
 from stoker.formats.codecs.codec import Codec
 
 from .annotations import class_labels
+from .sequence_lengths import lengths_json
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,7 +48,7 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
             Codec(code).name: count for code, count in zip(codecs.tolist(), counts.tolist(), strict=True)
         }
         described |= {name: _spread(dataset.column(name)) for name in ("height", "width", "length")}
-    return described
+    return {**described, **lengths_json(dataset)}
 
 
 def _classes(dataset: Dataset) -> list[dict[str, str | int]]:

@@ -12,6 +12,7 @@ from stoker.formats.dataset.columns.list_column import ListColumn
 
 from ..shared.console import human_bytes, plain, table
 from .annotations import annotation_facts, class_labels
+from .sequence_lengths import length_facts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,6 +47,7 @@ def facts(dataset: Dataset) -> list[tuple[str, str]]:
     ]
     if manifest.sample_type == "image" and len(dataset):
         rows[5:5] = _image_facts(dataset) + annotation_facts(dataset)
+    rows[5:5] = length_facts(dataset)
     chosen = [f"{name}={value}" for name, value in manifest.options.items() if value or name == "seed"]
     rows += [("options", ", ".join(chosen))] if chosen else []
     rows += [(f"skipped, {reason}", f"{count:,}") for reason, count in manifest.skipped.items()]

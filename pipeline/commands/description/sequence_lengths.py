@@ -1,0 +1,84 @@
+"""Numbers of tokens of a dataset of text, for ``stoker info``: sum, percentiles and longest of each field."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.formats.text.encoder import length_column, trained_column
+
+if TYPE_CHECKING:
+    from stoker.formats.dataset.dataset import Dataset
+
+__all__ = ["length_facts", "lengths_json"]
+
+_PERCENTILES = (50, 90, 99)
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """The tokens of one field.
+
+    Attributes:
+        tokens: Tokens of all samples.
+        percentiles: Length that this percentage of the samples do not exceed.
+        longest: Largest number of tokens of a sample.
+        longest_key: Key of the first sample with so many.
+        trained: Tokens that a model is trained on; None if it is trained on all.
+    """
+
+    tokens: int
+    percentiles: dict[int, int]
+    longest: int
+    longest_key: str
+    trained: int | None
+
+
+def _lengths_of(dataset: Dataset) -> dict[str, _Lengths]:
+    if dataset.manifest.sample_type != "text" or not len(dataset):
+        return {}
+    return {
+        field: _lengths(dataset, field)
+        for field in str(dataset.manifest.options.get("fields", "")).split(",")
+    }
+
+
+def _lengths(dataset: Dataset, field: str) -> _Lengths:
+    lengths = dataset.column(length_column(field)).astype(np.int64)
+    longest = int(lengths.argmax())
+    # The smallest length that as many samples have or fall below, so that it is one that occurs.
+    found = np.percentile(lengths, _PERCENTILES, method="inverted_cdf").tolist()
+    trained = None
+    if trained_column(field) in dataset.columns:
+        runs = dataset.lists(trained_column(field), np.arange(len(dataset))).values.astype(np.int64)
+        trained = int((runs[1::2] - runs[::2]).sum())
+    return _Lengths(
+        int(lengths.sum()),
+        dict(zip(_PERCENTILES, map(int, found), strict=True)),
+        int(lengths[longest]),
+        dataset.keys([longest])[0],
+        trained,
+    )
+
+
+def length_facts(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return name and value of each fact; nothing for images."""
+    rows = []
+    for field, one in _lengths_of(dataset).items():
+        shares = ", ".join(f"{percent} % up to {length:,}" for percent, length in one.percentiles.items())
+        rows.append(
+            (f"tokens, {field}", f"{one.tokens:,}: {shares}, longest {one.longest:,} ({one.longest_key})")
+        )
+        if one.trained is not None:
+            rows.append(
+                (f"trained, {field}", f"{one.trained:,}, {one.trained / one.tokens:.1%} of the tokens")
+            )
+    return rows
+
+
+def lengths_json(dataset: Dataset) -> dict[str, Any]:
+    """Return the numbers of tokens by field, under the name "tokens"; nothing for images."""
+    found = {field: asdict(one) for field, one in _lengths_of(dataset).items()}
+    return {"tokens": found} if found else {}

@@ -1,0 +1,47 @@
+"""The tokens of a dataset of text, as ``stoker info`` describes them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+import stoker
+from stoker.pipeline.commands.app import app
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def info(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["info", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def test_info_has_the_tokens_of_each_field(tmp_path: Path) -> None:
+    rows = [{"q": "w " * (i + 1), "a": "one two"} for i in range(100)]
+    stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"])
+    found = info(tmp_path / "d", "--json")
+    tokens = json.loads(found)["tokens"]
+    assert tokens["q"] == {
+        "tokens": 5050,
+        "percentiles": {"50": 50, "90": 90, "99": 99},
+        "longest": 100,
+        "longest_key": "00000099",
+        "trained": None,
+    }
+    assert tokens["a"]["percentiles"] == {"50": 2, "90": 2, "99": 2}
+    said = info(tmp_path / "d")
+    assert "tokens, q 5,050: 50 % up to 50, 90 % up to 90, 99 % up to 99, longest 100 (00000099)" in said
+    assert "trained" not in said
+
+
+def test_info_has_the_share_of_trained_tokens(tmp_path: Path) -> None:
+    rows = [{"q": "one two three ", "a": "four"}] * 3
+    stoker.convert_text(rows, tmp_path / "d", fields=["q", "a"], train_on="a")
+    assert "trained, text 3, 25.0% of the tokens" in info(tmp_path / "d")
