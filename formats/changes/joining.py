@@ -212,4 +212,15 @@ def join_manifest(
             name: ArrayColumn(column.dtype, common_shape(opened.lists(shape_column(name))))
             for name, column in first.arrays.items()
         },
+        category_ids=_joined_ids(parts, classes),
     )
+
+
+def _joined_ids(parts: Sequence[Part], classes: tuple[str, ...]) -> tuple[int | str, ...]:
+    """Return the source's id of each class; -1 where datasets have none or another one for it."""
+    ids: dict[str, set[int | str]] = {name: set() for name in classes}
+    for part in parts:
+        for name, number in zip(part.manifest.classes, part.manifest.category_ids, strict=False):
+            ids[name].add(number)
+    found = tuple(some.pop() if len(some) == 1 else -1 for some in ids.values())
+    return found if any(number != -1 for number in found) else ()

@@ -120,8 +120,7 @@ class Mixture:
     @property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that identify these samples in this order; checkpoints record them."""
-        text = " ".join(dataset.fingerprint for dataset in self.datasets)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return hashlib.sha256(" ".join(one.fingerprint for one in self.datasets).encode()).hexdigest()[:32]
 
     @property
     def rows(self) -> Int64:

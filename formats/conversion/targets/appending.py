@@ -113,11 +113,13 @@ class AppendedShards:
         counts = Counter(self.manifest.skipped)
         counts.update(skip.reason for skip in self.skipped)
         digest = file_digest(path)
+        ids = self.manifest.category_ids
         return replace(
             self.manifest,
             shards=(*self.manifest.shards, *shards),
             index=IndexFile(len(index), path.stat().st_size, digest, index_name(self._version)),
             classes=self.classes,
+            category_ids=(*ids, *[-1] * (len(self.classes) - len(ids))) if ids else (),
             skipped=dict(sorted(counts.items())),
             arrays={
                 name: ArrayColumn(column.dtype, common_shape(index.lists(shape_column(name))))

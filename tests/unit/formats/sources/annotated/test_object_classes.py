@@ -47,6 +47,22 @@ def test_classes_of_one_name_become_one(folder: Path) -> None:
     assert dataset.annotations(range(4)).labels.tolist() == [1, 0, 1, 1]
 
 
+def test_a_merged_dataset_keeps_the_ids_of_categories(folder: Path) -> None:
+    first = convert(folder, document(), "first")
+    content = document()
+    content["categories"] = [
+        {**one, "id": one["id"] + (one["name"] == "zebra")} for one in content["categories"]
+    ]
+    content["categories"].append({"id": 4, "name": "gnu"})
+    content["annotations"] = [one for one in content["annotations"] if one["category_id"] != 90]
+    second = convert(folder, content, "second")
+    stoker.merge([first.path, second.path], folder / "all")
+    merged = stoker.open(folder / "all")
+    assert dict(zip(merged.classes, merged.category_ids, strict=True)) == {
+        "ape": 3, "mouse": 7, "zebra": -1, "gnu": 4
+    }  # fmt: skip
+
+
 def test_a_class_that_others_join_keeps_its_id(folder: Path) -> None:
     dataset = convert(folder, document(), class_map={"mouse": "ape", "zebra": "horse"})
     assert (dataset.classes, dataset.category_ids) == (("ape", "horse"), (3, 90))
