@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from PIL import Image, UnidentifiedImageError
 
 from stoker import _native
-from stoker.errors import ImageTooLargeError
+from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import Codec
 from .damage import jpeg_damage, png_damage, webp_damage
@@ -47,6 +47,10 @@ _MASK_FORMATS = ("PNG", "TIFF", "BMP", "DIB", "GIF", "PPM", "JPEG2000")
 
 SIGNATURE_BYTES = 32
 """Bytes at the start of a file that :func:`is_image_start` needs."""
+
+
+_HEIC = re.compile(rb".{4}ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.DOTALL)
+"""The first bytes of a HEIC file: its brand (ISO/IEC 23008-12, annex B)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +113,25 @@ def open_image(data: Any) -> Image.Image:
         data: Any C-contiguous buffer.
 
     Raises:
+        DecodeError: The image is HEIC, and pillow-heif is not installed.
         Exception: Pillow's parsers raise almost anything on damaged headers.
     """
+    if _HEIC.match(bytes(memoryview(data)[:SIGNATURE_BYTES])):
+        _register_heic()
     return Image.open(io.BytesIO(data), formats=_pillow_formats())
+
+
+@cache
+def _register_heic() -> None:
+    """Let Pillow open HEIC by the package pillow-heif; DecodeError where it is not installed."""
+    try:
+        import pillow_heif
+    except ImportError as error:
+        raise DecodeError(
+            "HEIC needs pillow-heif, which is not installed: pip install pillow-heif"
+        ) from error
+    pillow_heif.register_heif_opener()
+    _pillow_formats.cache_clear()
 
 
 def open_mask(data: Any) -> Image.Image:
@@ -236,12 +256,12 @@ CODECS: dict[Codec, ImageCodec] = {
     ),
     Codec.RAW: ImageCodec(decode=_decode_raw, bytes_of_pixel=(3,), written_as="raw", bytes_per_pixel=3.0),
     Codec.PLANES: ImageCodec(decode=_decode_planes, bytes_of_pixel=(1, 3)),
-    # PPM, JPEG 2000 as a file or a codestream, and AVIF.
+    # PPM, JPEG 2000 as a file or a codestream, AVIF and HEIC.
     Codec.OTHER: ImageCodec(
         decode=_decode_with_pillow,
-        pillow_formats=("PPM", "JPEG2000", "AVIF"),
-        suffixes=(".avif", ".jp2"),
-        signature=rb"P[1-6]|\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51|.{4}ftyp.*avi",
+        pillow_formats=("PPM", "JPEG2000", "AVIF", "HEIF"),
+        suffixes=(".avif", ".jp2", ".heic", ".heif"),
+        signature=_HEIC.pattern + rb"|P[1-6]|\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51|.{4}ftyp.*avi",
     ),
 }
 

@@ -8,7 +8,7 @@ __all__ = ["IMAGE_SUFFIXES", "has_image_suffix", "why_no_image"]
 
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""
-_OTHER_IMAGES = (".heic", ".heif", ".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
+_OTHER_IMAGES = (".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
 
 
 def has_image_suffix(key: str) -> bool:

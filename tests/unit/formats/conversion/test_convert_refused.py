@@ -168,7 +168,7 @@ class TestStrict:
         assert caught.value.key == "dog/3.jpg"
         assert read_files(tmp_path / "out") == {}
 
-    @pytest.mark.parametrize("name", ["dog/x.heic", "fox/x.jpg", "x.jpg", "dog/link.txt"])
+    @pytest.mark.parametrize("name", ["dog/x.jxl", "fox/x.jpg", "x.jpg", "dog/link.txt"])
     def test_strict_stops_at_what_may_be_an_image(self, photos: Path, tmp_path: Path, name: str) -> None:
         (photos / "fox").mkdir()
         if "link" in name:

@@ -68,12 +68,13 @@ def test_content_decides_what_is_an_image(tree: Callable[..., Path]) -> None:
     (root / "a/notes.txt").write_text("cats")
     (root / "a/annotation.xml").write_text("<cat/>")
     (root / "a/phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    (root / "a/camera.JXL").write_bytes(b"\xff\x0a")
     listing = list_folder(root)
-    assert set(content(listing)) == {"a/1.jpg", "a/no-suffix", "a/photo.txt"}
+    assert set(content(listing)) == {"a/1.jpg", "a/no-suffix", "a/phone.HEIC", "a/photo.txt"}
     assert reasons(listing) == {
         "a/notes.txt": "not an image",
         "a/annotation.xml": "not an image",
-        "a/phone.HEIC": "image of a format that is not read",
+        "a/camera.JXL": "image of a format that is not read",
     }
 
 

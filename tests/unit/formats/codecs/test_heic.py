@@ -1,0 +1,68 @@
+"""Tests of HEIC photographs, with pillow-heif and without it."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.augment import CenterCrop
+from stoker.errors import DecodeError
+from stoker.formats.codecs import registry
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import decode_rgb
+from stoker.formats.codecs.header import read_header
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = b"\0\0\0\x1cftypheic\0\0\0\0mif1heic"
+PIXELS = np.kron(np.arange(0, 192, dtype=np.uint8).reshape(8, 8, 3), np.ones((8, 8, 1), np.uint8))
+
+
+@pytest.fixture
+def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    registry._register_heic.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def heic() -> bytes:
+    """A photograph with an orientation, which the file itself turns."""
+    package = pytest.importorskip("pillow_heif")
+    stream = io.BytesIO()
+    package.from_pillow(Image.fromarray(PIXELS[:, :48])).save(stream, quality=95)
+    registry._register_heic.cache_clear()
+    return stream.getvalue()
+
+
+@pytest.mark.usefixtures("not_installed")
+def test_without_pillow_heif_the_error_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(DecodeError, match="pip install pillow-heif"):
+        read_header(START)
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "photos" / "a" / "phone.heic").write_bytes(START)
+    Image.fromarray(PIXELS).save(tmp_path / "photos" / "a" / "camera.jpg")
+    summary = stoker.convert(tmp_path / "photos", tmp_path / "shards")
+    assert summary.written == 1
+    assert [reason for reason in summary.skipped if "pip install pillow-heif" in reason]
+
+
+def test_a_heic_photograph_is_read(heic: bytes) -> None:
+    header = read_header(heic)
+    assert (header.codec, header.height, header.width, header.orientation) == (Codec.OTHER, 64, 48, 1)
+    decoded = decode_rgb(heic, header.codec, 64, 48)
+    assert np.abs(decoded.astype(int) - PIXELS[:, :48]).mean() < 6
+
+
+def test_a_loader_reads_a_folder_of_heic(heic: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "phone.heic").write_bytes(heic)
+    with stoker.ImageLoader(tmp_path, batch_size=1, transforms=[CenterCrop(32)]) as loader:
+        image = next(iter(loader)).image[0].transpose(1, 2, 0)
+    assert np.abs(image.astype(int) - PIXELS[16:48, 8:40]).mean() < 6
