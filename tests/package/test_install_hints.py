@@ -20,7 +20,13 @@ PROJECT = (ROOT / "pyproject.toml").read_text()
 EXTRAS = PROJECT[PROJECT.index("[project.optional-dependencies]") : PROJECT.index("[dependency-groups]")]
 PACKAGES = {re.split(r"[>=<]", item)[0] for item in re.findall(r'"([^"]+)"', EXTRAS)} | {"numpy", "mxnet"}
 DEPENDENCIES = PROJECT[PROJECT.index("\ndependencies = [") : PROJECT.index("[project.optional-dependencies]")]
-OTHER_NAMES = {"PIL": "pillow", "yaml": "pyyaml", "nvidia": "nvidia-dali-cuda120", "cupy": "cupy-cuda12x"}
+OTHER_NAMES = {
+    "pillow_heif": "pillow-heif",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "nvidia": "nvidia-dali-cuda120",
+    "cupy": "cupy-cuda12x",
+}
 """Packages whose import has another name."""
 WITHOUT_EXTRA = {"mxnet", "ml_dtypes", "_typeshed"}
 """A retired project; a dependency of JAX and TensorFlow; types alone."""
