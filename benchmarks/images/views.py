@@ -42,7 +42,7 @@ from stoker.benchmarks.report.machine import allowed_cores
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Cost", "main", "measure"]
+__all__ = ["Cost", "main", "measure", "median", "timed"]
 
 _LARGE, _SMALL = (2, 224, (0.4, 1.0)), (8, 96, (0.05, 0.4))
 """Views, size and range of the area of DINO's crops."""
@@ -73,8 +73,8 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     costs: dict[str, list[Cost]] = {name: [] for name in turns}
     for _ in range(rounds + 1):
         for name, batches in turns.items():
-            costs[name].append(_timed(batches))
-    return {name: _median(found[1:]) for name, found in costs.items()}
+            costs[name].append(timed(batches))
+    return {name: median(found[1:]) for name, found in costs.items()}
 
 
 def _crops(size: int, scale: tuple[float, float]) -> list[Any]:
@@ -150,7 +150,7 @@ class _TorchvisionSamples:
         return [view(pixels) for view in self.views]
 
 
-def _timed(batches: Iterable[Any]) -> Cost:
+def timed(batches: Iterable[Any]) -> Cost:
     """The cost of a sample in one pass; the last column of a batch has an element for each."""
     _discard(batches)
     before, began, samples = usage_of_tree(os.getpid()), time.perf_counter(), 0
@@ -168,7 +168,8 @@ def _discard(batches: Iterable[Any]) -> None:
         batches.load_state_dict(batches.state_dict())
 
 
-def _median(costs: Sequence[Cost]) -> Cost:
+def median(costs: Sequence[Cost]) -> Cost:
+    """The medians of the figures of several passes."""
     return Cost(
         statistics.median(one.seconds for one in costs), statistics.median(one.cpu_seconds for one in costs)
     )

@@ -19,6 +19,7 @@ from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
 from .custom_steps import PIXELS, CustomSteps, split_work, work_after
+from .image_memory import ImageMemory
 from .needed_bytes import GAP, needed_bytes
 from .steps import EXECUTES, pack_images
 
@@ -123,7 +124,7 @@ class NativeEngine:
         self._python = ThreadPoolExecutor(num_threads, "stoker-python")
         self._waiter = ThreadPoolExecutor(1, "stoker-custom-steps")
         self._pixels = _native.BufferPool(self.max_in_flight + 2)  # before custom steps
-        self._empty = empty or _native.BufferPool(self.max_in_flight + 2).array
+        self._memory = ImageMemory(image_format, empty or _native.BufferPool(self.max_in_flight + 2).array)
         self._under_way: deque[_Batch] = deque()
         self._closed = False
 
@@ -135,10 +136,7 @@ class NativeEngine:
         """
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
-        images = tuple(
-            self._empty(self._image_format.shape(len(params), params.size), self._image_format.numpy_dtype)
-            for params in work.columns
-        )
+        images = self._memory.arrays(work)
         batch = _Batch(work, images, np.empty(len(work.samples), np.uint8))
         on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
         batch.waiting += len(on_host)

@@ -1,0 +1,45 @@
+"""Memory for the images of batches, which is used again although batches differ in size."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from ..base import ImageFormat, Work
+
+__all__ = ["ImageMemory"]
+
+
+class ImageMemory:
+    """Makes the arrays of batches, each as large as the largest so far of its column of images.
+
+    The pool behind it uses memory again only for as many bytes, and new pages cost more than writing them.
+
+    Args:
+        image_format: Dtype and layout of the images.
+        empty: Makes an array of a shape and dtype, with undefined contents.
+    """
+
+    def __init__(
+        self, image_format: ImageFormat, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]
+    ) -> None:
+        self._image_format = image_format
+        self._empty = empty
+        self._most: dict[int, int] = {}
+
+    def arrays(self, work: Work) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays of a batch, C-contiguous, with undefined contents."""
+        shapes = [self._image_format.shape(len(params), params.size) for params in work.columns]
+        return tuple(self._array(column, shape) for column, shape in enumerate(shapes))
+
+    def _array(self, column: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        count, dtype = math.prod(shape), self._image_format.numpy_dtype
+        self._most[column] = most = max(count, self._most.get(column, 0))
+        if count == most:
+            return self._empty(shape, dtype)
+        return self._empty((most,), dtype)[:count].reshape(shape)
