@@ -173,7 +173,7 @@ class Dataset(ChosenSamples):
 
     def _with_classes_of_objects(self, classes: str | Sequence[str]) -> Dataset:
         """Return the samples that have an object of one of these classes."""
-        self._check_has_objects("has")
+        self._check_has_objects("has=")
         labels = self.lists("object_labels", np.arange(len(self)))
         return self._select(has_class(labels, class_numbers(self.classes, classes)))
 

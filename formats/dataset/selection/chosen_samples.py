@@ -64,12 +64,39 @@ class ChosenSamples(StoredSamples):
         labels = self._numbering.of_labels(found.labels)
         return replace(found, labels=labels).take(labels >= 0)
 
+    def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
+        """Return how often each image is drawn, so that rare classes of objects are seen more often.
+
+        This is the repeat-factor sampling of LVIS (Gupta et al., "LVIS", CVPR 2019). A class in a share f of
+        the images has the factor max(1, sqrt(threshold / f)), and an image the largest factor of its objects.
+        Give the factors to :class:`stoker.Weighted` as weights.
+
+        Args:
+            threshold: Share of the images below which a class counts as rare.
+
+        Returns:
+            (N,) float64, from 1; 1 for an image without objects.
+
+        Raises:
+            ConfigError: The dataset has no objects, or ``threshold`` is not above 0 and at most 1.
+        """
+        self._check_has_objects("repeat_factors")
+        if not 0 < threshold <= 1:
+            raise ConfigError(f"threshold must be a share above 0 and at most 1, not {threshold!r}")
+        n, found = len(self), self.annotations(np.arange(len(self)), ())
+        pairs = np.unique(np.stack((found.labels, found.owner)), axis=1)
+        images = np.bincount(pairs[0]) if len(found) else np.zeros(0)
+        factors = np.ones(n)
+        of_class = np.sqrt(threshold * n / np.maximum(images, 1))
+        np.maximum.at(factors, pairs[1], of_class[pairs[0]])
+        return factors
+
     def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values if self._numbering is None or name != "label" else self._numbering.of_labels(values)
 
     def _with_objects(self: _Samples, rule: str) -> _Samples:
         """Return all samples with the objects that meet a rule."""
-        self._check_has_objects("objects")
+        self._check_has_objects("objects=")
         if not isinstance(rule, str):
             raise ConfigError(f"objects must be a condition in words, not {type(rule).__name__}")
         if self._numbering is not None:
@@ -82,7 +109,7 @@ class ChosenSamples(StoredSamples):
 
     def _check_has_objects(self, name: str) -> None:
         if "boxes" not in self.tasks:
-            raise ConfigError(f"{name}= is for objects, and the dataset has none", path=self.path)
+            raise ConfigError(f"{name} is for objects, and the dataset has none", path=self.path)
 
     def _renumbered(self) -> ConfigError:
         return ConfigError(

@@ -106,6 +106,21 @@ def test_what_is_no_rule_is_refused(dataset: stoker.Dataset, rule: Any) -> None:
         dataset.select(objects=rule)
 
 
+def test_repeat_factors_are_those_of_lvis(dataset: stoker.Dataset) -> None:
+    """Of four images two have an ape, one a zebra, one a mouse: shares of 1/2, 1/4 and 1/4."""
+    assert dataset.repeat_factors(0.5).tolist() == pytest.approx([2**0.5, 1, 2**0.5, 1])
+    assert dataset.repeat_factors().tolist() == [1] * 4
+    some = dataset.select(classes=["ape", "mouse"], renumber=True)  # three images, two of apes
+    assert some.repeat_factors(1).tolist() == pytest.approx([1.5**0.5, 1.5**0.5, 3**0.5])
+    loader = stoker.ImageLoader(
+        dataset, batch_size=2, sampler=stoker.Weighted(dataset.repeat_factors(0.5), samples=6),
+        transforms=[Resize((4, 4))],
+    )  # fmt: skip
+    assert len(list(loader)) == 3
+    with pytest.raises(ConfigError, match="threshold must be a share"):
+        dataset.repeat_factors(0)
+
+
 def test_a_dataset_without_objects_is_refused(tmp_path: Path) -> None:
     plain = stoker.open(build(tmp_path / "plain", "tfrecord", [jpeg(i) for i in range(2)], 1))
     for options in ({"objects": "not crowd"}, {"has": "cat"}):
