@@ -73,7 +73,7 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
 def _check_options(source: Source, source_format: SourceFormat) -> None:
     for option in {option: None for row in SOURCE_FORMATS for option in row.options}:
         if option not in source_format.options and getattr(source, option) is not None:
-            named = " and ".join(row.name for row in SOURCE_FORMATS if option in row.options)
+            named = " or ".join(row.name for row in SOURCE_FORMATS if option in row.options)
             raise ConfigError(
                 f"{option} is for sources of the format {named}; this one is {source_format.name}",
                 hint=f"leave {option} out, or name the format with source_format (--source-format)",

@@ -222,7 +222,7 @@ def test_progress_counts_items(tmp_path: Path) -> None:
         (
             "photos",
             {"fields": {"a": "image"}},
-            "fields is for sources of the format table and mds",
+            "fields is for sources of the format table or mds",
         ),
         ([], {}, "no sample was written"),
     ],

@@ -63,7 +63,7 @@ def test_members_are_named_by_fields(archives: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot have the name 'crc'"):
         stoker.convert(archives, tmp_path / "none", fields={"txt": "crc"})
     (tmp_path / "list.csv").write_text("path,label\na.jpg,1\n")
-    with pytest.raises(ConfigError, match="fields is for sources of the format table and mds and webdataset"):
+    with pytest.raises(ConfigError, match="fields is for sources of the format table or mds or webdataset"):
         stoker.convert(tmp_path / "list.csv", tmp_path / "none", fields={"a": "b"})
 
 
