@@ -27,6 +27,7 @@ from .report.plot import plot_report
 from .samplers.batch_sampler import BatchSampler
 from .samplers.by_length import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 from .samplers.plan import Batch, BatchPlan
+from .samplers.rank_batches import RankBatches
 
 __all__ = [
     "Batch",
@@ -45,6 +46,7 @@ __all__ = [
     "Pad",
     "PlanReport",
     "Ragged",
+    "RankBatches",
     "SortedBucketSampler",
     "Stack",
     "StreamBatch",

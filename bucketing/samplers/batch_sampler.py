@@ -18,6 +18,7 @@ from ..boundaries.lengths import as_lengths, cost_function
 from .groups import Groups, LastGroup, balance_groups
 from .plan import BatchPlan
 from .random_order import check_seed, random_order
+from .rank_batches import RankBatches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,6 +118,14 @@ class BatchSampler(ABC):
             earlier = self._draw(np.flatnonzero(remaining), epoch, history[:stage], world_size)
             remaining[earlier.seen(steps)] = False
         return self._draw(np.flatnonzero(remaining), epoch, history, self.world_size)
+
+    def batches(self, rank: int = 0) -> RankBatches:
+        """Return the batches of a rank, which PyTorch's ``DataLoader`` takes as its ``batch_sampler``.
+
+        Raises:
+            ConfigError: There is no such rank.
+        """
+        return RankBatches(self.plan, self.world_size, rank)
 
     def _draw(self, rows: npt.NDArray[np.int64], epoch: int, history: _History, world_size: int) -> BatchPlan:
         stage = len(history)

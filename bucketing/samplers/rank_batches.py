@@ -1,0 +1,59 @@
+"""The batches of one rank as lists of rows, in the form that PyTorch's ``DataLoader`` takes them."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .plan import BatchPlan
+
+__all__ = ["RankBatches"]
+
+
+class RankBatches:
+    """The batches of one rank, for ``DataLoader(dataset, batch_sampler=...)`` of PyTorch.
+
+    Each iteration yields the batches of one epoch, which :meth:`set_epoch` chooses, as that of PyTorch's
+    ``DistributedSampler`` does. The plan of an epoch is made when it is needed, and kept until another one is.
+
+    Args:
+        make_plan: Returns the plan of an epoch.
+        world_size: Number of ranks.
+        rank: The rank.
+
+    Raises:
+        ConfigError: There is no such rank.
+    """
+
+    def __init__(self, make_plan: Callable[[int], BatchPlan], world_size: int, rank: int) -> None:
+        if not 0 <= rank < world_size:
+            raise ConfigError(f"rank must be from 0 to {world_size - 1}, found {rank}")
+        self._make_plan = make_plan
+        self._rank = rank
+        self._epoch = 0
+        self._plan: BatchPlan | None = None
+
+    @property
+    def plan(self) -> BatchPlan:
+        """The plan of the epoch, which has the padded length of each batch."""
+        if self._plan is None or self._plan.epoch != self._epoch:
+            self._plan = self._make_plan(self._epoch)
+        return self._plan
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration, from 0."""
+        self._epoch = index(epoch)
+
+    def __len__(self) -> int:
+        """Number of batches of the epoch, which is the same on every rank."""
+        return len(self.plan)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        plan = self.plan
+        for step in range(len(plan)):
+            yield plan.batch(step, self._rank).rows.tolist()
