@@ -19,7 +19,7 @@ class RankBatches:
     """The batches of one rank, for ``DataLoader(dataset, batch_sampler=...)`` of PyTorch.
 
     Each iteration yields the batches of one epoch, which :meth:`set_epoch` chooses, as that of PyTorch's
-    ``DistributedSampler`` does. The plan of an epoch is made when it is needed, and kept until another one is.
+    ``DistributedSampler`` does. The plan of an epoch is made when it is needed, and kept until another is.
 
     Args:
         make_plan: Returns the plan of an epoch.
