@@ -10,6 +10,7 @@ import numpy as np
 
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.dataset.columns.annotations import AnnotationInfo
+from stoker.formats.text.encoder import trained_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.dataset.manifest import Manifest
 
     Int64 = npt.NDArray[np.int64]
 
@@ -103,6 +105,18 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
                 hint="Convert both with the same fields and the same tokenizer, which each dataset has as "
                 "tokenizer.json.",
             )
+        if _states_trained_tokens(manifest) != _states_trained_tokens(first):
+            raise ConfigError(
+                "one dataset of the mixture states which tokens a model is trained on, and another does not",
+                path=dataset.path,
+                hint="Convert both with train_on (--train-on), or both without it.",
+            )
+
+
+def _states_trained_tokens(manifest: Manifest) -> bool:
+    """Whether the index says which tokens of a text a model is trained on; otherwise it is trained on all."""
+    fields_of_text = str(manifest.options.get("fields", "")).split(",")
+    return any(trained_column(field) in manifest.columns for field in fields_of_text)
 
 
 def merge_classes(datasets: Sequence[Dataset]) -> MergedClasses:

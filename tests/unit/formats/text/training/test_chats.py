@@ -129,6 +129,20 @@ def test_words_of_a_chat_are_trained(tmp_path: Path) -> None:
     ]
 
 
+def test_a_mixture_does_not_train_what_one_of_its_datasets_leaves_out(
+    datasets: dict[str, Path], tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"tokenizer": TOKENIZER, "messages": "messages"}
+    stoker.convert_text(make_chats(), tmp_path / "all", train_on="all", **options)
+    stoker.convert_text(make_chats(), tmp_path / "last", train_on="last", **options)
+    with pytest.raises(ConfigError, match="which tokens a model is trained on"):
+        stoker.mix([(datasets["chats"], 0.5), (tmp_path / "all", 0.5)])
+    mixture = stoker.mix([(datasets["chats"], 0.5), (tmp_path / "last", 0.5)])
+    loader = stoker.TextLoader(mixture, batch_size=4, columns=("labels", "lengths"))
+    for labels, lengths in loader:
+        assert ((labels != -100).sum(axis=1) < lengths - 5).all()
+
+
 @pytest.mark.parametrize("too_long", ["truncate", "split"])
 def test_labels_follow_pieces_of_a_sequence(datasets: dict[str, Path], too_long: Any) -> None:
     options: dict[str, Any] = {"batch_size": 3, "shuffle": False, "too_long": too_long}
