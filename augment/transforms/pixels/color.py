@@ -176,7 +176,7 @@ class Grayscale(Transform):
         if self.num_output_channels != 3:
             raise ConfigError(
                 f"Grayscale: num_output_channels must be 3; found {self.num_output_channels!r}",
-                hint="Write Grayscale(3): images of a batch have three channels, which are then equal.",
+                hint="Write Grayscale(3), which makes three equal channels, or load one with color='gray'.",
             )
 
     def params(self, state: TransformState, u: Float) -> None:
