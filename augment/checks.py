@@ -74,8 +74,8 @@ def fixed_size(size: Size | None) -> Size:
     if size is None:
         raise ConfigError(
             "the transforms leave images of different sizes, which cannot be warped or form a batch",
-            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size). A loader also "
-            "pads batches: sizes='padded'.",
+            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size). A loader "
+            "also pads batches: sizes='padded'.",
         )
     if max(size) > _LARGEST_SIDE:
         raise ConfigError(
