@@ -57,7 +57,8 @@ class TransformState:
         warp: Geometry that is not along the axes; None before the first warp.
         fill: (3,) uint8, RGB of constant padding; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
-        size_is_final: Whether a step depends on the size, so that no crop or resize may follow.
+        fixes_size: Name of a transform whose step depends on the size, so that no crop or resize may follow;
+            empty for none.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end, and for noise
             its keys, (N,) uint64, or None.
     """
@@ -69,7 +70,7 @@ class TransformState:
     padding: PaddingState | None = None
     warp: WarpState | None = None
     fill_chosen: bool = False
-    size_is_final: bool = False
+    fixes_size: str = ""
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
 
     @classmethod
@@ -103,7 +104,7 @@ class TransformState:
             warp=self.warp and self.warp.take(rows),
             fill=self.fill,
             fill_chosen=self.fill_chosen,
-            size_is_final=self.size_is_final,
+            fixes_size=self.fixes_size,
         )
 
     def put(self, rows: Rows, taken: TransformState) -> None:
@@ -113,7 +114,7 @@ class TransformState:
         self.geometry.put(rows, taken.geometry)
         self.objects.put(rows, taken.objects)
         self.color.put(rows, taken.color)
-        self.size_is_final |= taken.size_is_final
+        self.fixes_size = self.fixes_size or taken.fixes_size
         if taken.fill_chosen:
             self.use_fill(taken.fill.tolist())
 
@@ -202,15 +203,15 @@ class TransformState:
         """Append steps, at most one of which is applied to a sample; see :meth:`ColorMap.add_steps`."""
         self.color.add_steps(*steps)
 
-    def fix_size(self) -> None:
-        """Refuse crops and resizes from here on: a step refers to the output's size."""
-        self.size_is_final = True
+    def fix_size(self, transform: str) -> None:
+        """Refuse crops and resizes after this transform: its step refers to the output's size."""
+        self.fixes_size = self.fixes_size or transform
 
     def _check_size_may_change(self) -> None:
-        if self.size_is_final:
+        if name := self.fixes_size:
             raise ConfigError(
-                "a crop or resize stands after AugMix, which mixes images of the output's size",
-                hint="Put AugMix behind all crops and resizes; flips, warps and colours may follow it.",
+                f"a crop or resize stands after {name}, which works on images of the output's size",
+                hint=f"Put {name} behind all crops and resizes; flips, warps and colours may follow it.",
             )
 
     def erase(self, origin: Int, size: Int, noise: Keys | None = None) -> None:

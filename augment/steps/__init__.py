@@ -18,6 +18,7 @@ from .base import BatchStep, Step
 from .chains import Distort, WeightedSum, step_names
 from .compiled import Compiled
 from .degradations import AddNoise, Compress
+from .elastic import Displace
 from .filters import Blur, Sharpen
 from .pointwise import Affine, Autocontrast, Equalize, Posterize, Solarize, Table
 
@@ -29,6 +30,7 @@ __all__ = [
     "Blur",
     "Compiled",
     "Compress",
+    "Displace",
     "Distort",
     "Equalize",
     "Posterize",

@@ -26,6 +26,7 @@ from .pixels.color import (
     RandomPhotometricDistort,
 )
 from .pixels.degradations import JPEG, GaussianNoise
+from .pixels.elastic import ElasticTransform
 from .pixels.erase import RandomErasing
 from .pixels.filters import GaussianBlur, RandomAdjustSharpness
 from .pixels.levels import RandomAutocontrast, RandomEqualize, RandomPosterize, RandomSolarize
@@ -42,6 +43,7 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "CoverCrop",
+    "ElasticTransform",
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",

@@ -66,7 +66,7 @@ class Transform(Description):
     - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.
 
     Every engine executes the changes of geometry and colours; DALI lacks some modes of padding. Every engine
-    executes the steps of :mod:`stoker.augment.steps`; DALI lacks the step ``Table``.
+    executes the steps of :mod:`stoker.augment.steps`; DALI lacks ``Table``, ``AddNoise`` and ``Displace``.
 
     Attributes:
         draws: Number of random numbers that it needs for each sample. If that depends on the arguments,

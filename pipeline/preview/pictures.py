@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.geometry.annotations import transform_mask
+from stoker.augment.geometry.displaced import displace_masks
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
 from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
@@ -210,9 +211,9 @@ def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectC
     if scene.segmentation is not None:
         ignore = scene.dataset.manifest.annotations.ignore
         masks = enumerate(scene.segmentation)
-        segmentation = np.stack(
-            [transform_mask(params, i, m, 255 if ignore is None else ignore) for i, m in masks]
-        )
+        ignore = 255 if ignore is None else ignore
+        drawn = np.stack([transform_mask(params, i, mask, ignore) for i, mask in masks])
+        segmentation = displace_masks(params, drawn, np.arange(n), ignore)
     return _Batch(((values - shift) / scale).astype(np.float32), objects, scene.labels, segmentation)
 
 

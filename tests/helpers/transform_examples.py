@@ -75,6 +75,8 @@ CASES = [
     Case(augment.RandomPhotometricDistort(p=0.8), ROUNDED, ROUNDED),
     Case(augment.GaussianBlur(5), ROUNDED, (1, 0.02)),
     Case(augment.GaussianNoise(0.02, 0.05), EXACT, None),
+    Case(augment.ElasticTransform(60.0, 4.0, fill=(9, 80, 200)), EXACT, None),
+    Case(augment.ElasticTransform((90.0, 40.0), (3.0, 0.0), "nearest"), EXACT, None),
     Case(augment.JPEG((10, 90)), EXACT, EXACT),
     Case(augment.RandomInvert(), EXACT, EXACT),
     Case(augment.RandomPosterize(3), EXACT, EXACT),

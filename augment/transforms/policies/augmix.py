@@ -93,7 +93,7 @@ class AugMix(Transform):
         fill, nearest = tuple(state.fill.tolist()), self.interpolation == "nearest"
         steps = _chain_steps(self._operations(depth, rest), state.size, fill, nearest)
         chains = [sum(steps[k : k + self._deepest], ()) for k in range(0, len(steps), self._deepest)]
-        state.fix_size()
+        state.fix_size(type(self).__name__)
         state.add_steps(WeightedSum(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
 
     @property

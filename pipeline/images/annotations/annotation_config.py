@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from stoker.augment.steps import Displace
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
 
@@ -138,6 +139,11 @@ def make_annotation_config(
             "a transform decides by boxes, and the dataset has none",
             path=dataset.path,
             hint="Leave the transform out, or convert with annotations.",
+        )
+    if "to_source" in columns and Displace.__name__ in plan.needs:
+        raise ConfigError(
+            "the column 'to_source' holds matrices, and none expresses what ElasticTransform does to images",
+            hint="Leave one of the two out. The way back is for evaluation, which has no random transforms.",
         )
     multi_label = "labels" in dataset.tasks
     if "label" in columns and (multi_label or batch_transform_plan.transforms) and not dataset.num_classes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.geometry.annotations import transform_mask
+from stoker.augment.geometry.displaced import displace_masks
 from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
 
@@ -166,7 +167,7 @@ class AnnotationProcessor:
                 errors[i] = mask
             else:
                 masks[i] = transform_mask(params, i, mask, config.ignore)
-        return masks
+        return displace_masks(params, masks, np.arange(len(masks)), config.ignore)
 
     def _damaged(
         self, positions: Int64, samples: Samples, annotations: Annotations

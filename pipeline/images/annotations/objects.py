@@ -9,6 +9,7 @@ import numpy as np
 
 from stoker.augment.geometry.annotations import area_scale
 from stoker.augment.geometry.boxes import BoxFormat, box_areas, box_format, convert_boxes
+from stoker.augment.geometry.displaced import displace_boxes, displace_keypoints, displace_masks
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.list_column import expand_ranges
 
@@ -145,6 +146,10 @@ def transform_objects(
     boxes, keep = place_boxes(
         params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
     )
+    displaced = displace_boxes(params, boxes, annotations.owner)
+    if displaced is not boxes:
+        boxes, sides = displaced, displaced[:, 2:] - displaced[:, :2]
+        keep &= np.all((sides > 0) & (sides >= config.min_size), axis=1)
     kept = annotations
     if not keep.all():
         kept, boxes = annotations.take(keep), boxes[keep]
@@ -158,11 +163,13 @@ def transform_objects(
     if "area" in config.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)
     if kept.keypoints is not None and "keypoints" in config.columns:
-        columns["keypoints"] = place_keypoints(params, kept.keypoints, kept.owner, config.swap)
+        placed = place_keypoints(params, kept.keypoints, kept.owner, config.swap)
+        columns["keypoints"] = displace_keypoints(params, placed, kept.owner)
     if "masks" in config.columns:
-        columns["masks"] = draw_segments(
+        masks = draw_segments(
             params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
         )
+        columns["masks"] = displace_masks(params, masks, kept.owner, 0)
     wanted = config.columns | {"boxes"}
     return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})
 

@@ -87,6 +87,10 @@ EXACT = {
     "noise": kinds.AddNoise(
         WHERE, np.array([3, 4, 2**60], np.uint64), rows(-2.3, np.float32), np.array([40, 1, 300], np.float32)
     ),
+    "displace": kinds.Displace(WHERE, np.array([3, 4, 2**60], np.uint64), (70, 40), (3, 2.5), (1, 2, 200)),
+    "displace by nearest": kinds.Displace(
+        WHERE, np.arange(3, dtype=np.uint64), (9, 9), (0, 9), (0, 0, 0), True
+    ),
     "compiled": kinds.Compiled(WHERE, np.array([[0.5], [0], [0.3]]), darken),
     "compress": kinds.Compress(WHERE, np.array([30, 1, 95], np.uint8)),
 }

@@ -18,6 +18,7 @@ from stoker.augment.steps import (
     Blur,
     Compiled,
     Compress,
+    Displace,
     Distort,
     Equalize,
     Posterize,
@@ -61,6 +62,7 @@ def every_step():
         AddNoise(where, np.array([5, 6], np.uint64), np.full(2, 3, np.float32), np.full(2, 9, np.float32)),
         Compiled(where, np.full((2, 1), 0.5), darken),
         Compress(where, np.array([20, 20], np.uint8)),
+        Displace(where, np.array([5, 6], np.uint64), (50.0, 50.0), (1.0, 1.0), (0, 0, 0)),
         Distort(where, eye + np.eye(3, k=2), (1, 2, 3)),
         WeightedSum(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
     ]

@@ -80,7 +80,7 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
 )
 def test_no_size_changes_once_it_is_fixed(change):
     whole, taken = state(warped=True), state(warped=True).take(ROWS)
-    taken.fix_size()
+    taken.fix_size("AugMix")
     whole.put(ROWS, taken)
     with pytest.raises(ConfigError, match="AugMix"):
         change(whole)

@@ -13,6 +13,7 @@ from helpers.processes.waiting import wait_until
 from stoker import ImageLoader
 from stoker.augment import (
     CenterCrop,
+    ElasticTransform,
     RandomCrop,
     RandomHorizontalFlip,
     RandomIoUCrop,
@@ -70,6 +71,28 @@ def test_annotations_follow_the_transforms_of_their_image(annotated: Path, chain
             assert seen == 2
         checked += 1
     assert checked >= 4
+
+
+def test_annotations_follow_an_elastic_image(annotated: Path) -> None:
+    chain = [Resize((60, 80)), ElasticTransform(90.0, 10.0)]
+    batch, slow = (first(annotated, transforms=chain, engine=engine) for engine in ("native", "reference"))
+    assert np.array_equal(batch.image, slow.image)
+    assert np.array_equal(batch.segmentation, slow.segmentation)
+    assert (batch.image != first(annotated, transforms=chain[:1]).image).any()
+    for i in range(N):
+        k = batch.object_id[i].tolist().index(100 * i)  # the rectangle
+        bright = batch.image[i, 0] > 100
+        assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= 10  # halves of pixels
+        assert np.array_equal(batch.segmentation[i] == 1, batch.masks[i][k] == 1)
+        assert np.abs(batch.boxes[i][k] - found(bright)).max() < 2
+        for x, y, seen in batch.keypoints[i][k]:
+            assert seen == 2
+            assert bright[int(y), int(x)]
+
+
+def test_the_way_back_is_refused_beside_an_elastic_transform(annotated: Path) -> None:
+    with pytest.raises(ConfigError, match="none expresses what ElasticTransform does"):
+        load(annotated, columns=("image", "to_source"), transforms=[*SMALL, ElasticTransform()])
 
 
 def test_random_iou_crop_cuts_by_boxes(annotated: Path) -> None:

@@ -1,0 +1,83 @@
+"""Displacement fields of ElasticTransform, as a function of a key, and what they do to points.
+
+The field of an image H high and W wide is made as torchvision makes it (``torchvision.transforms.v2``,
+``ElasticTransform``): uniform noise from -1 to 1 for each pixel and axis, smoothed by a Gaussian, times
+``alpha`` over the size. torchvision's unit is half the image, and it divides the x axis by the height and the
+y axis by the width; in pixels the noise is multiplied by ``alpha * W / (2 * H)`` along x, and by
+``alpha * H / (2 * W)`` along y.
+
+The pixel in row r and column c takes number ``r * W + c`` of the SplitMix64 sequence from the key
+(:func:`stoker.random.sequence`). With k for its lowest 16 bits, the noise along x is
+``(2 * k + 1) / 65536 - 1``; the next 16 bits are those of y. The Gaussian ends 4 sigma from its centre, its
+weights are rounded to multiples of 2**-16 so that they sum to 1, and the field is continued by reflection.
+So all sums are exact in float64, and all engines make the same field, bit for bit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.random import sequence
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.types import Size
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["displacement", "gaussian_weights"]
+
+_ONE = 1 << 16
+_UNIT = 2.0**-48
+"""Noise and both weights are multiples of 2**-16."""
+
+
+@lru_cache(maxsize=8)  # for the masks, boxes and keypoints of an image
+def displacement(key: int, size: Size, alpha: tuple[float, float], sigma: tuple[float, float]) -> Float:
+    """The field of a key.
+
+    Args:
+        key: 64 bits.
+        size: Height and width of the image, pixels.
+        alpha: Strength along x and y.
+        sigma: Standard deviation of the Gaussian along x and y, pixels.
+
+    Returns:
+        (2, H, W) float64, read-only. The output shows at row r and column c what the image has at row
+        ``r + field[0, r, c]`` and column ``c + field[1, r, c]``.
+    """
+    height, width = size
+    bits = sequence(key, np.arange(height * width).reshape(size))
+    across, down = map(gaussian_weights, sigma)
+    factors = alpha[1] * height / (2.0 * width), alpha[0] * width / (2.0 * height)
+    field = np.empty((2, height, width))
+    for axis, shift in enumerate((16, 0)):
+        noise = 2.0 * (bits >> np.uint64(shift) & np.uint64(_ONE - 1)).astype(np.float64) + (1 - _ONE)
+        field[axis] = _smoothed(_smoothed(noise, down).T, across).T * (factors[axis] * _UNIT)
+    field.flags.writeable = False
+    return field
+
+
+def gaussian_weights(sigma: float) -> Float:
+    """The weights, an odd number of them, as multiples of 2**-16: their sum is 65536."""
+    half = (int(8 * sigma + 1) | 1) // 2
+    if not half:
+        return np.full(1, float(_ONE))
+    weights = np.exp(-0.5 * (np.arange(-half, half + 1) / sigma) ** 2)
+    rounded = np.rint(weights / weights.sum() * _ONE)
+    rounded[half] += _ONE - rounded.sum()
+    return np.asarray(rounded)
+
+
+def _smoothed(noise: Float, weights: Float) -> Float:
+    """Noise, (H, W), convolved along its first axis."""
+    size, half = len(noise), len(weights) // 2
+    lines = np.pad(noise, ((half, half), (0, 0)), "reflect" if size > 1 else "edge")
+    total: Float = noise * weights[half]
+    for tap in range(half):
+        total += (lines[tap : tap + size] + lines[2 * half - tap :][:size]) * weights[tap]
+    return total

@@ -1,0 +1,16 @@
+// Displacement fields as a function of a key; see stoker.augment.displacement.
+#pragma once
+
+#include <cstdint>
+
+namespace stoker {
+
+// The largest standard deviation of the Gaussian, pixels.
+constexpr double kMaxDisplacementSigma = 1000;
+
+// Writes the field of an image: height * width displacements along y, then as many along x. `alpha` and `sigma` are
+// those along x and y; `sigma` is within 0 to kMaxDisplacementSigma.
+void make_displacement(std::uint64_t key, int height, int width, const double* alpha, const double* sigma,
+                       double* field);
+
+}  // namespace stoker
