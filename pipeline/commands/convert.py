@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
@@ -208,57 +208,22 @@ def convert(
       stoker convert 'data/train-*.parquet' shards/train
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
+    options = dict(locals())  # first, so that they are the arguments; most have the same names there
     from stoker.formats.conversion.convert import convert as run
     from stoker.formats.sources.classes import parse_class_names
 
-    options: dict[str, Any] = {  # run() checks the words in these
-        "format": container,
-        "encoding": encoding,
-        "engine": engine,
-        "source_format": source_format,
-        "shard_size": shard_size,
-        "shard_records": shard_records,
-        "shards": shards,
-    }
+    options |= {"src": options.pop("source"), "dst": options.pop("target")}
+    options |= {"format": options.pop("container"), "num_threads": options.pop("threads")}
+    for name in ("image", "label", "column"):
+        del options[name]
     given = {"image": image, "label": label, **(parse_columns(column) or {})}
-    if fields := {part: name for name, part in given.items() if part is not None}:
-        options["fields"] = fields
-    if max_pixels is not None:
-        options["max_pixels"] = max_pixels
+    options["fields"] = {part: name for name, part in given.items() if part is not None} or None
+    if classes is not None:
+        options["classes"] = parse_class_names(classes)
+    if max_pixels is None:
+        del options["max_pixels"]
     with progress("converting", "images", resumes=True) as show:
-        summary = run(
-            source,
-            target,
-            seed=seed,
-            resize=resize,
-            quality=quality,
-            subsampling=subsampling,
-            restarts=restarts,
-            val=val,
-            test=test,
-            class_depth=class_depth,
-            unlabelled=unlabelled,
-            classes=None if classes is None else parse_class_names(classes),
-            allow_missing_classes=allow_missing_classes,
-            follow_links=follow_links,
-            images=images,
-            path_column=path_column,
-            label_column=label_column,
-            suffix=suffix,
-            skip_other_classes=skip_other_classes,
-            min_per_class=min_per_class,
-            max_per_class=max_per_class,
-            masks=masks,
-            ignore_index=ignore_index,
-            allow_loss=allow_loss,
-            mask_map=mask_map,
-            class_map=class_map,
-            strict=strict,
-            overwrite=overwrite,
-            num_threads=threads,
-            progress=lambda done, total, _bytes, _stage: show(done, total),
-            **options,
-        )
+        summary = run(progress=lambda done, total, _bytes, _stage: show(done, total), **options)
     print_summary(summary, "image")
     _warn_of_splits(next(iter(summary.datasets.values())))
 

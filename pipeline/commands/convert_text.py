@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -123,46 +123,23 @@ def convert_text(
       stoker convert-text - shards/web < web.jsonl
       stoker convert-text train.en train.de shards/pairs --parallel
     """
+    options = dict(locals())  # first, so that they are the arguments; most have the same names there
     from stoker.formats.sources.classes import parse_class_names
     from stoker.formats.text.convert import convert_text as run
 
-    options: dict[str, Any] = {  # run() checks the words in these
-        "format": container,
-        "shard_size": shard_size,
-        "shard_records": shard_records,
-        "shards": shards,
-    }
+    options |= {"dst": options.pop("target"), "format": options.pop("container")}
+    options |= {"num_threads": options.pop("threads")}
+    options |= {"fields": split_names(fields), "columns": split_names(columns)}
+    if classes is not None:
+        options["classes"] = parse_class_names(classes)
+    del options["sources"]
     with (
         tempfile.TemporaryDirectory(prefix="stoker-text-") as scratch,
         progress("converting", "samples", resumes="-" not in sources) as show,
     ):
         files = [_standard_input(Path(scratch)) if source == "-" else source for source in sources]
-        summary = run(
-            files[0] if len(files) == 1 else files,
-            target,
-            tokenizer=tokenizer,
-            fields=split_names(fields),
-            label=label,
-            columns=split_names(columns),
-            classes=None if classes is None else parse_class_names(classes),
-            vocabulary=vocabulary,
-            min_count=min_count,
-            max_size=max_size,
-            bos=bos,
-            eos=eos,
-            messages=messages,
-            chat_template=chat_template,
-            train_on=train_on,
-            parallel=parallel,
-            seed=seed,
-            val=val,
-            test=test,
-            strict=strict,
-            overwrite=overwrite,
-            num_threads=threads,
-            progress=lambda done, total, _bytes, _stage: show(done, total),
-            **options,
-        )
+        options["src"] = files[0] if len(files) == 1 else files
+        summary = run(progress=lambda done, total, _bytes, _stage: show(done, total), **options)
     print_summary(summary, "sample")
 
 

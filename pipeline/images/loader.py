@@ -219,7 +219,6 @@ class ImageLoader(EngineImages):
         ranks = find_ranks(rank, world_size, mesh, replicate)
         seed = whole_number("seed", seed)
         size_plan = make_size_plan(sizes, batch_size, pixels_per_batch, seed, multiple)
-        max_pixels = whole_number("max_pixels", max_pixels, 1)
         steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
         self._config = make_config(
             resolve(dataset, cache, cache_size),
@@ -242,8 +241,7 @@ class ImageLoader(EngineImages):
             ),
             arrays=arrays,
         )
-        if sampler is None:  # a sampler may never draw small images
-            check_crops(self._config)
+        check_crops(self._config, sampler)
         super().__init__(self._config, ranks, last_batch, prefetch)
         adapters.specialize_loader(self, output)
         setup = EngineSetup(
@@ -256,6 +254,8 @@ class ImageLoader(EngineImages):
             num_threads=optional_number("num_threads", num_threads, 1),
             prefetch=self._prefetch,
             pin_memory=pin_memory,
-            reading=ReadOptions(max_pixels=max_pixels, exact=exact, verify=verify, mapped=mapped),
+            reading=ReadOptions(
+                whole_number("max_pixels", max_pixels, 1), exact=exact, verify=verify, mapped=mapped
+            ),
         )
         self._producers = setup.start(self._totals, read_ahead=whole_number("read_ahead", read_ahead, 0))

@@ -109,17 +109,9 @@ class Writer(WriterContext):
     ) -> None:
         check_named(target=target)
         url, folder = (str(target) if is_url(target) else None), Path(target)
-        if url and append:
-            raise ConfigError(
-                "append adds to a dataset in a folder, and the target is a URL",
-                path=target,
-                hint="copy the dataset to a folder with stoker stage, and append to that",
-            )
-        existing = _existing(folder, overwrite=overwrite) if append else None
+        existing = _existing(target, overwrite=overwrite) if append else None
         if existing:
             format, restarts = existing.container, set(BAND_COLUMNS) <= existing.columns.keys()  # noqa: A001
-        if box_format not in (*BOX_FORMATS, *map(str.lower, BOX_FORMATS)):
-            raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {box_format!r}")
         mode, height, width = parse_resize(resize)
         options = WriterOptions(
             container=format,
@@ -142,7 +134,11 @@ class Writer(WriterContext):
             form, names = form_of(existing, folder), appended_classes(names, existing) or None
             points, ignore_index = existing.annotations.keypoints, existing.annotations.ignore
         self._checker = SampleChecker(
-            list(names or ()), names is not None, box_format.upper(), len(points) if points else None, form
+            list(names or ()),
+            names is not None,
+            _box_format(box_format),
+            len(points) if points else None,
+            form,
         )
         keeps_origins = mode != "none" if existing is None else has_origins(existing.columns)
         self._encoder = SampleEncoder(options, self._checker, points, ignore_index, keeps_origins)
@@ -271,14 +267,28 @@ class Writer(WriterContext):
             raise failed
 
 
-def _existing(folder: Path, *, overwrite: bool) -> Manifest | None:
+def _box_format(name: str) -> str:
+    """The format of boxes in upper case; raises ConfigError if there is no such format."""
+    if name not in (*BOX_FORMATS, *map(str.lower, BOX_FORMATS)):
+        raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {name!r}")
+    return name.upper()
+
+
+def _existing(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
     """Manifest of the dataset to append to; None if there is none.
 
     Raises:
-        ConfigError: It is to be replaced, too.
+        ConfigError: It is to be replaced, too, or lies at a URL.
     """
     if overwrite:
         raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
+    if is_url(target):
+        raise ConfigError(
+            "append adds to a dataset in a folder, and the target is a URL",
+            path=target,
+            hint="copy the dataset to a folder with stoker stage, and append to that",
+        )
+    folder = Path(target)
     return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
 
 

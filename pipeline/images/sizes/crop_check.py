@@ -10,13 +10,19 @@ from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.formats.dataset.dataset import Dataset
 
 if TYPE_CHECKING:
+    from ...order.sampling import Sampler
     from ..config import ImageLoaderConfig
 
 __all__ = ["check_crops"]
 
 
-def check_crops(config: ImageLoaderConfig) -> None:
-    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
+def check_crops(config: ImageLoaderConfig, sampler: Sampler | None) -> None:
+    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image.
+
+    A loader with a sampler is not checked: its sampler may never draw small images.
+    """
+    if sampler is not None:
+        return
     dataset = config.dataset
     for column in config.images:
         crops = (one for one in column.plan.transforms if isinstance(one, RandomCrop))
