@@ -11,7 +11,7 @@ from stoker.errors import ConfigError
 
 from .transforms.base import Transform
 from .transforms.pixels.output import OutputTransform
-from .transforms.policies.apply import RandomApply, RandomChoice
+from .transforms.policies.apply import NestedTransform, RandomChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def _check_class(transform: Transform) -> None:
             f"{kind.__name__} has no method params(self, state, u), which decides what it does to a batch",
             hint="Rename its method decide to params." if hasattr(kind, "decide") else "Define it.",
         )
-    parts: Sequence[Any] = transform.transforms if isinstance(transform, (RandomApply, RandomChoice)) else ()
+    parts: Sequence[Any] = transform.transforms if isinstance(transform, NestedTransform) else ()
     for part in parts:
         _check_class(part)
 

@@ -7,9 +7,10 @@ is applied to. What all samples share is a number or a tuple. The order of the s
 from the list of transforms alone, so that an engine can prepare for them.
 
 To add a step: define its class in a module of this folder, and name in ``operation`` the C++ operation that
-runs it. C++ says by ``STEP_COLUMNS`` which of the step's arrays it takes, and
-:mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's operators. If an engine lacks a step of
-the list, ``engine="auto"`` takes another engine. The reference executes every step.
+runs it. The C++ class names the arrays of the step that it takes, and Python reads these names from the
+native module (``STEP_COLUMNS``); :mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's
+operators. If an engine lacks a step of the list, ``engine="auto"`` takes another engine. The reference
+executes every step.
 """
 
 from __future__ import annotations

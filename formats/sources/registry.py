@@ -6,7 +6,7 @@ A new format is a module with two functions, a row here, and a name with a descr
 ``detects(source)`` looks at names, or at the start of one file: ``source.path`` may be a file, a folder or a
 URL, and ``source.folder`` is the folder (:class:`.folders.source_folder.SourceFolder`), which reads disks and
 URLs alike. The first format that detects a source takes it: put a row before every format that would accept
-the same sources.
+the same sources, such as ``is_list``, which takes every file on a disk.
 
 ``list_samples(source)`` returns a :class:`.listing.Listing` and reads no image. ``find_files`` of
 :mod:`.lists.file_list` finds the named images, on a disk or at a URL, sorts them, and returns the rest as
@@ -16,7 +16,8 @@ name each file had. A format of objects adds each to an
 ``table.columns(rows, len(files))`` on as ``objects``, where ``rows`` are the rows of the objects' images.
 Labels are numbered from 0 by ``classes``. An object that cannot be used raises BadObjectError and becomes a
 :class:`.listing.Skip`; a source without images or objects raises SourceError. :mod:`.annotated.coco` does all
-of this.
+of this for JSON, and :mod:`.annotated.voc` for XML, whose entities must be refused. Classes are in the order
+of the source where it declares them, and sorted otherwise.
 
 A new option is a field of :class:`.source.Source`, an argument of ``stoker.convert`` and of ``stoker
 convert``, and a name in ``options`` of the rows that accept it. Further columns of the index go to

@@ -2,7 +2,7 @@
 //
 // To add a codec, write one .cpp file with a class, a reader of headers, and a
 // `const RegisteredCodec registered({...})` in its anonymous namespace (decode/codecs.h). CMake finds the file.
-// decode/png is an example. A decoder may hold the whole image, as interlaced images ask for. The program in
+// decode/png is an example, in several files. A decoder may hold the whole image, as interlaced images ask for. The program in
 // tests/sanitize compiles only decode, records, restarts and cpu, so a decoder uses no .cpp file of another folder.
 // Its number is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
 // (DECODED_CODECS): it then sends this decoder all payloads of the codec, so the decoder must read all variants.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Float = npt.NDArray[np.float64]
 
-__all__ = ["Identity", "RandomApply", "RandomChoice", "RandomOrder"]
+__all__ = ["Identity", "NestedTransform", "RandomApply", "RandomChoice", "RandomOrder"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,13 @@ class Identity(Transform):
 
 
 @dataclass(frozen=True)
-class _Nested(Transform):
+class NestedTransform(Transform):
+    """A transform of a list of transforms.
+
+    Attributes:
+        transforms: The list.
+    """
+
     transforms: Sequence[Any]
 
     def __post_init__(self) -> None:
@@ -104,7 +110,7 @@ class _Nested(Transform):
 
 
 @dataclass(frozen=True)
-class RandomApply(_Nested):
+class RandomApply(NestedTransform):
     """Apply all of a list of transforms with probability ``p``, or none.
 
     Args:
@@ -134,7 +140,7 @@ class RandomApply(_Nested):
 
 
 @dataclass(frozen=True)
-class RandomChoice(_Nested):
+class RandomChoice(NestedTransform):
     """Apply one transform of a list; ``RandomApply(transforms, p=1)`` makes several transforms count as one.
 
     From transforms of batches, as in ``RandomChoice([MixUp(), CutMix()])``, a loader draws one for the whole
@@ -191,7 +197,7 @@ class RandomChoice(_Nested):
 
 
 @dataclass(frozen=True)
-class RandomOrder(_Nested):
+class RandomOrder(NestedTransform):
     """Apply all of a list of transforms in random order; each sample has an order of its own.
 
     Args:

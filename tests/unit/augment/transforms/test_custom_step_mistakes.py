@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from stoker.augment import CenterCrop, RandomApply, Resize, Transform, compile_image
+from stoker.augment import CenterCrop, RandomApply, RandomOrder, Resize, Transform, compile_image
 from stoker.augment.geometry.annotations import transform_boxes
 from stoker.augment.reference.reference import execute
 from stoker.augment.steps import Step, Table
@@ -148,7 +148,7 @@ class Nothing(Transform):
     pass
 
 
-@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("within", [None, RandomApply, RandomOrder])
 @pytest.mark.parametrize(
     ("transform", "said"),
     [
@@ -165,7 +165,7 @@ class Nothing(Transform):
 )
 def test_a_class_that_is_not_as_all_transforms_are(transform, said, within):
     with pytest.raises(ConfigError, match=said):
-        compile_image([CenterCrop(20), RandomApply([transform]) if within else transform])
+        compile_image([CenterCrop(20), within([transform]) if within else transform])
 
 
 def test_a_class_without_arguments_has_none_to_declare():
