@@ -129,7 +129,7 @@ class Stats:
     def _limit(self) -> str:
         if self.waited_share < 0.05:
             return f"The step is the limit: the loop waited for data {self.waited_share:.1%} of the time."
-        busiest = max(self.producer.keys() - {"idle"}, key=lambda name: self.producer[name])
+        busiest = max((name for name in self.producer if name != "idle"), key=self.producer.__getitem__)
         advice = {
             "planning": "Python planning and payload checks take the time: use larger batches.",
             "fetching": "Storage or network take the time: bring the dataset here first (stoker stage).",

@@ -233,7 +233,7 @@ def test_wrong_steps_are_refused(tmp_path: Path) -> None:
     weights = {"where": WHERE, "weights": np.ones((N, 2), np.float32)}
     with pytest.raises(ValueError, match="steps must be for the same number of samples"):
         Batch(tmp_path).run(steps=_native.Steps(N + 1))
-    with pytest.raises(ValueError, match="there is no step 'Sharpen'; the kinds are affine, "):
+    with pytest.raises(ValueError, match="there is no step 'Sharpen'; the kinds are add_noise, affine, "):
         steps.append("Sharpen", {"where": WHERE, "factor": np.ones(N, np.float32)})
     with pytest.raises(ValueError, match="'factor' must have the shape"):
         steps.append("sharpen", {"where": WHERE, "factor": np.ones(N - 1, np.float32)})

@@ -96,7 +96,7 @@ def test_the_verdict_names_the_engine_and_the_steps_that_cost(
     totals = StatsTotals(engine=engine, slow_steps=slow_steps, custom_steps=custom_steps)
     totals.begin()
     now[0] += 10
-    totals.batches, totals.waited, totals.executing = 1, 5.0, 4.0
+    totals.batches, totals.waited, totals.worker.seconds = 1, 5.0, {"executing": 4.0}
     verdict = totals.stats().verdict
     assert words in verdict
     assert ("threads" in verdict) == (engine == "native")
