@@ -115,7 +115,11 @@ class ImageLoader(EngineImages):
               are handed out as they were written, whatever transforms do to the images.
             - Of annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
-              float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64.
+              float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64: the
+              stored class masks, otherwise drawn from the masks of objects as in torchvision's references for
+              segmentation: 0 is the background and 1 + label an object; 255 is where objects overlap, a
+              crowd lies or nothing of the source is seen. With 255 classes or more, it is int64 and 65535
+              takes the place of 255.
             - With a mapping of transforms: "<name>" in place of "image", (V, N, 3, H, W) with V views of each
               sample; and these columns of annotated datasets, and "to_source", with the prefix "<name>_",
               which follow the images of that name.

@@ -33,6 +33,8 @@ _DTYPES = {
 }
 _IGNORE = 255
 """The value to ignore if the dataset names none: that of PASCAL VOC, Cityscapes and ADE20K."""
+_IGNORE_OF_MANY = 65535
+"""The value to ignore in masks drawn from objects of more classes than 8 bits can hold."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
         ]
         names += ["keypoints"] if "keypoints" in dataset.tasks else []
         names += ["masks"] if "instances" in dataset.tasks else []
-    return (*names, *(["segmentation"] if "segmentation" in dataset.tasks else []))
+    return (*names, *(["segmentation"] if {"segmentation", "instances"} & dataset.tasks else []))
 
 
 def make_annotation_config(
@@ -130,10 +132,7 @@ def make_annotation_config(
     """
     info = dataset.manifest.annotations
     made = frozenset(columns) & frozenset(task_columns(dataset))
-    masks = None
-    if "segmentation" in made:
-        ignore = _IGNORE if info.ignore is None else info.ignore
-        masks = MaskConfig("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
+    masks = _mask_config(dataset) if "segmentation" in made else None
     if plan.uses_boxes and "boxes" not in dataset.tasks:
         raise ConfigError(
             "a transform decides by boxes, and the dataset has none",
@@ -155,6 +154,22 @@ def make_annotation_config(
     _check_mixing(made | ({"label", "to_source"} & set(columns)), batch_transform_plan)
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
     return AnnotationConfig(objects, masks, plan.uses_boxes)
+
+
+def _mask_config(dataset: SampleSource) -> MaskConfig:
+    """Form of class masks: those that are stored, otherwise those that objects make."""
+    info = dataset.manifest.annotations
+    if "segmentation" in dataset.tasks:
+        ignore = _IGNORE if info.ignore is None else info.ignore
+        return MaskConfig("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
+    if not dataset.num_classes:
+        raise ConfigError(
+            "class masks drawn from objects need the names of the classes, and the dataset has none",
+            path=dataset.path,
+            hint="Leave the column 'segmentation' out, or convert with classes.",
+        )
+    many = dataset.num_classes >= _IGNORE  # classes count from 1
+    return MaskConfig("int64" if many else "uint8", _IGNORE_OF_MANY if many else _IGNORE, from_objects=True)
 
 
 def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformPlan) -> None:

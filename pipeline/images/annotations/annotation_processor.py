@@ -13,6 +13,7 @@ from stoker.augment.geometry.displaced import displace_masks
 from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
 
+from .class_drawing import draw_classes
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from .objects import EXTRA_PREFIX, BatchObjects, ObjectConfig, transform_objects
 
@@ -46,10 +47,12 @@ class MaskConfig:
     Attributes:
         dtype: "uint8", or "int64" if the classes need it.
         ignore: Value of pixels that show nothing of the source.
+        from_objects: Whether they are drawn from polygons and run lengths, and not stored.
     """
 
     dtype: str
     ignore: int
+    from_objects: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +93,13 @@ class AnnotationProcessor:
         self._dataset = dataset
         self._objects = objects
         self._masks = masks
-        self._reads = needs_boxes or objects is not None
+        self._draws_classes = masks is not None and masks.from_objects
+        self._draws_objects = objects is not None and "masks" in objects.columns
+        self._reads = needs_boxes or objects is not None or self._draws_classes
         self._parts = frozenset() if objects is None else _parts(objects)
-        self._has_masks = masks is not None or (objects is not None and "masks" in objects.columns)
+        if self._draws_classes or self._draws_objects:
+            self._parts |= {"polygons", "runs"}
+        self._has_masks = masks is not None or self._draws_objects
         self._memory = MaskMemory()
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
@@ -133,14 +140,18 @@ class AnnotationProcessor:
     ) -> BatchAnnotations:
         errors: dict[int, SampleError] = {}
         objects = masks = None
+        size = samples.height, samples.width
+        if annotations is not None and (self._draws_classes or self._draws_objects):
+            errors = self._damaged(positions, samples, annotations)
+            if errors:
+                annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
         if self._objects is not None and annotations is not None:
-            if "masks" in self._objects.columns:
-                errors = self._damaged(positions, samples, annotations)
-                if errors:
-                    annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
-            size = samples.height, samples.width
             objects = transform_objects(annotations, params, *size, self._objects, memory=self._memory)
-        if self._masks is not None:
+        if self._masks is not None and annotations is not None and self._draws_classes:
+            dtype, ignore = self._masks.dtype, self._masks.ignore
+            masks = draw_classes(annotations, params, *size, dtype=dtype, ignore=ignore, memory=self._memory)
+            masks[list(errors)] = 0
+        elif self._masks is not None:
             masks = self._draw_masks(self._masks, positions, samples, params, errors)
         return BatchAnnotations(objects, masks, errors)
 
@@ -205,10 +216,8 @@ class AnnotationProcessor:
 
 
 def _parts(config: ObjectConfig) -> frozenset[str]:
-    """Parts of annotations that the columns need, as :meth:`Dataset.annotations` names them."""
+    """Parts of annotations that columns without masks need, as :meth:`Dataset.annotations` names them."""
     parts = config.columns & {"keypoints"}
-    if "masks" in config.columns:
-        parts |= {"polygons", "runs"}
     if any(name.startswith(EXTRA_PREFIX) for name in config.columns - {"object_id"}):
         parts |= {"extra"}
     return parts
