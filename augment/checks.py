@@ -9,8 +9,9 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
+from .steps import Displace
 from .transforms.base import Transform
-from .transforms.pixels.output import OutputTransform
+from .transforms.pixels.output import Form, OutputTransform
 from .transforms.policies.apply import NestedTransform, RandomChoice
 
 if TYPE_CHECKING:
@@ -22,7 +23,16 @@ if TYPE_CHECKING:
 
     from .state.transform_state import TransformState
 
-__all__ = ["check_channels", "check_erased", "check_padded", "check_size", "checked_transform", "fixed_size"]
+__all__ = [
+    "check_channels",
+    "check_erased",
+    "check_mean",
+    "check_moved_with_mean",
+    "check_padded",
+    "check_size",
+    "checked_transform",
+    "fixed_size",
+]
 
 _LARGEST_SIDE = 32768
 """Pixels: the native engine's limit of an output or a canvas."""
@@ -114,6 +124,32 @@ def check_erased(values: npt.NDArray[np.float64], channels: int) -> None:
         raise ConfigError(
             f"RandomErasing: value {tuple(values[0].tolist())} is a colour, and the images are grey",
             hint="Give it one number.",
+        )
+
+
+def check_mean(form: Form, *, padded: bool) -> None:
+    """Raise ConfigError where a mean image cannot be subtracted: of other dtypes, and in padded batches."""
+    if form.mean is None:
+        return
+    if form.dtype != "float32":
+        raise ConfigError(
+            f"SubtractMean makes float32, and {form.dtype} was asked for",
+            hint="Leave the dtype out, and convert the batch.",
+        )
+    if padded:
+        raise ConfigError(
+            "sizes: SubtractMean needs batches of images of one size",
+            hint="Resize or crop all images to one size and leave sizes out, or leave out SubtractMean.",
+        )
+
+
+def check_moved_with_mean(transform: Transform, state: TransformState) -> None:
+    """Raise ConfigError where ``transform``, the last one, moved pixels as no mean image follows."""
+    displaced = any(isinstance(step, Displace) for step in state.color.steps)
+    if state.warp or state.padding or state.erased or displaced:
+        raise ConfigError(
+            f"SubtractMean follows crops, resizes and flips, and {type(transform).__name__} does more",
+            hint="Leave one of the two out.",
         )
 
 

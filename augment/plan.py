@@ -9,10 +9,20 @@ import numpy as np
 
 from stoker.random import derive_key, uniform
 
-from .checks import check_channels, check_erased, check_padded, check_size, checked_transform, fixed_size
-from .params.channel_params import ChannelParams, Channels
+from .checks import (
+    check_channels,
+    check_erased,
+    check_mean,
+    check_moved_with_mean,
+    check_padded,
+    check_size,
+    checked_transform,
+    fixed_size,
+)
+from .params.channel_params import ChannelParams
+from .params.channels import Channels
 from .params.image_params import ImageParams
-from .params.optional_params import Erase, Noise
+from .params.optional_params import Erase, MeanImage, Noise
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
 from .transforms.pixels.erase import RandomErasing
@@ -118,15 +128,19 @@ class ImagePlan:
                 transform.params(state, u)
                 check_size(transform, state.size, size)
                 check_channels(transform, state, len(self.form.scale), deep=self.deep)
+                if self.form.mean is not None:
+                    check_moved_with_mean(transform, state)
         if not self.deep:
             state.color.affine(self.form.matrix)
         params = _params(state, self)
+        if self.form.mean is not None:
+            params = replace(params, mean_image=_mean_image(params, self.form, (height, width)))
         return ChannelParams(**vars(params), channels=_channels(state, self.form)) if self.deep else params
 
     def to_json(self) -> dict[str, Any]:
         """Everything that decides the parameters, as a dictionary that JSON can hold."""
         return {
-            "transforms": [transform.to_dict() for transform in self.transforms],
+            "transforms": [transform.identity() for transform in self.transforms],
             "size": list(self.size),
             "dtype": self.dtype,
         }
@@ -186,6 +200,7 @@ def compile_image(
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
     values = tuple(map(form.from_levels, erased))
+    check_mean(form, padded=multiple is not None)
     plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, deep, values, multiple)
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
@@ -238,6 +253,21 @@ def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
 def _channels(state: TransformState, form: Form) -> Channels:
     scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
     return Channels(scale, shift, np.full(len(scale), state.fill[0] * (form.white / 255), np.float32))
+
+
+def _mean_image(params: ImageParams, form: Form, source: tuple[Any, Any]) -> MeanImage | None:
+    """The mean image, stretched over images of N heights and widths, for their parameters."""
+    if form.mean is None:
+        return None
+    size = np.array(form.mean.shape[:2] * 2)
+    ratio = size / np.column_stack(source * 2)
+    start, stop = params.crop[:, :2], params.crop[:, :2] + params.crop[:, 2:]
+    start = np.floor(start * ratio[:, :2]).astype(np.int32)
+    stop = np.minimum(np.ceil(stop * ratio[:, :2]), size[:2]).astype(np.int32)
+    where = np.ones(len(params), np.bool_) if params.empty is None else ~params.empty
+    zero = np.zeros(len(form.scale), np.float32)
+    units = Channels(form.scale.astype(np.float32), zero, zero)
+    return MeanImage(form.mean, where, np.hstack((start, stop - start)), params.region * ratio, units)
 
 
 def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:

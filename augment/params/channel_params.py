@@ -8,29 +8,9 @@ from typing import TYPE_CHECKING
 from .image_params import ImageParams
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from .channels import Channels
 
-__all__ = ["ChannelParams", "Channels"]
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Units of images of C channels that are not RGB or grey.
-
-    The geometry is that of a batch without a warp or a border. Each channel is resampled by itself, and a
-    resampled uint8 is rounded after each axis, as Pillow does. Then each level x becomes
-    ``scale * x + shift``.
-
-    Attributes:
-        scale: (C,) float32.
-        shift: (C,) float32.
-        fill: (C,) float32, level of padding.
-    """
-
-    scale: npt.NDArray[np.float32]
-    shift: npt.NDArray[np.float32]
-    fill: npt.NDArray[np.float32]
+__all__ = ["ChannelParams"]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..steps import Step
-    from .optional_params import Border, Erase, Warp
+    from .optional_params import Border, Erase, MeanImage, Warp
 
 __all__ = ["ImageParams"]
 
@@ -52,6 +52,7 @@ class ImageParams:
         warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
         border: Padding that continues the image; ``dest`` and ``flip`` then refer to its tile.
         erase: Boxes that are overwritten last, one after the other.
+        mean_image: An image that is subtracted from the result, under the same geometry.
         image_size: (N, 2) int32, height and width of each image, which lies at the top left of its place in
             the array; the rest of that is zeros. Everything else refers to this size as the output's. None
             where all images fill the array.
@@ -73,6 +74,7 @@ class ImageParams:
     warp: Warp | None = None
     border: Border | None = None
     erase: tuple[Erase, ...] | None = None
+    mean_image: MeanImage | None = None
     image_size: npt.NDArray[np.int32] | None = None
     window: npt.NDArray[np.float64] | None = None
     empty: npt.NDArray[np.bool_] | None = None

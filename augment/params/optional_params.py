@@ -12,7 +12,9 @@ from ..noise import normal_noise
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Border", "Erase", "Noise", "Warp"]
+    from .channels import Channels
+
+__all__ = ["Border", "Erase", "MeanImage", "Noise", "Warp"]
 
 
 @dataclass(frozen=True)
@@ -123,3 +125,25 @@ class Erase:
         top, left, rows, columns = self.box[i].tolist()
         normal = normal_noise(int(self.noise.keys[i]), (top, left, rows, columns), width)
         return normal * self.noise.deviation + self.value
+
+
+@dataclass(frozen=True)
+class MeanImage:
+    """An image that is subtracted from each finished image, after the geometry of that image.
+
+    ``crop`` and ``region`` take the places of the image's, whose ``dest``, ``flip`` and ``interpolation``
+    hold for the mean as well. It is resampled in floats, and not rounded. Outside of ``dest`` it is zero.
+
+    Attributes:
+        levels: (H, W, C) float32, in levels of the stored images; of grey, C is 1.
+        where: (N,) bool, images that it is subtracted from; not those that are padding alone.
+        crop: (N, 4) int32, top, left, height, width in the mean image.
+        region: (N, 4) float64, top, left, bottom, right in the mean image.
+        units: Scale of each channel, as for the image; no shift, and a fill of zero.
+    """
+
+    levels: npt.NDArray[np.float32]
+    where: npt.NDArray[np.bool_]
+    crop: npt.NDArray[np.int32]
+    region: npt.NDArray[np.float64]
+    units: Channels

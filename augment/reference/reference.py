@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from stoker.types import DType, Layout
 
-    from ..params.channel_params import Channels
+    from ..params.channels import Channels
     from ..params.image_params import ImageParams
 
 __all__ = ["convert", "execute", "render"]
@@ -45,7 +46,7 @@ def execute(
         size where it has one.
     """
     if isinstance(params, ChannelParams) and params.channels is not None:
-        image = convert(_channels_of(params, params.channels, i, pixels), dtype)
+        image = convert(_channels_of(params, params.channels, i, pixels) - _mean_of(params, i), dtype)
         return np.ascontiguousarray(image.transpose(2, 0, 1)) if layout == "NCHW" else image
     rgb = render(params, i, pixels)
     for step in params.steps or ():
@@ -54,6 +55,7 @@ def execute(
     values = rgb @ color[:, :3].T + color[:, 3]
     if params.mean_matrix is not None:
         values += params.mean_matrix[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+    values -= _mean_of(params, i)
     for erase in params.erase or ():
         top, left, height, width = erase.box[i].tolist()
         values[top : top + height, left : left + width] = erase.content(i, rgb.shape[1])
@@ -75,6 +77,14 @@ def _channels_of(
     horizontal, vertical = params.flip[i].tolist()
     upright = image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
     return np.asarray(upright * channels.scale.astype(np.float64) + channels.shift.astype(np.float64))
+
+
+def _mean_of(params: ImageParams, i: int) -> npt.NDArray[np.float64] | float:
+    """What the mean image subtracts from image ``i``, (H, W, C); zero without one."""
+    mean = params.mean_image
+    if mean is None or not mean.where[i]:
+        return 0.0
+    return _channels_of(replace(params, crop=mean.crop, region=mean.region), mean.units, i, mean.levels)
 
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

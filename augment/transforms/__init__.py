@@ -30,6 +30,7 @@ from .pixels.elastic import ElasticTransform
 from .pixels.erase import RandomErasing
 from .pixels.filters import GaussianBlur, RandomAdjustSharpness
 from .pixels.levels import RandomAutocontrast, RandomEqualize, RandomPosterize, RandomSolarize
+from .pixels.mean_image import SubtractMean
 from .pixels.output import Normalize, ToDtype
 from .policies.apply import Identity, RandomApply, RandomChoice, RandomOrder
 from .policies.augmix import AugMix
@@ -78,6 +79,7 @@ __all__ = [
     "RandomZoomOut",
     "Resize",
     "ScaleJitter",
+    "SubtractMean",
     "ToDtype",
     "Transform",
     "TrivialAugmentWide",

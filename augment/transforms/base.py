@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..description import Description
 
@@ -91,6 +91,10 @@ class Transform(Description):
     def output_size(self, size: Size | None) -> Size | None:
         """Return the size after this transform if it is the same for all samples, else None."""
         return size
+
+    def identity(self) -> dict[str, Any]:
+        """What states of loaders hold of it: what decides its results, and no more."""
+        return self.to_dict()
 
     def with_size(self, size: Size) -> Transform | None:
         """Return the same transform that leaves images of ``size``; None if it gives images no size."""

@@ -30,12 +30,14 @@ class Form:
         white: The highest level of the stored images, 255 or 65535.
         scale: (C,) float64, factor of each channel.
         shift: (C,) float64, what is added to each channel afterwards.
+        mean: (H, W, C) float32, a mean image in stored levels, which is subtracted from them; or None.
     """
 
     dtype: DType
     scale: npt.NDArray[np.float64]
     shift: npt.NDArray[np.float64]
     white: int = 255
+    mean: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def of_levels(cls, channels: int = 3, bits: int = 8) -> Form:

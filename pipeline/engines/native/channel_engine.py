@@ -8,9 +8,10 @@ import numpy as np
 
 from stoker import _native
 from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.params.channel_params import Channels
+from stoker.augment.params.channels import Channels
 
 from ..reference import ReferenceEngine
+from .mean_image import subtract_mean
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,3 +48,4 @@ class ChannelEngine(ReferenceEngine):
             shift=channels.shift,
             fill=channels.fill,
         )
+        subtract_mean(params, i, out, self._image_format.layout)

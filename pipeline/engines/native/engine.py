@@ -20,6 +20,7 @@ from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
 from .custom_steps import PIXELS, CustomSteps, split_work, work_after
 from .image_memory import ImageMemory
+from .mean_image import subtract_means
 from .needed_bytes import GAP, needed_bytes
 from .steps import EXECUTES, pack_images
 
@@ -159,6 +160,7 @@ class NativeEngine:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
         batch.job.wait()
         self._collect_failures(batch, batch.job)
+        subtract_means(batch.work.columns, batch.images, self._image_format.layout, self._python)
         for i, (status, _) in batch.failed.items():
             for array in batch.images:
                 array[i :: len(batch.status)] = 0

@@ -34,6 +34,7 @@ _QUANTILES = "quantiles"
 EXECUTES = frozenset(
     {"channels", "interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
     | {"image_size", "sizes by step"}  # which DALI lacks, as it builds a pipeline for each size
+    | {"mean_image"}  # which Python subtracts after C++
     | {kind.__name__ for kind in _STEPS}
 )
 """What the engine executes of :attr:`stoker.augment.plan.ImagePlan.needs`."""
