@@ -10,6 +10,7 @@ from stoker.errors import ConfigError
 from ..conversion.convert import convert
 from ..dataset.index import BAND_COLUMNS
 from ..dataset.manifest import TOKENIZER_NAME
+from ..sources.annotated.yolo_splits import is_data_file
 from ..sources.detect import find_format
 from ..sources.source import Source
 from ..text.convert import convert_text
@@ -67,6 +68,12 @@ def convert_like(
         raise ConfigError(
             f"append has no option {unknown[0]}: new samples are converted as those of the dataset were",
             hint=f"options that say how the source is read are {', '.join(allowed)}",
+        )
+    if isinstance(src, (str, os.PathLike)) and is_data_file(src):
+        raise ConfigError(
+            "append adds one source, and a data.yaml names several splits",
+            path=src,
+            hint="name the folder of one split, such as train/images",
         )
     # With overwrite, the unfinished conversion of another source is given up, and that of this one goes on.
     common = {"format": last.container, "overwrite": True, **_sharding(last.options), **given}

@@ -69,6 +69,11 @@ class DatasetPlan:
     shards: tuple[PlannedShard, ...]
     fingerprint: str
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the datasets: those of the source, or of the options."""
+        return self.listing.splits or self.options.splits
+
 
 @dataclass(frozen=True)
 class ConversionPlan(DatasetPlan):
@@ -102,6 +107,8 @@ def plan_conversion(
     shards = []
     for split, rows in split_rows(listing, options).items():
         if not len(rows):
+            if listing.splits:
+                raise ConfigError(f"{split} has no image", hint="remove it from the source's splits")
             raise ConfigError(
                 f"{split} would get none of {len(listing)} samples",
                 hint="a share is taken of each class, whose last sample stays in train: give a larger "
@@ -116,13 +123,15 @@ def plan_conversion(
 
 
 def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
-    """Rows of the listing by split, in ascending order.
+    """Rows of the listing by split, in ascending order: by the splits of the source, or by shares.
 
     In each class, the samples with the lowest hashes of their keys go to ``val`` and those with the highest
     to ``test``. So the choice depends on no seed, and when files are added or removed, only samples near the
     limits change their split. At least one sample of a class stays in ``train``.
     """
     everything = np.arange(len(listing), dtype=np.int64)
+    if listing.split is not None:
+        return {name: everything[listing.split == number] for number, name in enumerate(listing.splits)}
     if options.splits == ("",):
         return {"": everything}
     classes = _strata(listing)

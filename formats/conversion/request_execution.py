@@ -28,6 +28,7 @@ from .targets.loss import check_loss, parse_loss
 
 if TYPE_CHECKING:
     from ..sources.listing import Listing
+    from .options import ConvertOptions
     from .request import ConvertRequest
 
 __all__ = ["convert_request"]
@@ -130,6 +131,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     report = request.progress or no_progress
     report(0, 0, 0, "listing")
     listing = list_samples(request, source, found_format, names)
+    _check_splits(listing, options)
     check_mask_map(listing, options.mask_map)
     check_loss(listing, allow_loss)
     with _block_images(listing, request) as block_images:
@@ -141,6 +143,15 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
             report=report,
             engine=request.engine,
             allow_loss=allow_loss,
+        )
+
+
+def _check_splits(listing: Listing, options: ConvertOptions) -> None:
+    """Raise ConfigError if a source with splits is to be divided."""
+    if listing.splits and (options.val or options.test):
+        raise ConfigError(
+            f"val and test divide a source, and this one has the splits {', '.join(listing.splits)}",
+            hint="leave val and test (--val, --test) out, or convert the folder of one split",
         )
 
 

@@ -7,6 +7,7 @@ refused with the command that converts a dataset in it.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from stoker.errors import SourceError
 from ..remote.store import is_url
 from .annotated.coco import is_coco
 from .annotated.yolo_names import YAML_NAMES
+from .annotated.yolo_splits import read_data_file
 from .source import Source
 
 if TYPE_CHECKING:
@@ -87,6 +89,10 @@ def _images_of(file: Path, folders: list[Path]) -> Path | str:
 
 
 def _yolo(root: Path, folders: list[Path]) -> list[str]:
+    for file in (root / name for name in YAML_NAMES if (root / name).is_file()):
+        with suppress(SourceError):  # a file of names alone
+            read_data_file(file)
+            return [f"all splits: stoker convert {file} TARGET"]
     splits = [one for one in folders if (one / "images").is_dir() and (one / "labels").is_dir()]
     if not splits and any((root / name).is_file() for name in YAML_NAMES):
         return [f"a folder of images with labels beside it: {root}/images/x.jpg and {root}/labels/x.txt"]

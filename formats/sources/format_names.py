@@ -19,7 +19,7 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "list": "a .csv, .json, .jsonl or .txt list of path and label",
     "coco": "a JSON object of COCO",
     "voc": "a folder of Pascal VOC, or a list in its ImageSets",
-    "yolo": "a folder of YOLO",
+    "yolo": "a folder of YOLO, or its data.yaml for all splits",
     "webdataset": "tar archives of WebDataset, as a folder, a pattern or 'train-{000..099}.tar'",
     "table": "Parquet files, as a pattern or a folder, or a folder that save_to_disk made",
     "recordio": "MXNet's .rec files",

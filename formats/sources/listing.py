@@ -178,6 +178,8 @@ class Listing(ListedFiles):
         blocks: Where each image lies, if such files are read in blocks; sizes are then estimates.
         info: Meaning of the objects and masks.
         category_ids: The source's id of each class; empty if it has none.
+        split: (N,) int8, number of each image's split; None if the source names no splits.
+        splits: Names of the splits, by number; empty likewise.
     """
 
     labels: pa.Array | None
@@ -191,6 +193,8 @@ class Listing(ListedFiles):
     blocks: ListedBlocks | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)
     category_ids: tuple[int | str, ...] = ()
+    split: npt.NDArray[np.int8] | None = None
+    splits: tuple[str, ...] = ()
 
     def take(self, rows: npt.NDArray[np.int64]) -> Listing:
         """The samples at ``rows``, (M,) int64."""
@@ -203,6 +207,7 @@ class Listing(ListedFiles):
             masks=None if self.masks is None else self.masks.take(rows),
             places=None if self.places is None else self.places.take(rows),
             blocks=None if self.blocks is None else self.blocks.take(rows),
+            split=None if self.split is None else self.split[rows],
         )
 
     @property
@@ -235,14 +240,14 @@ class Listing(ListedFiles):
         if self.blocks is not None:
             digest.update(repr((self.blocks.files, self.blocks.file_sizes, self.blocks.column)).encode())
             arrays += [self.blocks.file, self.blocks.block, self.blocks.row]
+        arrays += [] if self.split is None else [self.split]
         for name in sorted(named):
             for piece in _buffers(named[name]):
                 digest.update(piece)
         for array in arrays:
             digest.update(array.tobytes())
         digest.update(repr(self.info).encode())
-        if self.category_ids:
-            digest.update(repr(self.category_ids).encode())
+        digest.update("".join(repr(facts) for facts in (self.category_ids, self.splits) if facts).encode())
         return digest.hexdigest()
 
 

@@ -204,6 +204,7 @@ def convert(
       stoker convert dogs.csv shards/dogs --path-column id --suffix .jpg --label-column breed
       stoker convert train.txt shards/train --images photos --labels labels.txt
       stoker convert instances.json shards/coco --images train2017
+      stoker convert data.yaml shards/yolo
       stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
       stoker convert 'data/train-*.parquet' shards/train
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray

@@ -77,7 +77,7 @@ def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) ->
     if plan.listing.objects is not None:
         return None
     try:
-        datasets = {split: find(split) for split in plan.options.splits}
+        datasets = {split: find(split) for split in plan.splits}
         if not all(_is_same(plan, split, dataset) for split, dataset in datasets.items()):
             return None
     except StorageError:
@@ -111,7 +111,7 @@ def _is_same(plan: ConversionPlan, split: str, dataset: FoundDataset) -> bool:
         return False
     lines = dataset.local(SKIPPED_NAME).read_text(encoding="utf-8").splitlines()
     skipped = {Skip(**json.loads(line)) for line in lines}
-    if split == plan.options.splits[0] and not set(listing.skipped) <= skipped:
+    if split == plan.splits[0] and not set(listing.skipped) <= skipped:
         return False
     rows = np.concatenate([shard.rows for shard in plan.shards if shard.split == split])
     index = Index.open(dataset.local(dataset.manifest.index.file))

@@ -106,7 +106,7 @@ class FolderState:
 
     def datasets(self) -> dict[str, Path]:
         """Folder of each dataset by split."""
-        return {split: self.target / split if split else self.target for split in self.plan.options.splits}
+        return {split: self.target / split if split else self.target for split in self.plan.splits}
 
     def finished(self, number: int) -> ShardResult | None:
         """Result of a shard if it has been made, else None."""

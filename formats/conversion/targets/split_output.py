@@ -67,7 +67,7 @@ class SplitOutput:
     @cached_property
     def skipped(self) -> list[Skip]:
         """What was left out of the split; what was never planned counts to the first split."""
-        skipped = list(self.plan.listing.skipped) if self.split == self.plan.options.splits[0] else []
+        skipped = list(self.plan.listing.skipped) if self.split == self.plan.splits[0] else []
         for shard, result in zip(self.plan.shards, self.results, strict=True):
             if shard.split == self.split:
                 skipped += result.skipped

@@ -172,7 +172,7 @@ class UrlTarget:
                 hint="run the command that was interrupted once more, or start anew with overwrite=True "
                 "(--overwrite)",
             )
-        for split in self._plan.options.splits:
+        for split in self._plan.splits:
             self._retire(self.store.child(split), overwrite=overwrite)
         self.store.remove(STATE_NAME)
         fingerprint = json.dumps({"fingerprint": self._plan.fingerprint})
@@ -222,7 +222,7 @@ class UrlTarget:
 
     def publish(self, folder: Path, results: list[ShardResult]) -> dict[str, Path | str]:
         """Rename the shards, upload index and manifest from ``folder``, and remove the state."""
-        splits = self._plan.options.splits
+        splits = self._plan.splits
         for split in splits:
             self._rename_shards(split, Manifest.load(folder / split), results)
             for file in sorted((folder / split).iterdir()):

@@ -10,7 +10,7 @@ The format is that of https://docs.ultralytics.com/datasets/. An image without a
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,12 +19,14 @@ from stoker.errors import SourceError
 
 from ...dataset.columns.annotations import AnnotationInfo
 from ...files.paths import printable_name
+from ...remote.store import is_url
 from ..folders.source_folder import split_at_folder
 from ..listing import ListedObjects, Listing, Skip
 from ..no_images import no_images_error
 from .object_issues import BadObjectError, checked_box, numbers
 from .object_table import ObjectTable
 from .yolo_names import YoloNames, read_names
+from .yolo_splits import is_data_file, read_data_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -41,7 +43,9 @@ _MOST_CLASSES = 1_000_000  # without names: then the highest label gives their n
 
 
 def is_yolo(source: Source) -> bool:
-    """Whether a source is a folder with images and labels, or such a folder of images."""
+    """Whether a source is a folder with images and labels, such a folder of images, or a ``data.yaml``."""
+    if is_data_file(source.path):
+        return True
     folders = _folders(source)
     return folders is not None and bool(_label_files(folders[1]))
 
@@ -67,11 +71,14 @@ def list_yolo(source: Source) -> Listing:
     Args:
         source: The folder with ``images`` and ``labels``; or a folder in ``images``, such as
             ``images/train``. Names of classes come from ``data.yaml`` or ``classes.txt`` in it, in the
-            folder of labels, or in one of the two folders above.
+            folder of labels, or in one of the two folders above. Or a ``data.yaml``, which names
+            splits.
 
     Raises:
         SourceError: There are no images, or ``data.yaml`` cannot be read.
     """
+    if is_data_file(source.path):
+        return _list_splits(source)
     folders = _folders(source)
     if folders is None:
         raise SourceError(
@@ -85,15 +92,41 @@ def list_yolo(source: Source) -> Listing:
         raise no_images_error("the folder holds no image", images.root, skipped)
     names = read_names([source.folder, images, labels, images.parent, images.parent.parent])
     reader = _Reader(names, ObjectTable(keypoints=names.keypoints), skipped)
-    contents = labels.read(map(_labels_of, files.names()))
-    for number, (key, content) in enumerate(zip(files.names(), contents, strict=True)):
-        reader.read(number, key, content)
+    reader.read_all(files, labels, list(map(_labels_of, files.names())))
     reader.find_strays(_label_files(labels), set(map(_labels_of, files.names())))
     return reader.listing(files)
 
 
+def _list_splits(source: Source) -> Listing:
+    """List the images of all splits of a ``data.yaml``."""
+    if is_url(source.path):
+        raise SourceError(
+            "a data.yaml is read from a disk, and this is a URL",
+            path=source.path,
+            hint="convert each split by itself, and name its folder, such as train/images",
+        )
+    data = read_data_file(source.path)
+    found = data.images(follow_links=source.follow_links)
+    names = list(map(_labels_beside, found.files.names()))
+    reader = _Reader(data.names, ObjectTable(keypoints=data.names.keypoints), found.skipped)
+    reader.read_all(found.files, found.root, names)
+    expected = set(names)
+    for folder in found.folders:
+        labels = _labels_beside(f"{folder}/x").rpartition("/")[0]
+        if labels != folder:  # beside images there are other texts, too
+            own = (f"{labels}/{name}" for name in _label_files(found.root.child(labels)))
+            reader.find_strays(own, expected)
+    return replace(reader.listing(found.files), split=found.split, splits=tuple(data.splits))
+
+
 def _labels_of(key: str) -> str:
     return f"{os.path.splitext(key)[0]}.txt"  # noqa: PTH122 - a key is no path
+
+
+def _labels_beside(key: str) -> str:
+    """The file of labels of an image, with its last folder ``images`` replaced; beside it without one."""
+    before, found, behind = f"/{_labels_of(key)}".rpartition(f"/{_IMAGES}/")
+    return f"{before}/{_LABELS}/{behind}".lstrip("/") if found else behind.lstrip("/")
 
 
 @dataclass
@@ -105,9 +138,14 @@ class _Reader:
     skipped: list[Skip]
     highest: int = field(default=-1)
 
-    def read(self, number: int, key: str, content: bytes | OSError | ValueError) -> None:
+    def read_all(self, files: ListedFiles, labels: SourceFolder, names: list[str]) -> None:
+        """Read the labels of all images, which are the files ``names`` in the folder ``labels``."""
+        contents = zip(files.names(), names, labels.read(names), strict=True)
+        for number, (key, name, content) in enumerate(contents):
+            self._read(number, key, name, content)
+
+    def _read(self, number: int, key: str, name: str, content: bytes | OSError | ValueError) -> None:
         """Read the labels of one image, if it has any."""
-        name = _labels_of(key)
         try:
             if not isinstance(content, bytes):
                 raise content

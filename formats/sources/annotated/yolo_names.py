@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..folders.source_folder import SourceFolder
 
-__all__ = ["YAML_NAMES", "YoloNames", "read_names"]
+__all__ = ["YAML_NAMES", "YoloNames", "fail_yaml", "load_yaml", "parse_names", "read_names", "yaml_strings"]
 
 YAML_NAMES = ("data.yaml", "dataset.yaml", "data.yml")
 _TEXT = "classes.txt"
@@ -52,44 +52,45 @@ def read_names(folders: Sequence[SourceFolder]) -> YoloNames:
         for name in (*YAML_NAMES, _TEXT):
             if (lines := folder.lines(name)) is not None:
                 if name != _TEXT:
-                    return _parse_yaml(f"{folder.root}/{name}", lines)
+                    return parse_names(f"{folder.root}/{name}", lines)
                 return YoloNames(tuple(line.strip() for line in lines if line.strip()))
     return YoloNames()
 
 
-def _parse_yaml(path: str, lines: list[str]) -> YoloNames:
-    members = _load(path, "\n".join(lines))
-    classes = _strings(path, "names", members.get("names"))
-    shape = _strings(path, "kpt_shape", members.get("kpt_shape"))
-    swap = _strings(path, "flip_idx", members.get("flip_idx"))
+def parse_names(path: str, lines: list[str]) -> YoloNames:
+    """The names in the lines of a ``data.yaml``; SourceError if they have another form than Ultralytics'."""
+    members = load_yaml(path, "\n".join(lines))
+    classes = yaml_strings(path, "names", members.get("names"))
+    shape = yaml_strings(path, "kpt_shape", members.get("kpt_shape"))
+    swap = yaml_strings(path, "flip_idx", members.get("flip_idx"))
     try:
         count, each = map(int, shape) if shape else (0, 2)
         flips = tuple(map(int, swap))
         declared = int(members.get("nc", len(classes)))
     except (TypeError, ValueError):
-        _fail(path, "nc must be an integer, kpt_shape two integers, and flip_idx integers")
+        fail_yaml(path, "nc must be an integer, kpt_shape two integers, and flip_idx integers")
     if count > MOST_KEYPOINTS:
-        _fail(path, f"kpt_shape has {count} keypoints, more than {MOST_KEYPOINTS}")
+        fail_yaml(path, f"kpt_shape has {count} keypoints, more than {MOST_KEYPOINTS}")
     if classes and declared != len(classes):
-        _fail(path, f"nc is {declared}, and there are {len(classes)} names")
+        fail_yaml(path, f"nc is {declared}, and there are {len(classes)} names")
     if count < 0 or each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
-        _fail(path, "kpt_shape must be [K, 2] or [K, 3], and flip_idx name each of K keypoints once")
+        fail_yaml(path, "kpt_shape must be [K, 2] or [K, 3], and flip_idx name each of K keypoints once")
     return YoloNames(classes, count, count * each, flips)
 
 
-def _load(path: str, text: str) -> dict[str, Any]:
+def load_yaml(path: str, text: str) -> dict[str, Any]:
     """The mapping that a YAML file holds, all its scalars as text."""
     if len(text) > _LONGEST:
-        _fail(path, f"it has more than {_LONGEST} characters")
+        fail_yaml(path, f"it has more than {_LONGEST} characters")
     try:
         if _nests_deeper(text, _DEEPEST):
-            _fail(path, f"it nests more than {_DEEPEST} lists or mappings")
+            fail_yaml(path, f"it nests more than {_DEEPEST} lists or mappings")
         # BaseLoader makes only text, lists and mappings. SafeLoader would read a class named "no" as False.
         document = yaml.load(text, Loader=_LOADER)  # noqa: S506 - it is safer than SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
-        _fail(path, f"it is no YAML: {' '.join(str(error).split())}")
+        fail_yaml(path, f"it is no YAML: {' '.join(str(error).split())}")
     if document is not None and not isinstance(document, dict):
-        _fail(path, "it holds no mapping")
+        fail_yaml(path, "it holds no mapping")
     return document or {}
 
 
@@ -106,22 +107,23 @@ def _nests_deeper(text: str, most: int) -> bool:
     return False
 
 
-def _strings(path: str, name: str, value: Any) -> tuple[str, ...]:
-    """The items of a list, which may be written as a mapping of the numbers from 0."""
+def yaml_strings(path: str, name: str, value: Any) -> tuple[str, ...]:
+    """The items of a list, which may be written as a mapping of the numbers from 0; empty without a value."""
     if not value:
         return ()
     if isinstance(value, dict):
         if list(value) != [str(number) for number in range(len(value))]:
-            _fail(path, f"the numbers of {name} must count from 0")
+            fail_yaml(path, f"the numbers of {name} must count from 0")
         value = list(value.values())
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         # Lists that name one list often are a few bytes in YAML, and gigabytes as text.
         found = repr(value[:60]) if isinstance(value, str) else "one of other values"
-        _fail(path, f"{name} must be a list of names or numbers, not {found}")
+        fail_yaml(path, f"{name} must be a list of names or numbers, not {found}")
     return tuple(value)
 
 
-def _fail(path: str, message: str) -> NoReturn:
+def fail_yaml(path: str, message: str) -> NoReturn:
+    """Raise SourceError for a YAML file."""
     raise SourceError(
         f"the file cannot be read: {message}",
         path=path,

@@ -46,11 +46,11 @@ __all__ = ["NamedFiles", "find_files", "is_list", "list_file", "list_listed_imag
 
 
 def is_list(source: Source) -> bool:
-    """Whether a source is a file; at a URL, whether it has the name of a list."""
+    """Whether a source is a file, but not a YAML of YOLO; at a URL, whether it has the name of a list."""
     path = source.path
     if is_url(path):
         return has_list_suffix(path) or os.fspath(path).lower().endswith(".txt")
-    return not Path(path).is_dir()
+    return not Path(path).is_dir() and not os.fspath(path).lower().endswith((".yaml", ".yml"))
 
 
 def list_listed_images(source: Source) -> Listing:

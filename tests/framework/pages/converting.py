@@ -59,6 +59,8 @@ for name in ("images/train2017", "labels/train2017"):
 shutil.copy(photos[0], "coco128/images/train2017/one.jpg")
 Path("coco128/labels/train2017/one.txt").write_text("0 0.5 0.5 0.2 0.2\n")
 Path("coco128/data.yaml").write_text("names: [cat]\n")
+shutil.copytree("coco128", "roboflow/train")
+Path("roboflow/data.yaml").write_text("train: ../train/images\nnames: [cat]\n")
 for name in ("images", "annotations"):
     Path("ADEChallengeData2016", name, "training").mkdir(parents=True)
 Image.new("RGB", (40, 30)).save("ADEChallengeData2016/images/training/one.jpg")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 _DOCUMENT: dict[str, Any] = {
-    "path": "../coco8",
-    "train": "images/train",
+    "path": ".",
+    "train": "images",
     "nc": 3,
     "names": {"0": "cat", "1": "no", "2": "dog"},
     "kpt_shape": [2, 3],
@@ -57,7 +57,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         (scratch / "data.yaml").write_bytes(mutate(text, rng) if damaged == 0 else text)
         labels = mutate(_LABELS, rng) if damaged else _LABELS
         (scratch / "labels" / "a.txt").write_bytes(labels)
-        source = Source(scratch)
+        source = Source(scratch / "data.yaml" if rng.random() < 0.2 else scratch)
         listing = list_source(source, find_format(source, "yolo"))
         try:
             lines = sum(bool(line.strip()) for line in labels.decode("utf-8-sig").splitlines())

@@ -10,9 +10,10 @@ from stoker.formats.sources.source import Source
 
 
 def _root(folder: Path, *files: str) -> Path:
-    for name in files:
+    for file in files:
+        name, _, content = file.partition(": ")
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text('{"images": []}' if name.endswith(".json") else "")
+        (folder / name).write_text('{"images": []}' if name.endswith(".json") else content)
     return folder
 
 
@@ -47,12 +48,17 @@ def _root(folder: Path, *files: str) -> Path:
         ),
         (["data.yaml", "train/1.jpg", "train/1.txt"], "YOLO's splits", ["{root}/images/x.jpg"]),
         (
+            ["data.yaml: {train: ../train/images, names: [cat]}", "train/images/1.jpg", "train/labels/1.txt"],
+            "YOLO's splits",
+            ["convert all splits: stoker convert {root}/data.yaml TARGET;"],
+        ),
+        (
             ["images/training/1.jpg", "annotations/training/1.png"],
             "images and masks",
             ["stoker convert {root}/images TARGET --masks {root}/annotations"],
         ),
     ],
-    ids=["voc", "coco", "coco-in-images", "roboflow-coco", "roboflow-yolo", "darknet", "ade20k"],
+    ids=["voc", "coco", "coco-in-images", "roboflow-coco", "yolo", "darknet", "roboflow-yolo", "ade20k"],
 )  # fmt: skip
 def test_the_root_of_a_dataset_does_not_become_classes(
     tmp_path: Path, files: list[str], kind: str, commands: list[str]
