@@ -121,7 +121,8 @@ class CheckpointedImages(VersionedLoader):
         own = {"world_size", "history"}
         if not isinstance(state, Mapping) or not own <= state.keys():
             raise CheckpointError(
-                "the state is not one of a loader with AspectBuckets", hint="Pass what state_dict() returned."
+                f"the state is not one of a loader with {type(self._plan.given).__name__}",
+                hint="Pass what state_dict() returned.",
             )
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
         history, is_new = resumed(state, self._next.position, self._ranks.world_size)

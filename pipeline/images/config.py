@@ -23,8 +23,8 @@ from .columns.array_reader import ArrayConfig
 from .columns.column_names import column_names
 from .columns.image_column import ImageColumn, plan_columns
 from .columns.source_columns import SIZE
-from .sizes.cover import cover_by_default
-from .sizes.size_plan import with_buckets
+from .sizes.patch_columns import patch_column_spec
+from .sizes.size_plan import with_planner
 
 if TYPE_CHECKING:
     import os
@@ -145,6 +145,8 @@ class ImageLoaderConfig:
 
     def spec(self, name: str) -> ColumnSpec:
         """Dtype and shape of a column, without the batch axis."""
+        if planner := self.size_plan.patch_planner:
+            return patch_column_spec(name, planner, self.image_format)
         if found := self.part(name):
             return self.images[found[0]].spec(name, found[1], self.image_format, self.dataset)
         if arrays := self.arrays.spec(name):
@@ -260,9 +262,11 @@ def make_config(
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = open_source(dataset, "image")
-    size_plan = with_buckets(size_plan, opened, shuffle=shuffle, sampler=sampler, last_batch=last_batch)
-    if size_plan.planner:
-        transforms = cover_by_default(transforms, random=bool(shuffle))
+    size_plan = with_planner(
+        size_plan, opened, shuffle=shuffle, sampler=sampler, last_batch=last_batch, on_error=on_error
+    )
+    if planner := size_plan.planner:
+        transforms, layout = planner.prepared(transforms), planner.layout(layout)
         shuffle = False  # the planner shuffles
     form = form_of(opened, color)
     compiled = compiler(dtype, color, form)

@@ -65,6 +65,8 @@ class ImageLoader(EngineImages):
             - ``{0: 160, 10: 192}``: by the first epoch that has each; a side of a square or (height, width).
               :class:`stoker.RandomSizes`: by step. :class:`stoker.AspectBuckets`: batches of few shapes. The
               size replaces that of the last crop or resize among the transforms.
+            - :class:`stoker.Patches`: packed rows of patches. ``batch_size`` counts rows, and the columns are
+              "patches", "segment_ids", "patch_positions", "cu_seqlens", "label", "row" and "mask".
             - "padded" pads the images of a batch with zeros to the largest, and adds a column ``image_size``,
               (N, 2) int64, heights and widths. "ragged" hands out lists of images, and of masks.
         multiple: Height and width of a padded batch are multiples of this, pixels. None is 1.

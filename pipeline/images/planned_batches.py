@@ -34,6 +34,7 @@ class PlannedBatch:
         samples: Rows of the index, which say where the payloads lie.
         draw_keys: (N,) int64, the keys of their random numbers.
         size: Height and width of the images, pixels; None for those that the transforms leave.
+        groups: (rows + 1,) int64, first sample of each packed row, and N; None without packing.
     """
 
     positions: npt.NDArray[np.int64]
@@ -41,6 +42,7 @@ class PlannedBatch:
     samples: Samples
     draw_keys: npt.NDArray[np.int64]
     size: Size | None = None
+    groups: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -57,11 +59,11 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
     first, steps = 0, 1  # the first batch alone, so that it comes soon
     while first < len(schedule):
         own = range(first, min(first + steps, len(schedule)))
-        parts = [(*schedule.draws(step), schedule.size(step)) for step in own]
+        parts = [(*schedule.draws(step), schedule.size(step), schedule.groups(step)) for step in own]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
         drawn = config.order.positions(epoch, np.concatenate([draws for draws, *_ in parts]))
         ends = np.cumsum([len(draws) for draws, *_ in parts])
-        for (draws, mask, size), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
+        for (draws, mask, size, groups), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
             samples = config.dataset.samples(positions)
             keys = config.draw_keys(epoch, draws, samples.row)
-            yield PlannedBatch(positions, mask, samples, keys, size)
+            yield PlannedBatch(positions, mask, samples, keys, size, groups)

@@ -26,6 +26,7 @@ from .columns.contents import Contents
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
 from .planned_batches import planned_batches
+from .sizes.patch_assembler import PatchAssembler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +91,11 @@ class ImageBatchProducer:
         self._engine = engine
         self._annotations = annotations
         self._arrays = arrays
-        self._assembler = BatchAssembler(config, adapter, totals, self._epoch)
+        self._assembler = (
+            PatchAssembler(config, adapter)
+            if config.size_plan.patch_planner
+            else BatchAssembler(config, adapter, totals, self._epoch)
+        )
         self._copy_stream = adapter.copy_stream
         self._totals = totals
         self._batches = self._read_ahead(planned_batches(config, schedule, epoch), read_ahead)

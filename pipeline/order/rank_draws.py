@@ -74,6 +74,10 @@ class Schedule:
         """Height and width of the images of a step, pixels; None for those that the transforms leave."""
         return None
 
+    def groups(self, step: int) -> Int64 | None:
+        """First of this rank's draws in each packed row of a step, and their number; None without packing."""
+        return None
+
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
         """Draws of this rank at ``step``, (M,) int64, and which of them are no padding, (M,) bool."""
         return self.dealt(self.start + step * self.global_batch, self.batch_size)

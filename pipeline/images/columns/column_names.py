@@ -11,6 +11,7 @@ from stoker.formats.dataset.columns.array_columns import shape_column
 from ...order.sample_source import batchable_columns
 from ..annotations.annotation_config import task_columns
 from ..sizes.padding import IMAGE_SIZE
+from ..sizes.patch_columns import patch_column_names
 from . import source_columns
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def column_names(
     Raises:
         ConfigError: There is no such column, or a column of images has a name that is taken.
     """
+    if sizes.patch_planner:
+        return patch_column_names(columns, dataset, last_batch)
     if columns is None:
         masks = [f"{one.prefix}mask" for one in images if one.mask]
         columns = (*(one.name for one in images), *masks, *(["label"] if "label" in dataset.types else []))

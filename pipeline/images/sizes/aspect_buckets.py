@@ -15,17 +15,19 @@ from stoker.errors import ConfigError
 from ...execution.arguments import optional_number, whole_number
 from ...execution.epoch_cache import SharedEpochs
 from ...order.rank_draws import Schedule
+from .cover import cover_by_default
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import BatchPlan
     from stoker.formats.dataset.dataset import Dataset
-    from stoker.types import Size
+    from stoker.types import Layout, Size
 
     from ...execution.history import History
     from ...execution.ranks import Ranks
     from ...order.rank_draws import LastBatch
+    from ..columns.image_column import Transforms
 
     Int64 = npt.NDArray[np.int64]
 
@@ -73,7 +75,7 @@ class BucketPlanner:
 
     Attributes:
         buckets: The user's argument.
-        sizes: (N, 2) int64, heights and widths of the images.
+        image_sizes: (N, 2) int64, heights and widths of the images.
         shapes: (K, 2) int64, heights and widths of the buckets.
         batch_sizes: Samples of a batch of each bucket on one rank.
         seed: Seed of the batches.
@@ -82,7 +84,7 @@ class BucketPlanner:
     """
 
     buckets: AspectBuckets
-    sizes: Int64
+    image_sizes: Int64
     shapes: Int64
     batch_sizes: tuple[int, ...]
     seed: int
@@ -90,10 +92,23 @@ class BucketPlanner:
     last_batch: LastBatch
     _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
 
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The shapes as pairs."""
+        return tuple((height, width) for height, width in self.shapes.tolist())
+
+    def prepared(self, transforms: Transforms) -> Transforms:
+        """The user's transforms, after a crop if they have none."""
+        return cover_by_default(transforms, random=self.shuffle)
+
+    def layout(self, layout: Layout) -> Layout:
+        """The user's layout."""
+        return layout
+
     def sampler(self, world_size: int) -> ShapeBucketSampler:
         """The sampler for a number of ranks."""
         return ShapeBucketSampler(
-            self.sizes,
+            self.image_sizes,
             self.shapes,
             np.array(self.batch_sizes),
             seed=self.seed % (1 << 64),
@@ -111,7 +126,7 @@ class BucketPlanner:
         )
         most = max(self.batch_sizes)
         return BucketSchedule(
-            len(self.sizes), most, ranks.rank, world_size, self.last_batch, plan=plan, done=start
+            len(self.image_sizes), most, ranks.rank, world_size, self.last_batch, plan=plan, done=start
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from stoker.random import hash_words, unit_interval
 
 from ...execution.arguments import whole_number
 from .aspect_buckets import AspectBuckets
+from .patches import Patches
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -109,7 +110,13 @@ class RandomSizes:
         return {"random": asdict(self)}
 
 
-Sizes = Mapping[int, "int | tuple[int, int]"] | RandomSizes | AspectBuckets | Literal["padded", "ragged"]
+Sizes = (
+    Mapping[int, "int | tuple[int, int]"]
+    | RandomSizes
+    | AspectBuckets
+    | Patches
+    | Literal["padded", "ragged"]
+)
 """The loader's argument ``sizes``."""
 
 _SIZES = int.from_bytes(b"sizes", "little")
@@ -126,7 +133,8 @@ def make_schedule(sizes: Sizes) -> SizeSchedule:
         return sizes
     if not isinstance(sizes, Mapping):
         raise ConfigError(
-            f"sizes must be sizes by epoch, RandomSizes or AspectBuckets, found {sizes!r}", hint=_HINT
+            f"sizes must be sizes by epoch, RandomSizes, AspectBuckets or Patches, found {sizes!r}",
+            hint=_HINT,
         )
     epochs = sorted(whole_number("an epoch in sizes", epoch, 0) for epoch in sizes)
     if not epochs or epochs[0] != 0:

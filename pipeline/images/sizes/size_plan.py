@@ -16,6 +16,8 @@ from ...execution.arguments import optional_number
 from ...order.rank_draws import Schedule
 from .aspect_buckets import AspectBuckets, BucketPlanner, image_sizes
 from .padding import Padding
+from .patch_planner import PatchPlanner
+from .patches import Patches
 from .schedules import make_schedule
 from .sized_schedule import SizedSchedule
 
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
     from ...execution.ranks import Ranks
     from ...order.rank_draws import LastBatch
     from ...order.sample_source import SampleSource
+    from ..bad_samples import OnError
     from .schedules import Sizes, SizeSchedule
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["SizePlan", "make_size_plan", "with_buckets"]
+__all__ = ["SizePlan", "make_size_plan", "with_planner"]
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class SizePlan:
         seed: Seed of the schedule.
         pixels: Pixels of a batch that decide the samples; None if the samples are fixed.
         padding: How images of different sizes form a batch; None if all of a batch have one.
-        buckets: The user's argument, before the dataset is known.
-        planner: Plans batches of few shapes; None for batches that follow the order of the draws.
+        given: The user's argument that a planner is made for once the dataset is known.
+        planner: Plans the batches; None for batches that follow the order of the draws.
     """
 
     schedule: SizeSchedule | None
@@ -56,15 +59,19 @@ class SizePlan:
     seed: int
     pixels: int | None = None
     padding: Padding | None = None
-    buckets: AspectBuckets | None = None
-    planner: BucketPlanner | None = None
+    given: AspectBuckets | Patches | None = None
+    planner: BucketPlanner | PatchPlanner | None = None
 
     @property
     def sizes(self) -> tuple[Size, ...]:
         """All sizes; empty if the transforms leave one."""
-        if self.planner:
-            return tuple((height, width) for height, width in self.planner.shapes.tolist())
-        return self.schedule.sizes if self.schedule else ()
+        decided = self.planner or self.schedule
+        return decided.sizes if decided else ()
+
+    @property
+    def patch_planner(self) -> PatchPlanner | None:
+        """The planner of packed rows of patches; None for batches of images."""
+        return self.planner if isinstance(self.planner, PatchPlanner) else None
 
     @property
     def ragged(self) -> bool:
@@ -99,9 +106,9 @@ class SizePlan:
         """
         if steps is None:
             return None
-        if self.buckets:
+        if self.given:
             raise ConfigError(
-                "AspectBuckets plan epochs of all samples, found steps_per_epoch",
+                f"{type(self.given).__name__} plan epochs of all samples, found steps_per_epoch",
                 hint="Leave steps_per_epoch out.",
             )
         if not self.equal_epochs:
@@ -113,8 +120,8 @@ class SizePlan:
 
     def to_json(self) -> dict[str, Any] | None:
         """The sizes as a dictionary that JSON can hold, for states; None if all have one."""
-        described = self.schedule or self.padding or self.planner
-        return described.to_json() if described else None
+        decides = self.schedule or self.planner or self.padding
+        return decides.to_json() if decides else None
 
     def steps(
         self,
@@ -195,8 +202,14 @@ def make_size_plan(
             hint="Give batch_size=64. With sizes that change, pixels_per_batch may take its place.",
         )
     padding = _make_padding(sizes, optional_number("multiple", multiple, 1))
-    if isinstance(sizes, AspectBuckets):
-        return SizePlan(None, (batch_size or 1,), seed, pixels, buckets=sizes)
+    if isinstance(sizes, Patches) and batch_size is None:
+        raise ConfigError(
+            "Patches take batch_size, the packed rows of a batch, found pixels_per_batch",
+            hint="Give batch_size; a row has as many pixels as its patches.",
+        )
+    if isinstance(sizes, (AspectBuckets, Patches)):
+        padding = Padding(sizes.size) if isinstance(sizes, Patches) else None
+        return SizePlan(None, (batch_size or 1,), seed, pixels, padding, given=sizes)
     schedule = None if sizes is None or isinstance(sizes, str) else make_schedule(sizes)
     if schedule is None and pixels is not None:
         raise ConfigError(
@@ -206,40 +219,51 @@ def make_size_plan(
     return replace(plan, batch_sizes=_batch_sizes(plan, plan.sizes)) if schedule else plan
 
 
-def with_buckets(
+def with_planner(
     plan: SizePlan,
     dataset: SampleSource,
     *,
     shuffle: object,
     sampler: object,
     last_batch: LastBatch,
+    on_error: OnError,
 ) -> SizePlan:
-    """The plan with the shapes of its buckets for the images of a dataset; other plans as they are.
+    """The plan with a planner for the images of a dataset, if the user's argument needs one.
 
     Args:
-        plan: What :func:`make_size_plan` returned.
-        dataset: Dataset whose heights and widths decide the shapes.
-        shuffle: The loader's argument.
-        sampler: The loader's argument.
+        plan: Of :func:`make_size_plan`.
+        dataset: The heights and widths of its images decide the batches.
+        shuffle: The loader's argument, as are the three that follow.
+        sampler: Buckets and patches have none.
         last_batch: The loader's argument.
+        on_error: Patches cannot replace samples.
 
     Raises:
-        ConfigError: No shape suits, or buckets cannot have a sampler, a block shuffle or a mixture.
+        ConfigError: No shape suits, or the arguments do not go with buckets or patches.
     """
-    if plan.buckets is None:
+    if (given := plan.given) is None:
         return plan
+    name = type(given).__name__
     if sampler is not None or not isinstance(shuffle, bool) or not isinstance(dataset, Dataset):
         raise ConfigError(
-            "AspectBuckets plan epochs of one dataset, found a sampler, a BlockShuffle or a mixture",
+            f"{name} plan epochs of one dataset, found a sampler, a BlockShuffle or a mixture",
             hint="Give shuffle=True or False and one dataset; dataset.select(...) chooses samples.",
         )
     if not len(dataset):
-        raise ConfigError("AspectBuckets need images, and the dataset has none", path=dataset.path)
+        raise ConfigError(f"{name} need images, and the dataset has none", path=dataset.path)
     sizes = image_sizes(dataset)
-    shapes = plan.buckets.shapes(sizes)
+    if isinstance(given, Patches):
+        if on_error == "replace":
+            raise ConfigError(
+                "on_error='replace' puts an image of another size into a packed row",
+                hint="Give on_error='skip', which leaves the place of a bad image empty.",
+            )
+        patches = PatchPlanner(given, sizes, plan.batch_size, plan.seed, shuffle, last_batch)
+        return replace(plan, planner=patches)
+    shapes = given.shapes(sizes)
     batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
-    planner = BucketPlanner(plan.buckets, sizes, shapes, batch_sizes, plan.seed, shuffle, last_batch)
-    return replace(plan, batch_sizes=batch_sizes, planner=planner)
+    buckets = BucketPlanner(given, sizes, shapes, batch_sizes, plan.seed, shuffle, last_batch)
+    return replace(plan, batch_sizes=batch_sizes, planner=buckets)
 
 
 def _batch_sizes(plan: SizePlan, sizes: Sequence[Size]) -> tuple[int, ...]:
@@ -263,7 +287,8 @@ def _make_padding(sizes: Sizes | None, multiple: int | None) -> Padding | None:
     """The padding that ``sizes`` and ``multiple`` describe; None for sizes that batches have in common."""
     if isinstance(sizes, str) and sizes not in ("padded", "ragged"):
         raise ConfigError(
-            f"sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes or AspectBuckets, found {sizes!r}"
+            f"sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes, AspectBuckets or Patches, "
+            f"found {sizes!r}"
         )
     if multiple is not None and sizes != "padded":
         raise ConfigError(

@@ -104,7 +104,7 @@ def test_a_state_names_the_sizes_that_differ(load: Callable[..., ImageLoader]) -
     [
         ({"sizes": {1: 8}}, "must say the size of epoch 0"),
         ({"sizes": {0: (8, 8, 8)}}, "a size must be a positive integer or a pair"),
-        ({"sizes": 8}, "sizes must be sizes by epoch, RandomSizes or AspectBuckets"),
+        ({"sizes": 8}, "sizes must be sizes by epoch, RandomSizes, AspectBuckets or Patches"),
         ({"sizes": {"first": 8}}, "an epoch in sizes must be an integer"),
         ({"sizes": {0: 8}, "pixels_per_batch": 100}, "takes batch_size or pixels_per_batch, found both"),
         ({"batch_size": None}, "takes batch_size or pixels_per_batch, found neither"),

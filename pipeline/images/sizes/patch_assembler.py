@@ -1,0 +1,97 @@
+"""The assembly of a batch of patches: images of the engine become packed rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.bucketing import Pack, Packed, Ragged
+
+from .patch_planner import PatchPlanner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from ...adapters import Adapter
+    from ..columns.contents import Contents
+    from ..config import ImageLoaderConfig
+    from ..planned_batches import PlannedBatch
+
+    Array = npt.NDArray[Any]
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["PatchAssembler", "cut_patches"]
+
+
+class PatchAssembler:
+    """Assembles the batches of one epoch; the producer calls it on its thread.
+
+    Args:
+        config: Config of the loader, with a plan of patches.
+        adapter: Makes arrays of the framework.
+    """
+
+    def __init__(self, config: ImageLoaderConfig, adapter: Adapter) -> None:
+        assert isinstance(config.size_plan.planner, PatchPlanner), "called for patches alone"
+        self._planner = config.size_plan.planner
+        self._config = config
+        self._adapter = adapter
+
+    def make(
+        self, planned: PlannedBatch, images: Sequence[Any], contents: Contents, kept: Int64 | None
+    ) -> Any:
+        """Assemble a batch; see :class:`..batch_assembler.BatchAssembler`."""
+        sizes = contents.image_sizes[0]
+        assert planned.groups is not None, "rows of patches are packed"
+        assert sizes is not None, "images of patches are padded"
+        chosen = np.arange(len(planned)) if kept is None else kept
+        groups = np.searchsorted(chosen, planned.groups)  # first image of each row among those that are kept
+        patches, row = self._planner.patches, self._planner.patches.row
+        grids = sizes[chosen].astype(np.int64) // patches.size
+        offsets = np.concatenate(([0], np.cumsum(grids.prod(axis=1))))
+        packed = Packed(Ragged(np.zeros(offsets[-1], np.uint8), offsets), groups)
+        pack = Pack(outputs=("segment_ids", "cu_seqlens"), max_sequences=self._planner.max_images)
+        made = pack(packed, row)
+        real = made["segment_ids"] > 0  # patches come row by row, as those of a packed row are
+        positions = np.zeros((*real.shape, 2), np.int64)
+        values, positions[real] = cut_patches(images[0], chosen, grids, patches.size)
+        filled = np.zeros((*real.shape, values.shape[1]), values.dtype)
+        filled[real] = values
+        shown, config = planned.positions[chosen], self._config
+        made |= {"patch_positions": positions, "mask": planned.mask[planned.groups[:-1]]}
+        made["row"] = self._by_segment(shown, groups)
+        if "label" in config.columns:
+            made["label"] = self._by_segment(config.dataset.values("label", shown), groups)
+        made = {name: self._adapter.column(made[name]) for name in config.columns if name != "patches"}
+        made["patches"] = self._adapter.images(filled, config.image_format.dtype)
+        return config.batch_type(*(made[name] for name in config.columns))
+
+    def _by_segment(self, values: Int64, groups: Int64) -> Int64:
+        """(rows, most images) int64: the value of each image of each packed row; -1 after the last."""
+        table = np.full((len(groups) - 1, self._planner.max_images), -1, np.int64)
+        table[np.arange(table.shape[1]) < np.diff(groups)[:, None]] = values
+        return table
+
+
+def cut_patches(images: Array, chosen: Int64, grids: Int64, size: int) -> tuple[Array, Int64]:
+    """Cut images into patches, image after image, row of patches after row.
+
+    Args:
+        images: (N, H, W, C), images at the top left of their padding; H and W are multiples of ``size``.
+        chosen: (K,) int64, ascending: the images to cut.
+        grids: (K, 2) int64, rows and columns of patches of the chosen images.
+        size: Side of a patch, pixels.
+
+    Returns:
+        (T, size * size * C), the pixels of each patch row by row, their channels last; and (T, 2) int64, the
+        row and the column of each patch in its image.
+    """
+    n, height, width, channels = images.shape
+    view = images.reshape(n, height // size, size, width // size, size, channels).transpose(0, 1, 3, 2, 4, 5)
+    rows, columns = np.arange(view.shape[1])[:, None], np.arange(view.shape[2])
+    inside = (rows < grids[:, 0, None, None]) & (columns < grids[:, 1, None, None])
+    number, row, column = np.nonzero(inside)
+    return view[chosen[number], row, column].reshape(len(number), -1), np.stack([row, column], axis=1)

@@ -1,0 +1,161 @@
+"""Plans of packed rows of patches, made from the index's heights and widths alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stoker.bucketing import FixedBucketSampler, pack
+from stoker.errors import ConfigError
+
+from ...execution.epoch_cache import SharedEpochs
+from ...order.rank_draws import Schedule
+from .patches import patch_grids, resize_to_patches
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.bucketing import BatchPlan, PackingPlan
+    from stoker.types import Layout, Size
+
+    from ...execution.history import History
+    from ...execution.ranks import Ranks
+    from ...order.rank_draws import LastBatch
+    from ..columns.image_column import Transforms
+    from .patches import Patches
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["PatchPlanner", "PatchSchedule"]
+
+
+@dataclass(frozen=True, eq=False)
+class PatchPlanner:
+    """Plans which images share a packed row, and which rows form a batch; every rank makes the same plan.
+
+    The images of an epoch are packed by best fit decreasing, so all epochs have equally many rows.
+
+    Attributes:
+        patches: The user's argument.
+        image_sizes: (N, 2) int64, heights and widths of the images.
+        batch_size: Packed rows of a batch on one rank.
+        seed: Seed of rows and batches.
+        shuffle: Whether each epoch has other rows in another order.
+        last_batch: The loader's argument.
+    """
+
+    patches: Patches
+    image_sizes: Int64
+    batch_size: int
+    seed: int
+    shuffle: bool
+    last_batch: LastBatch
+    sizes: ClassVar[tuple[Size, ...]] = ()  # batches have none in common
+    _packings: SharedEpochs[int, PackingPlan] = field(default_factory=SharedEpochs)
+    _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
+
+    @cached_property
+    def max_images(self) -> int:
+        """Largest number of images in a packed row, in any epoch."""
+        return int(np.diff(self.packing(0).offsets).max())
+
+    def packing(self, epoch: int) -> PackingPlan:
+        """The packed rows of an epoch."""
+        return self._packings.get(epoch if self.shuffle else 0, self._pack)
+
+    def prepared(self, transforms: Transforms) -> Transforms:
+        """The user's transforms after the resize to patches."""
+        return resize_to_patches(transforms, self.patches)
+
+    def layout(self, layout: Layout) -> Layout:
+        """The layout of the images that patches are cut from, whose values have the channels last.
+
+        Raises:
+            ConfigError: The images would have a channel too many.
+        """
+        if layout == "NHWC4":
+            raise ConfigError(
+                "layout='NHWC4' adds a channel, and patches have none to add", hint="Leave layout out."
+            )
+        return "NHWC"
+
+    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> PatchSchedule:
+        """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
+        world_size, packing = ranks.world_size, self.packing(epoch)
+        plan = self._plans.get(
+            (world_size, epoch, history),
+            lambda _: self._sampler(len(packing), world_size).plan(epoch, history),
+        )
+        common = (len(self.image_sizes), self.batch_size, ranks.rank, world_size, self.last_batch)
+        return PatchSchedule(*common, plan=plan, packing=packing, done=start)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
+        return {
+            "patches": asdict(self.patches),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "last_batch": self.last_batch,
+        }
+
+    def _pack(self, epoch: int) -> PackingPlan:
+        lengths = patch_grids(self.image_sizes, self.patches.most).prod(axis=1)
+        seed = self.seed % (1 << 64) if self.shuffle else None
+        return pack(lengths, self.patches.row, seed=seed, epoch=epoch)
+
+    def _sampler(self, rows: int, world_size: int) -> FixedBucketSampler:
+        full = np.full(rows, self.patches.row, np.int64)
+        return FixedBucketSampler(
+            full,
+            full[:1],
+            self.batch_size,
+            seed=self.seed % (1 << 64),
+            world_size=world_size,
+            membership="fresh" if self.shuffle else "ordered",
+            shuffle=self.shuffle,
+            last_batch=self.last_batch,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PatchSchedule(Schedule):
+    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset.
+
+    Attributes:
+        plan: Batches of packed rows.
+        packing: Images of each packed row.
+        done: Steps of the plan that are done.
+    """
+
+    plan: BatchPlan
+    packing: PackingPlan
+    done: int
+
+    def __len__(self) -> int:
+        return max(0, len(self.plan) - self.done)
+
+    @property
+    def last_is_empty(self) -> bool:
+        """See :class:`Schedule`: never, for all ranks have equally many rows."""
+        return False
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """See :class:`Schedule`: the images of all rows of the batch, row after row."""
+        pieces = [self.packing.rows[self.packing.pieces(row)] for row in self._rows(step).tolist()]
+        mask = self.plan.mask(self.done + step, self.rank)
+        return np.concatenate(pieces).astype(np.int64), np.repeat(mask, [len(one) for one in pieces])
+
+    def groups(self, step: int) -> Int64:
+        """See :class:`Schedule`."""
+        rows, offsets = self._rows(step), self.packing.offsets
+        return np.concatenate(([0], np.cumsum(offsets[rows + 1] - offsets[rows])))
+
+    def consumed(self, steps: int) -> int:
+        """Steps of the plan that are done after ``steps`` more."""
+        return self.done + steps
+
+    def _rows(self, step: int) -> Int64:
+        return self.plan.batch(self.done + step, self.rank).rows
