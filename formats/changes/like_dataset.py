@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,17 @@ def convert_like(
     if last.sample_type == "text":
         return convert_text(src, target, **{**_text_options(last, folder), **common})
     made = _image_options(last, src, classes, given.get("source_format"))
+    if given.get("make") is None and isinstance(src, (str, os.PathLike)):
+        made |= _maps(last.options)
     return convert(src, target, **{**made, **common})
+
+
+def _maps(options: Mapping[str, Option]) -> dict[str, Any]:
+    """Return the maps of masks and classes, which a source of files had and a further one needs, too."""
+    made: dict[str, Any] = {"mask_map": options["mask_map"]} if options.get("mask_map") else {}
+    if options.get("class_map"):
+        made["class_map"] = json.loads(str(options["class_map"]))
+    return made
 
 
 def _sharding(options: Mapping[str, Option]) -> dict[str, Any]:

@@ -119,7 +119,8 @@ def convert(
         classes: Names of the classes, that of label 0 first, such as those of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
         allow_missing_classes: Convert a source although a class of it has no image: a folder of it is empty
-            or cannot be read, or no image that a list names for it can be read.
+            or cannot be read, or no image that a list names for it can be read. ``class_map`` may then name
+            classes that the source lacks.
         follow_links: Whether to follow links in the source, to files and folders anywhere.
         max_pixels: Images of more pixels are skipped.
         restarts: Whether stored JPEGs get restart markers, which let a loader decode a crop without the rest

@@ -51,6 +51,8 @@ def list_samples(
     if not request.allow_missing_classes:
         _check_classes_have_images(source.path, listing)
     class_map = parse_class_map(request.class_map)
+    if class_map is not None and request.allow_missing_classes:
+        class_map = {old: new for old, new in class_map.items() if old in listing.classes}
     if class_map is not None:
         listing = rename_classes(listing, class_map)
     if request.skip_other_classes:

@@ -124,6 +124,7 @@ class ConvertOptions(ShardOptions):
         restarts: Whether stored JPEGs get restart markers. None means where images are resized to JPEG.
         source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
         mask_map: Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`.
+        class_map: New names of classes by old ones, as JSON, which an append applies again.
     """
 
     mode: ResizeMode = "none"
@@ -137,6 +138,7 @@ class ConvertOptions(ShardOptions):
     restarts: bool | None = None
     source_format: SourceFormatName = "folder"
     mask_map: str | None = None
+    class_map: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -176,11 +178,11 @@ class ConvertOptions(ShardOptions):
             object.__setattr__(self, "restarts", stores_jpeg and self.mode != "none")
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """See :meth:`ShardOptions.to_manifest`; ``restarts`` and ``mask_map`` are left out where not given.
+        """See :meth:`ShardOptions.to_manifest`; without ``restarts`` and the two maps where not given.
 
         So conversions without them have the options of those by versions that did not know them.
         """
-        unused = {name for name in ("restarts", "mask_map") if not getattr(self, name)}
+        unused = {name for name in ("restarts", "mask_map", "class_map") if not getattr(self, name)}
         return {name: value for name, value in super().to_manifest().items() if name not in unused}
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..sources.classes import parse_class_map
 from .images.mask_values import parse_mask_map
 from .options import ConvertOptions, ResizeMode, parse_share, shard_bytes
 
@@ -84,6 +86,7 @@ class ConvertRequest:
             ConfigError: An option has a value that it cannot have.
         """
         mode, height, width = resize
+        class_map = parse_class_map(self.class_map)
         return ConvertOptions(
             container=self.format,
             seed=self.seed,
@@ -104,4 +107,5 @@ class ConvertRequest:
             strict=self.strict,
             source_format=source_format,
             mask_map=parse_mask_map(self.mask_map),
+            class_map=None if class_map is None else json.dumps(class_map),
         )

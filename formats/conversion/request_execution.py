@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
 
+from ..dataset.columns.origin_columns import ORIGIN_COLUMNS
 from ..files.reading import check_named
 from ..remote.store import is_url
 from ..sources.classes import check_classes
@@ -132,6 +133,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     report(0, 0, 0, "listing")
     listing = list_samples(request, source, found_format, names)
     _check_splits(listing, options)
+    _check_columns(listing, options)
     check_mask_map(listing, options.mask_map)
     check_loss(listing, allow_loss)
     with _block_images(listing, request) as block_images:
@@ -152,6 +154,16 @@ def _check_splits(listing: Listing, options: ConvertOptions) -> None:
         raise ConfigError(
             f"val and test divide a source, and this one has the splits {', '.join(listing.splits)}",
             hint="leave val and test (--val, --test) out, or convert the folder of one split",
+        )
+
+
+def _check_columns(listing: Listing, options: ConvertOptions) -> None:
+    """Raise ConfigError if a column of a source would hide the way from resized images back to the source."""
+    taken = sorted(listing.columns.keys() & ORIGIN_COLUMNS.keys())
+    if taken and options.mode != "none":
+        raise ConfigError(
+            f"the source has a column {taken[0]!r}, a name that the index of resized images uses itself",
+            hint="give the column another name in the source, or convert without resize (--resize)",
         )
 
 

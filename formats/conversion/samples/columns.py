@@ -13,6 +13,7 @@ from stoker.errors import ConfigError
 
 from ...containers.image_record import StoredArray
 from ...dataset.columns.array_columns import ARRAY_DTYPES, array_types
+from ...dataset.columns.origin_columns import ORIGIN_COLUMNS
 from ...dataset.index import KNOWN_COLUMNS
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnType", "column_type", "number_column", "store_array", "store_value"]
 
 _RESERVED = {"label", "row", "image", "mask", "count", "dataset", "segmentation", "to_source", "source_size"}
-_RESERVED |= set(KNOWN_COLUMNS)
+_RESERVED |= {*KNOWN_COLUMNS, *ORIGIN_COLUMNS}
 _RESERVED_STARTS = ("object_", "mask_")
 _KINDS = {"number": "a number", "text": "a text", "array": "an array"}
 

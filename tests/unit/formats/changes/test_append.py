@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from helpers.data import coco_files
+from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
@@ -117,6 +119,30 @@ def test_what_is_refused_leaves_the_dataset_as_it_is(
     with pytest.raises(DatasetError, match="not a dataset"):
         stoker.append(photos, more)
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+
+
+def test_classes_are_renamed_as_those_of_the_dataset_were(photos: Path, more: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out", class_map={"cat": "dog", "dog": "cat", "eel": "fish"})
+    stoker.append(tmp_path / "out", more)  # it has no eel
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.keys([30]) == ["cat/new-0.jpg"]
+    names = [dataset.classes[label] for label in dataset.labels]
+    pairs = {(key.partition("/")[0], name) for key, name in zip(dataset.keys(range(34)), names, strict=True)}
+    assert pairs == {("cat", "dog"), ("dog", "cat"), ("eel", "fish")}
+
+
+def test_values_of_masks_are_mapped_as_those_of_the_dataset_were(tmp_path: Path) -> None:
+    for name, value in (("old", 3), ("new", 4)):
+        for kind in ("images", "masks"):
+            (tmp_path / name / kind).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "images" / f"{name}.png")
+        Image.new("L", (8, 8), value).save(tmp_path / name / "masks" / f"{name}.png")
+    options = {"masks": tmp_path / "old" / "masks", "mask_map": {3: 0, 4: 1}}
+    stoker.convert(tmp_path / "old" / "images", tmp_path / "out", **options)
+    stoker.append(tmp_path / "out", tmp_path / "new" / "images", masks=tmp_path / "new" / "masks")
+    dataset = stoker.open(tmp_path / "out")
+    values = [np.unique(Image.open(io.BytesIO(dataset.mask(row)))).tolist() for row in range(2)]
+    assert values == [[0], [1]]
 
 
 def test_images_without_labels_are_appended_from_a_folder(photos: Path, more: Path, tmp_path: Path) -> None:

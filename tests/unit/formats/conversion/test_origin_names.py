@@ -1,0 +1,30 @@
+"""Columns of the user's that have the name of a column of origins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_column_source_height_does_not_switch_off_the_way_back_to_the_source(tmp_path: Path) -> None:
+    Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
+    (tmp_path / "list.csv").write_text("path,label,source_height\na.png,0,7\n")
+    with pytest.raises(ConfigError, match="has a column 'source_height'"):
+        stoker.convert(tmp_path / "list.csv", tmp_path / "out", resize="shorter=10")
+    stoker.convert(tmp_path / "list.csv", tmp_path / "whole")  # of the stored size: no origins are kept
+    assert stoker.open(tmp_path / "whole").column("source_height").tolist() == [7]
+    image = np.zeros((4, 4, 3), np.uint8)
+    with (
+        pytest.raises(ConfigError, match="'source_scale_x' is a name that the index uses itself"),
+        stoker.Writer(tmp_path / "written", resize="shorter=2") as writer,
+    ):
+        writer.write(image, source_scale_x=1.0)
