@@ -168,7 +168,7 @@ def compile_image(
             says otherwise.
         channels: Channels of the images, from 1: of Normalize.
         deep: Whether these are other channels than RGB or grey, so that only their geometry may change.
-        bits: Of a level of the images, 8 or 16.
+        bits: Of a level of the images, 8 or 16, or 32 of floats.
         multiple: Images may leave the transforms in different sizes: a batch is as high and wide as its
             largest image, rounded up to a multiple of this. None where all must have one size.
 

@@ -16,6 +16,7 @@ from stoker.errors import ImageTooLargeError
 from .codec import Codec
 from .decode import decode_rgb
 from .header import MAX_PIXELS
+from .npy import decode_npy, read_npy_header
 from .orientation import exif_orientation, turned
 from .pixels import has_sixteen_bits, to_grey16, to_rgb
 from .registry import CODECS, open_image
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Pixels = npt.NDArray[np.uint8]
-    DeepPixels = npt.NDArray[np.uint8 | np.uint16]
+    DeepPixels = npt.NDArray[np.uint8 | np.uint16 | np.float32]
 
 __all__ = ["StoredForm", "decode_channels", "decode_grey", "stored_form"]
 
@@ -56,7 +57,7 @@ def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int 
 def decode_channels(
     data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS, *, alpha: bool
 ) -> DeepPixels:
-    """Decode a payload to (H, W, C) uint8, its EXIF orientation applied; uint16 as :class:`StoredForm` says.
+    """Decode a payload to (H, W, C) uint8, its EXIF orientation applied; or as :class:`StoredForm` says.
 
     Args:
         data: Any C-contiguous buffer.
@@ -71,9 +72,15 @@ def decode_channels(
         ImageTooLargeError: The image has more than ``max_pixels``.
         Exception: Pillow's decoders raise almost anything on damaged images.
     """
-    if codec in (Codec.JPEG, Codec.RAW, Codec.PLANES):
+    if codec == Codec.NPY and not alpha:
+        return decode_npy(data, max_pixels)
+    if codec in (Codec.JPEG, Codec.RAW, Codec.PLANES, Codec.NPY):
         rgb = decode_rgb(data, codec, height, width, max_pixels)
         return _with_alpha(rgb) if alpha else rgb[..., : stored_form(data, codec, height, width).channels]
+    return _decode_with_pillow(data, max_pixels, alpha)
+
+
+def _decode_with_pillow(data: Any, max_pixels: int, alpha: bool) -> DeepPixels:
     try:
         with open_image(data) as image:
             if image.width * image.height > max_pixels:
@@ -97,11 +104,11 @@ class StoredForm(NamedTuple):
     """The form in which an image is stored.
 
     Attributes:
-        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha. A palette counts as the colours that it
-            stands for, with alpha if some of them are transparent. CMYK and other spaces of colours count as
-            RGB. A colour that a PNG declares transparent is no channel.
+        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; of an array any number. A
+            palette counts as the colours that it stands for, with alpha if some of them are transparent. CMYK
+            and other spaces of colours count as RGB. A colour that a PNG declares transparent is no channel.
         bits: Of a level: 16 of grey images that have so many, as PNG and TIFF may; 8 of all others, which
-            have the higher 8 if more are stored.
+            have the higher 8 if more are stored. Arrays have 8, 16, or 32, which are floats.
     """
 
     channels: int
@@ -116,6 +123,9 @@ def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:
         return StoredForm(3)
     if codec == Codec.PLANES:
         return StoredForm(1 if memoryview(data).nbytes == height * width else 3)
+    if codec == Codec.NPY:
+        header = read_npy_header(data)
+        return StoredForm(header.shape[2], 8 * header.dtype.itemsize)
     with open_image(data) as image:
         bits = 16 if has_sixteen_bits(image) else 8
         return StoredForm(Image.getmodebands(_stored_mode(image)), bits)

@@ -12,6 +12,7 @@ from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import Codec
+from .npy import NPY_SIGNATURE, read_npy_header
 from .orientation import exif_orientation
 from .registry import PILLOW_CODECS, open_image
 
@@ -54,7 +55,9 @@ def read_header(data: Any) -> Header:
         codec, width, height, orientation, _ = _native.probe(data)
     except ValueError as error:
         raise DecodeError(str(error)) from error
-    if codec == Codec.OTHER:
+    if codec == Codec.OTHER and bytes(memoryview(data)[: len(NPY_SIGNATURE)]) == NPY_SIGNATURE:
+        (height, width, _), codec = read_npy_header(data).shape, Codec.NPY
+    elif codec == Codec.OTHER:
         codec, width, height, orientation = _ask_pillow(data)
     if width * height > MAX_PIXELS:
         raise ImageTooLargeError(f"the image has {width} x {height} pixels, more than {MAX_PIXELS}")

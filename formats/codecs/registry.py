@@ -20,6 +20,7 @@ from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import Codec
 from .damage import jpeg_damage, png_damage, webp_damage
+from .npy import NPY_SIGNATURE, npy_damage, npy_to_rgb
 from .orientation import exif_orientation
 from .pixels import planes_to_rgb, raw_to_rgb, to_rgb
 
@@ -256,6 +257,8 @@ CODECS: dict[Codec, ImageCodec] = {
     ),
     Codec.RAW: ImageCodec(decode=_decode_raw, bytes_of_pixel=(3,), written_as="raw", bytes_per_pixel=3.0),
     Codec.PLANES: ImageCodec(decode=_decode_planes, bytes_of_pixel=(1, 3)),
+    # No suffix: an array beside images is no image, see formats/sources/folders/suffixes.py.
+    Codec.NPY: ImageCodec(decode=npy_to_rgb, signature=re.escape(NPY_SIGNATURE), damage=npy_damage),
     # PPM, JPEG 2000 as a file or a codestream, AVIF and HEIC.
     Codec.OTHER: ImageCodec(
         decode=_decode_with_pillow,

@@ -25,7 +25,7 @@ from ..remote.store import is_url
 from ..sources.classes import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folders.local_images import FoundFile, walk_images
-from ..sources.folders.suffixes import has_image_suffix
+from ..sources.folders.suffixes import has_image_suffix, is_array_name
 from ..sources.lists.list_entries import has_list_suffix
 from ..sources.no_images import no_images_error
 from ..sources.source import Source
@@ -112,7 +112,8 @@ def is_image_source(path: str | os.PathLike[str]) -> bool:
     if not os.path.isdir(path):  # noqa: PTH112 - a path or a string
         return has_list_suffix(path) and Path(path).is_file()
     found = walk_images(os.path.realpath(path), follow_links=True)
-    return any(isinstance(one, FoundFile) and has_image_suffix(one.key) for one in found)
+    names = (one.key for one in found if isinstance(one, FoundFile))
+    return any(has_image_suffix(name) or is_array_name(name) for name in names)
 
 
 def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Listing:

@@ -12,7 +12,8 @@ from stoker.errors import DecodeError, StaleIndexError
 
 from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
-from ..codecs.header import read_header
+from ..codecs.header import MAX_PIXELS, read_header
+from ..codecs.npy import decode_npy
 from ..codecs.registry import CODECS
 from ..dataset.columns.annotation_columns import MASK_COLUMNS
 from ..dataset.columns.array_columns import place_of
@@ -129,7 +130,10 @@ def image_problem(data: bytes, images: Samples, i: int) -> str | None:
         return None if fits else f"{len(data)} bytes are not {height} x {width} pixels"
     try:
         header = read_header(data)
-        pixels = decode_rgb(data, header.codec, height, width)
+        if header.codec == Codec.NPY:
+            pixels = decode_npy(data, MAX_PIXELS)
+        else:
+            pixels = decode_rgb(data, header.codec, height, width)
     except DecodeError as error:
         return f"not decodable: {error.message}"
     # Pillow's decoders raise almost anything on a damaged image.

@@ -57,7 +57,7 @@ class ImageFormat:
 
         color: Which channels the images have.
         channels: Number of channels.
-        bits: Of a level of the stored images, 8 or 16.
+        bits: Of a level of the stored images, 8 or 16, or 32 of floats.
 
     Raises:
         ConfigError: There is no such dtype, layout or colour, or they do not fit each other.

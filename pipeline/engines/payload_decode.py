@@ -45,7 +45,8 @@ def decode(
         reference: Whether to decode as the reference engine does.
 
     Returns:
-        (H, W, 3) uint8 RGB, or three equal channels of grey; or (H, W, C) uint8 or uint16 of other colours.
+        (H, W, 3) uint8 RGB, or three equal channels of grey; of other colours (H, W, C), also uint16 or
+        float32.
 
     Raises:
         PayloadError: The payload is no image, is damaged, or has more than ``max_pixels``.

@@ -27,7 +27,7 @@ class Form:
 
     Attributes:
         dtype: Element type.
-        white: The highest level of the stored images, 255 or 65535.
+        white: The highest level of the stored images, 255 or 65535; 1 for floats, which have none.
         scale: (C,) float64, factor of each channel.
         shift: (C,) float64, what is added to each channel afterwards.
         mean: (H, W, C) float32, a mean image in stored levels, which is subtracted from them; or None.
@@ -41,7 +41,9 @@ class Form:
 
     @classmethod
     def of_levels(cls, channels: int = 3, bits: int = 8) -> Form:
-        """Images of so many channels, of 8 or 16 bits, as they are decoded: uint8 or uint16."""
+        """Images of so many channels, of 8, 16 or 32 bits, as they are decoded: uint8, uint16 or float32."""
+        if bits == 32:
+            return cls("float32", np.ones(channels), np.zeros(channels), 1)
         dtype: DType = "uint8" if bits == 8 else "uint16"
         return cls(dtype, np.ones(channels), np.zeros(channels), (1 << bits) - 1)
 
@@ -116,7 +118,7 @@ class Normalize(OutputTransform):
         mean = form.per_channel("Normalize: mean", as_tuple(self.mean, 3))
         std = form.per_channel("Normalize: std", as_tuple(self.std, 3))
         white = form.from_levels(np.full(len(mean), float(form.white)))
-        if np.allclose(white, 1) and np.max(self.mean) > 1:
+        if form.white > 1 and np.allclose(white, 1) and np.max(self.mean) > 1:
             raise ConfigError(
                 f"Normalize: mean must be in units of pixels in 0..1; found {self.mean!r}",
                 hint="Divide mean and std by 255, or put ToDtype('float32', scale=False) before Normalize.",
@@ -156,8 +158,9 @@ class ToDtype(OutputTransform):
                 hint=f"Ask for {form.dtype}, or for a float dtype.",
             )
         if whole and not form.is_whole:
+            before = "of images that are stored as" if form.white == 1 else "after a conversion to"
             raise ConfigError(
-                f"{self.dtype} output after a conversion to {form.dtype}",
+                f"{self.dtype} output {before} {form.dtype}",
                 hint="Leave out Normalize and ToDtype for whole levels, or ask for a float dtype.",
             )
         form, old = replace(form, dtype=self.dtype), form

@@ -9,7 +9,7 @@ from ...files.paths import is_regular
 from ..file_table import FileTable
 from ..listing import Skip
 from ..source_reader import looks_like_image
-from .suffixes import has_image_suffix, why_no_image
+from .suffixes import has_image_suffix, is_array_name, why_no_image
 from .walk import EMPTY, FileEntry, SkippedFolder, walk_folder
 
 if TYPE_CHECKING:
@@ -51,12 +51,28 @@ class FoundFile(NamedTuple):
 
 
 def walk_images(root: str, *, follow_links: bool) -> Iterator[FoundFile | Skip | SkippedFolder]:
-    """All files under ``root``, a resolved folder: those that look like images, and the others as skips."""
+    """All files under ``root``, a resolved folder: those that look like images, and the others as skips.
+
+    Arrays look like images where no file has the name of an image.
+    """
+    arrays: bool | None = None
     for found in walk_folder(root, follow_links=follow_links):
-        yield _look_at(found, root, follow_links) if isinstance(found, FileEntry) else found
+        if not isinstance(found, FileEntry):
+            yield found
+            continue
+        is_array = is_array_name(found.key)
+        if is_array and arrays is None:
+            arrays = _has_no_image_names(root, follow_links)
+        yield _look_at(found, root, follow_links, bool(arrays) if is_array else None)
 
 
-def _look_at(found: FileEntry, root: str, follow_links: bool) -> FoundFile | Skip:
+def _has_no_image_names(root: str, follow_links: bool) -> bool:
+    found = walk_folder(root, follow_links=follow_links)
+    return not any(isinstance(one, FileEntry) and has_image_suffix(one.key) for one in found)
+
+
+def _look_at(found: FileEntry, root: str, follow_links: bool, is_image: bool | None) -> FoundFile | Skip:
+    """A file, which is an image or not, or None if its name or its content decides."""
     key = found.key
     try:
         status = found.entry.stat(follow_symlinks=follow_links)
@@ -65,7 +81,9 @@ def _look_at(found: FileEntry, root: str, follow_links: bool) -> FoundFile | Ski
     if not is_regular(status):
         return Skip(key, "not a regular file")
     # Files with the names of images need not be opened here.
-    if not has_image_suffix(key) and not looks_like_image(root, key, follow_links=follow_links):
+    if is_image is None:
+        is_image = has_image_suffix(key) or looks_like_image(root, key, follow_links=follow_links)
+    if not is_image:
         return Skip(key, why_no_image(key))
     return FoundFile(key, status.st_size, status.st_mtime_ns)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...codecs.registry import CODECS
 
-__all__ = ["IMAGE_SUFFIXES", "has_image_suffix", "why_no_image"]
+__all__ = ["IMAGE_SUFFIXES", "has_image_suffix", "is_array_name", "why_no_image"]
 
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""
@@ -14,6 +14,15 @@ _OTHER_IMAGES = (".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
 def has_image_suffix(key: str) -> bool:
     """Whether the name of a file is that of an image in a format that Stoker reads."""
     return key.lower().endswith(IMAGE_SUFFIXES)
+
+
+def is_array_name(key: str) -> bool:
+    """Whether the name of a file is that of an array of NumPy.
+
+    Such files are images where no file of a folder has the name of an image. Beside images they are anything
+    else, such as features of these images, or their mean.
+    """
+    return key.lower().endswith(".npy")
 
 
 def why_no_image(key: str) -> str:
