@@ -287,7 +287,7 @@ def of_torchvision(name: str) -> Any:
     [
         ("RandomErasing", "Write stoker.augment.RandomErasing, which is drawn for each image."),
         ("ToTensor", "Leave it out: batches are arrays"),
-        ("ElasticTransform", "wrap it in a function"),
+        ("FiveCrop", "wrap it in a function"),
     ],
 )
 @pytest.mark.parametrize("place", [0, 1])
