@@ -6,7 +6,10 @@ import os
 import tempfile
 from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotation
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
 
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
@@ -132,7 +135,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     report = request.progress or no_progress
     report(0, 0, 0, "listing")
     listing = list_samples(request, source, found_format, names)
-    _check_splits(listing, options)
+    _check_splits(listing, options, dst)
     _check_columns(listing, options)
     check_mask_map(listing, options.mask_map)
     check_loss(listing, allow_loss)
@@ -148,13 +151,21 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
         )
 
 
-def _check_splits(listing: Listing, options: ConvertOptions) -> None:
-    """Raise ConfigError if a source with splits is to be divided."""
+def _check_splits(listing: Listing, options: ConvertOptions, dst: str | os.PathLike[str]) -> None:
+    """Raise ConfigError if a source with splits is to be divided, or a split would lie among its images."""
     if listing.splits and (options.val or options.test):
         raise ConfigError(
             f"val and test divide a source, and this one has the splits {', '.join(listing.splits)}",
             hint="leave val and test (--val, --test) out, or convert the folder of one split",
         )
+    for split in () if is_url(dst) else listing.splits:
+        folder = os.path.relpath(os.path.realpath(Path(dst) / split), listing.root)
+        if pc.any(pc.starts_with(listing.keys, f"{folder}/")).as_py():
+            raise ConfigError(
+                "images of the source lie in the target, and would mix with shards",
+                path=Path(dst) / split,
+                hint="name another folder as the target",
+            )
 
 
 def _check_columns(listing: Listing, options: ConvertOptions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,10 @@ def test_options_that_do_not_fit_splits_are_refused(tmp_path: Path) -> None:
     (tmp_path / "data.yaml").write_text(f"train: images\n{NAMES}")
     with pytest.raises(ConfigError, match="val and test divide a source"):
         _convert(tmp_path / "data.yaml", val=0.5)
+    shutil.copytree(tmp_path / "images", tmp_path / "train")
+    (tmp_path / "among.yaml").write_text(f"train: train\n{NAMES}")
+    with pytest.raises(ConfigError, match="images of the source lie in the target"):
+        stoker.convert(tmp_path / "among.yaml", tmp_path)
     _convert(tmp_path / "data.yaml")
     with pytest.raises(ConfigError, match="append adds one source"):
         stoker.append(tmp_path / "shards" / "train", tmp_path / "data.yaml")
