@@ -21,6 +21,7 @@ from helpers.data.file_trees import read_files
 import stoker
 from stoker.formats.caching.stage import stage
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.dataset.versions import history
 from stoker.formats.external import external_index
 
 Dataset = dict[str, bytes]
@@ -138,7 +139,10 @@ def write(target: Path, container: str, first: int) -> None:
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_a_written_dataset_and_its_next_version_are_whole_or_absent(tmp_path: Path, container: Any) -> None:
+def test_a_written_dataset_and_its_next_version_are_whole_or_absent(
+    tmp_path: Path, container: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "_iso", lambda time: "2026-01-01T00:00:00Z")  # both are of one second
     versions = []
     for first in (0, 5):
         write(tmp_path / "reference", container, first)

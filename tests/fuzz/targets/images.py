@@ -200,6 +200,8 @@ def values(column: _native.Column, n: int, any_size: int, rng: np.random.Generat
         return matrices(n, rng)
     if column.name == "kernel_size":  # C++ refuses even sizes and large ones
         return (2 * rng.integers(0, 50, shape) + 1).astype(np.int32)
+    if column.name == "sigma" and not column.per_sample:  # C++ refuses negative ones; large ones take long
+        return rng.uniform(0, 20, shape).astype(column.dtype)
     dtype = np.dtype(column.dtype)
     if dtype.kind == "f":
         return rng.normal(0, 10.0 ** rng.integers(-2, 4), shape).astype(dtype)
