@@ -167,7 +167,7 @@ def _renumbered(labels: pa.Array, label_of: npt.NDArray[np.int64]) -> pa.Array:
 
 def _filled(name: str, index: Index) -> pa.Array:
     """Return a column that a dataset lacks because none of its samples has anything in it."""
-    item = KNOWN_COLUMNS[name].value_type.to_pandas_dtype()
+    item = pa.array([], KNOWN_COLUMNS[name].value_type).to_numpy().dtype
     if name == _ZERO_OF_EACH_OBJECT:
         starts = index.lists("object_labels").starts
         return ListColumn(starts, np.zeros(int(starts[-1]), item)).to_arrow()

@@ -108,5 +108,7 @@ def test_the_settings_beside_a_tokenizer_name_its_tokens(tmp_path: Path) -> None
 def test_arguments_that_contradict_each_other_are_refused(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
+    if "chat_template" in options:
+        pytest.importorskip("jinja2")
     with pytest.raises(ConfigError, match=message):
         stoker.convert_text([{"text": "a", "m": []}], tmp_path / "d", **options)
