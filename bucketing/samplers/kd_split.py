@@ -20,7 +20,7 @@ __all__ = ["kd_order"]
 
 
 def kd_order(lengths: Int64, size: int) -> Int64:
-    """Return (N,) int64, an order of samples of which each ``size`` in a row share a batch.
+    """Return (N,) int64, an order of samples; each ``size`` in a row share a batch.
 
     The longest samples tend to come first. All parts of one level are halved at once, in time O(N D log N).
 

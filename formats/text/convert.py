@@ -86,7 +86,7 @@ def convert_text(
             of texts, or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names
             files.
         dst: Folder to write; made if missing. It may be such a URL, too.
-        tokenizer: "whitespace" (words, of which the vocabulary is counted first), "bytes" (of UTF-8), "bpe"
+        tokenizer: "whitespace" (words; their vocabulary is counted first), "bytes" (of UTF-8), "bpe"
             (pieces of words, which are found first), or the path of a Hugging Face tokenizers JSON. The
             dataset holds it as ``tokenizer.json``.
         fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the

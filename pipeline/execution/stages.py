@@ -23,7 +23,7 @@ class StageTimes:
 
     Attributes:
         seconds: Seconds by the name of the stage.
-        trace: Takes down every stage; None if nobody asked for it.
+        trace: Takes down every stage; None without a trace.
     """
 
     def __init__(self) -> None:

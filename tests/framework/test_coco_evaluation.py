@@ -35,7 +35,7 @@ COLUMNS = ("image", "boxes", "box_labels", "keypoints", "masks", "to_source", "s
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of photographs, of which one lies on its side, and ``objects.json``."""
+    """A folder of photographs, one on its side, and ``objects.json``."""
     folder = tmp_path_factory.mktemp("coco")
     truth = json.loads((EXAMPLES / "objects.json").read_text())
     for number, image in enumerate(truth["images"]):

@@ -31,7 +31,7 @@ def is_of_version(name: str) -> bool:
 def split_version(
     path: str | os.PathLike[str], version: int | None = None
 ) -> tuple[str | os.PathLike[str], int | None]:
-    """Return the path of a dataset and the version that is asked for, of which ``PATH@3`` names both.
+    """Return the path and the version of a dataset; ``PATH@3`` names both.
 
     A folder whose own name ends so keeps it.
 

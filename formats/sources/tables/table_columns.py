@@ -136,7 +136,7 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 
 
 def _is_value(kind: pa.DataType) -> bool:
-    """Return whether a column holds numbers, truth values or texts, of which the index has columns."""
+    """Return whether a column holds numbers, truth values or texts, which the index can hold."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_integer)

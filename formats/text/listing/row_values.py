@@ -78,7 +78,7 @@ def _entries(listing: TextListing, wanted: RowColumns, left_out: dict[int, Skip]
 
 
 def _spread(array: pa.Array, rows: Any, size: int) -> pa.Array:
-    """(size,) values, of which those at ``rows`` are given; samples at the others are skipped."""
+    """(size,) values: those at ``rows`` are given; samples at the others are skipped."""
     if len(rows) == size:
         return array
     places = np.full(size, len(rows), np.int64)

@@ -34,7 +34,7 @@ __all__ = ["write_card"]
 _CLASSES = 60  # of the most samples
 _PICTURES = 15
 _CELL = 180
-_DECODED = 1_000  # images of which the statistics of channels are made
+_DECODED = 1_000  # images for the statistics of channels
 _NAMED = 5  # files that are named for a reason
 
 _STYLE = """

@@ -24,7 +24,7 @@ WHOLE = [Resize((HEIGHT, WIDTH))]
 
 
 def write(folder: Path, objects: Any = OBJECTS, names: int = 2) -> Path:
-    """A conversion of two images, of which the second has no objects."""
+    """A conversion of two images; the second has no objects."""
     folder.mkdir(exist_ok=True)
     for name in ("a.png", "b.png"):
         Image.new("RGB", (WIDTH, HEIGHT)).save(folder / name)
