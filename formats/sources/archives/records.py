@@ -25,10 +25,11 @@ from ...containers.mds.container import MDS
 from ...containers.mds.index_file import INDEX_FILE
 from ...containers.recordio import RECORDIO
 from ...dataset.columns.strings import Strings
-from ...remote.store import Store, is_url
+from ...remote.store import is_url
 from ..listing import ListedBlocks, ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error
+from ..source_status import source_status
 from .compressed_mds import is_compressed_shard, uncompressed
 from .names import expand, is_pattern
 from .part_names import free_name, name_parts
@@ -156,7 +157,7 @@ def _files(source: Source) -> list[str]:
 
 
 def _read(file: str, container: Container, names: FeatureNames | None) -> _Shard:
-    size, modified = _status(file)
+    size, modified = source_status(file, "shard")
     shard = _Shard(size, modified, [], [])
     try:
         with uncompressed(file) as path:
@@ -165,21 +166,6 @@ def _read(file: str, container: Container, names: FeatureNames | None) -> _Shard
     except OSError as error:
         raise SourceError(f"the shard cannot be read: {error.strerror}", path=file) from error
     return shard
-
-
-def _status(file: str) -> tuple[int, int]:
-    if is_url(file):
-        folder, _, name = file.rpartition("/")
-        store = Store(folder)
-        size = store.size(name)
-        if size is None:
-            raise SourceError("there is no such shard", path=file, hint="check the spelling of its name")
-        return size, store.modified(name)
-    try:
-        status = os.stat(file)  # noqa: PTH116 - a path or a string
-    except OSError as error:
-        raise SourceError(f"the shard cannot be read: {error.strerror}", path=file) from error
-    return status.st_size, status.st_mtime_ns
 
 
 def _add(shard: _Shard, file: str, record: Record, container: Container, names: FeatureNames | None) -> None:

@@ -19,6 +19,7 @@ from ...remote.range_file import RangeFile
 from ...remote.store import Store, is_url
 from ..archives.names import expand, is_pattern
 from ..folders.suffixes import has_image_suffix
+from ..source_status import source_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +135,7 @@ def open_table(path: str) -> TableFile:
         SourceError: It is damaged or cannot be read.
         StorageError: A URL cannot be read.
     """
-    size, modified = _status(path)
+    size, modified = source_status(path, "table")
     with reading_table(path), opened_table(path, size) as file:
         if isinstance(file, pq.ParquetFile):
             groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
@@ -152,22 +153,6 @@ def open_table(path: str) -> TableFile:
         batches = list(file)
         stated = tuple({name: batch.column(name).nbytes for name in batch.schema.names} for batch in batches)
         return TableFile(path, size, modified, file.schema, tuple(map(len, batches)), stated)
-
-
-def _status(path: str) -> tuple[int, int]:
-    """Return the bytes of a file, and the time of its last change in nanoseconds since 1970."""
-    if is_url(path):
-        folder, _, name = path.rpartition("/")
-        store = Store(folder)
-        size = store.size(name)
-        if size is None:
-            raise SourceError("there is no such table", path=path, hint="check the spelling of its name")
-        return size, store.modified(name)
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a path or a string
-    except OSError as error:
-        raise SourceError(f"the table cannot be read: {error.strerror}", path=path) from error
-    return status.st_size, status.st_mtime_ns
 
 
 @contextmanager
