@@ -49,7 +49,7 @@ class ImageHeaders:
     skipped: dict[int, Skip]
 
     def take(self, rows: npt.NDArray[np.int64]) -> ImageHeaders:
-        """Return the headers of the images at ``rows``, (M,) int64, none of which is left out."""
+        """Return the headers of the images at ``rows``, (M,) int64; no row may be a skipped image."""
         return ImageHeaders(self.codec[rows], self.height[rows], self.width[rows], self.orientation[rows], {})
 
 

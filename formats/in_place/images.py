@@ -192,7 +192,7 @@ def write_image_index(
 
 
 def _write_files(folder: Path, listing: Listing, headers: ImageHeaders, root: str) -> None:
-    """Write the listing and the index of images, all of which are intact."""
+    """Write the listing and the index of intact images."""
     starts = write_listing(folder / LISTING_NAME, root, listing.keys, listing.sizes, listing.modified)
     columns: dict[str, Any] = {
         "shard": np.zeros(len(listing), np.int32),

@@ -66,7 +66,7 @@ class TextOptions(ShardOptions):
     eos: bool = False
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """See :meth:`ShardOptions.to_manifest`; what is not used is left out, as earlier versions did."""
+        """See :meth:`ShardOptions.to_manifest`; it omits unused options, as earlier versions did."""
         return {
             name: value
             for name, value in super().to_manifest().items()

@@ -61,7 +61,7 @@ def write(folder: Path, content: dict[str, Any]) -> Path:
 
 
 def convert(folder: Path, content: dict[str, Any], name: str = "out", **options: Any) -> stoker.Dataset:
-    options = {"allow_loss": 1, **options}  # tests look at what is left out
+    options = {"allow_loss": 1, **options}  # tests look at the skipped parts
     stoker.convert(write(folder, content), folder / name, images=folder / "images", **options)
     return stoker.open(folder / name)
 

@@ -57,7 +57,7 @@ SOURCES = st.lists(st.tuples(st.integers(30, 300), st.integers(30, 300)), min_si
 
 
 def _drawn(chain: Any, sources: Any, seed: int) -> tuple[Any, Any]:
-    """Parameters, and a box of each image within what is left of its source."""
+    """Parameters, and a box of each image within the visible part of its source."""
     height, width = np.array(sources).T
     params = compile_image(chain).draw(height, width, np.arange(len(sources)), seed, 0)
     low, high = params.region[:, 1::-1], params.region[:, :1:-1]

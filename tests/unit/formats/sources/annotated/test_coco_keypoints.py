@@ -1,4 +1,4 @@
-"""Keypoints of COCO's objects: their number, and what is left out."""
+"""Keypoints of COCO's objects: their number, and which ones a conversion skips."""
 
 from pathlib import Path
 from typing import Any

@@ -71,7 +71,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def convert(root: Path, name: str = "out", **options: Any) -> stoker.Dataset:
-    options = {"allow_loss": 1, **options}  # tests look at what is left out
+    options = {"allow_loss": 1, **options}  # tests look at the skipped parts
     stoker.convert(root / "images", root / name, masks=root / "masks", **options)
     return stoker.open(root / name)
 
