@@ -21,12 +21,12 @@ from ..files.reading import check_named
 from ..remote.copies import local_copies
 from ..remote.store import is_url
 from ..sources.archives.names import expand
+from ..tokenization.choice import TokenizerChoice
 from .convert_listing import convert_listing
 from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import spool_items
 from .listing.text_listing import open_text
-from .tokenization.choice import TokenizerChoice
 from .training.composition import find_composition
 
 if TYPE_CHECKING:

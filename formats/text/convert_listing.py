@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from stoker.errors import ConfigError
 
@@ -12,14 +16,15 @@ from ..conversion.execution import Summary, check_num_threads, execute
 from ..conversion.options import ShardOptions, parse_share, shard_bytes
 from ..conversion.plan import plan_conversion
 from ..conversion.run import Progress, no_progress
+from ..sources.listing import Skip
+from ..tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
 from .encoder import IDS_FEATURE, TextEncoder
-from .tokenization.choice import TokenizerChoice, make_tokenizer
+from .training.chat_template import TemplateError
 
 if TYPE_CHECKING:
     import os
     from fractions import Fraction
 
-    import numpy as np
     import numpy.typing as npt
 
     from .listing.text_listing import TextListing
@@ -104,7 +109,10 @@ def convert_listing(
     fields = listing.fields if composition is None else (composition.field,)
     check_fields(fields)
     threads = check_num_threads(num_threads)
-    chosen = make_tokenizer(choice, listing, composition, threads)
+    if (choice.bos or choice.eos) and composition is not None and not composition.adds_special_tokens:
+        raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
+    texts = SourceTexts(len(listing), partial(_texts, listing, composition))
+    chosen = make_tokenizer(choice, texts, threads)
     options = TextOptions(
         container=format,
         seed=seed,
@@ -126,6 +134,18 @@ def convert_listing(
     )
     plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype, composition))
     return execute(plan, dst, threads, overwrite=overwrite, report=report)
+
+
+def _texts(listing: TextListing, composition: Composition | None, rows: range) -> list[str]:
+    """All texts of some lines; lines that the conversion skips have none."""
+    found = [one for one in listing.texts(np.asarray(rows)) if not isinstance(one, Skip)]
+    if composition is None:
+        return [text for one in found for text in one]
+    composed = []
+    for one in found:
+        with suppress(TemplateError):
+            composed.append(composition.compose(one).text)
+    return composed
 
 
 def check_fields(fields: tuple[str, ...]) -> None:

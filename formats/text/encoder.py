@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ..tokenization.tokenizers import Tokenizer
     from .listing.text_listing import TextListing
-    from .tokenization.tokenizers import Tokenizer
     from .training.composition import ComposedText, Composition
 
 __all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column", "trained_column"]

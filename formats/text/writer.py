@@ -19,11 +19,11 @@ from ..files.publishing import check_target, folder_lock, os_errors
 from ..files.reading import check_named
 from ..remote.store import is_url
 from ..sources.classes import check_classes
+from ..tokenization.choice import TokenizerChoice
 from .convert_listing import TextOptions, check_fields, convert_listing
 from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import TextSpool
-from .tokenization.choice import TokenizerChoice
 
 if TYPE_CHECKING:
     import os

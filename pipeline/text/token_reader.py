@@ -11,7 +11,7 @@ from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column, trained_column
-from stoker.formats.text.tokenization.special_tokens import (
+from stoker.formats.tokenization.special_tokens import (
     NO_SPECIAL_TOKENS,
     SpecialTokens,
     count_special_tokens,

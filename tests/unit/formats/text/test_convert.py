@@ -20,7 +20,7 @@ import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats.containers.example import parse_example
 from stoker.formats.containers.registry import find_container
-from stoker.formats.text.tokenization import choice
+from stoker.formats.tokenization import choice
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 LINES = [" ".join(WORDS[: 1 + i % 7]) for i in range(50)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.errors import DatasetError
-from stoker.formats.text.tokenization.special_tokens import count_special_tokens
+from stoker.formats.tokenization.special_tokens import count_special_tokens
 
 IDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "word": 3}
 

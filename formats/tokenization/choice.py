@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.errors import ConfigError
 
-from ...concurrency.bounded_map import bounded_map
-from ...dataset.manifest import TOKENIZER_NAME, Manifest
-from ...sources.listing import Skip
-from ..training.chat_template import TemplateError
+from ..concurrency.bounded_map import bounded_map
+from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
 from .subwords import train_bpe
 from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace, count_words
@@ -25,15 +20,29 @@ from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace, coun
 if TYPE_CHECKING:
     import os
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from ..listing.text_listing import TextListing
-    from ..training.composition import Composition
-
-__all__ = ["TokenizerChoice", "make_tokenizer"]
+__all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer"]
 
 _COUNTED_LINES = 4096  # in one task
 _TRAINED = ("whitespace", "bpe")
+
+
+class SourceTexts(NamedTuple):
+    """The texts of a source, of which a vocabulary may be made.
+
+    Attributes:
+        samples: Number of samples.
+        read: Returns all texts of some samples, which are given by their rows; threads call it.
+    """
+
+    samples: int
+    read: Callable[[range], list[str]]
+
+    def chunks(self) -> Iterator[range]:
+        """The rows of the samples in parts that one call reads."""
+        for start in range(0, self.samples, _COUNTED_LINES):
+            yield range(start, min(start + _COUNTED_LINES, self.samples))
 
 
 @dataclass(frozen=True)
@@ -69,9 +78,7 @@ class TokenizerChoice:
                 )
 
 
-def make_tokenizer(
-    choice: TokenizerChoice, listing: TextListing, composition: Composition | None, threads: int
-) -> Tokenizer:
+def make_tokenizer(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> Tokenizer:
     """Return the tokenizer of a conversion; its vocabulary may be made of the texts.
 
     Raises:
@@ -80,8 +87,6 @@ def make_tokenizer(
         MissingDependencyError: The tokenizer needs a package that is not installed.
         SourceError: The tokenizer's file is damaged.
     """
-    if (choice.bos or choice.eos) and composition is not None and not composition.adds_special_tokens:
-        raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
     path = choice.tokenizer
     if choice.vocabulary is not None:
         path = Path(choice.vocabulary) / TOKENIZER_NAME
@@ -89,10 +94,10 @@ def make_tokenizer(
     elif path == "bytes":
         made = Bytes()
     elif path == "whitespace":
-        made = _count_vocabulary(choice, listing, composition, threads)
+        made = _count_vocabulary(choice, texts, threads)
     elif path == "bpe":
-        texts = _texts_of_all(listing, composition)
-        made = train_bpe(texts, choice.max_size or 30_000, choice.min_count or 2)
+        every = (text for chunk in texts.chunks() for text in texts.read(chunk))
+        made = train_bpe(every, choice.max_size or 30_000, choice.min_count or 2)
     else:
         made = File(path)
     return add_frame(made, path, bos=choice.bos, eos=choice.eos)
@@ -101,7 +106,7 @@ def make_tokenizer(
 def _tokenizer_of(folder: Path) -> Tokenizer:
     """The tokenizer of a dataset."""
     manifest = Manifest.load(folder)
-    if manifest.sample_type != "text":
+    if not manifest.options.get("tokenizer"):
         raise ConfigError(
             f"vocabulary must be a dataset of text, and this one holds {manifest.sample_type}s", path=folder
         )
@@ -116,33 +121,12 @@ def _tokenizer_of(folder: Path) -> Tokenizer:
     return Whitespace(tuple(words[len(SPECIAL_TOKENS) :]))
 
 
-def _count_vocabulary(
-    choice: TokenizerChoice, listing: TextListing, composition: Composition | None, threads: int
-) -> Whitespace:
-    starts = range(0, len(listing), _COUNTED_LINES)
-    tasks = ((start, partial(_count, listing, composition, start)) for start in starts)
+def _count_vocabulary(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> Whitespace:
+    tasks = ((chunk, partial(_count, texts, chunk)) for chunk in texts.chunks())
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
         counts = (counts for _, counts in bounded_map(pool, tasks, 2 * threads))
         return Whitespace.build(counts, choice.min_count or 1, choice.max_size)
 
 
-def _count(listing: TextListing, composition: Composition | None, start: int) -> Counter[str]:
-    return count_words(_texts(listing, composition, start))
-
-
-def _texts_of_all(listing: TextListing, composition: Composition | None) -> Iterator[str]:
-    for start in range(0, len(listing), _COUNTED_LINES):
-        yield from _texts(listing, composition, start)
-
-
-def _texts(listing: TextListing, composition: Composition | None, start: int) -> list[str]:
-    """All texts of some lines; lines that the conversion skips have none."""
-    rows = np.arange(start, min(start + _COUNTED_LINES, len(listing)))
-    found = [one for one in listing.texts(rows) if not isinstance(one, Skip)]
-    if composition is None:
-        return [text for one in found for text in one]
-    composed = []
-    for one in found:
-        with suppress(TemplateError):
-            composed.append(composition.compose(one).text)
-    return composed
+def _count(texts: SourceTexts, chunk: range) -> Counter[str]:
+    return count_words(texts.read(chunk))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.text.tokenization.tokenizers import SPECIAL_TOKENS, Bytes, File, Whitespace, count_words
+from stoker.formats.tokenization.tokenizers import SPECIAL_TOKENS, Bytes, File, Whitespace, count_words
 
 TEXTS = ["the cat  sat", " the\tmat\n", "", "   ", "élan the"]
 
