@@ -21,7 +21,7 @@ import numpy as np
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.text.figures import DRAWN
 from stoker.pipeline.order.epoch_order import FullShuffle
-from stoker.pipeline.text.planner import TextPlanner
+from stoker.pipeline.text.planning.planner import TextPlanner
 
 if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan

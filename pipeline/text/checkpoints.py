@@ -14,7 +14,7 @@ from ..adapters import lightning
 from ..execution.history import History, checked_history, resumed
 from ..execution.state import State
 from ..order.versioned_loader import VersionedLoader
-from .epoch import TextSchedule
+from .planning.epoch import TextSchedule
 
 if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan

@@ -13,7 +13,7 @@ from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
 
 from ..order.sample_source import batchable_columns
-from .epoch import TokenSlices
+from .planning.epoch import TokenSlices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from stoker.bucketing.batchify.sequences import Labels
 
     from ..order.sample_source import SampleSource
-    from .batching_config import BatchingConfig
-    from .planner import TextPlanner
+    from .planning.batching_config import BatchingConfig
+    from .planning.planner import TextPlanner
     from .token_reader import TokenReader
 
 __all__ = ["column_names", "default_batchify", "probe_batchify", "rows_of_segments", "run_batchify"]

@@ -13,7 +13,7 @@ from ..execution.batch import ColumnSpec, batch_type
 from ..order.sample_source import value_dtype
 from ..order.sampling import Repeated, make_loader_order
 from .columns import column_names, default_batchify, probe_batchify
-from .planner import TextPlanner
+from .planning.planner import TextPlanner
 from .token_reader import TokenReader
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
-    from .batching_config import BatchingConfig
+    from .planning.batching_config import BatchingConfig
 
 __all__ = ["TextLoaderConfig", "ids_dtype", "make_config"]
 

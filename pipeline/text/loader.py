@@ -11,9 +11,9 @@ from ..engines.selection.devices import device_name, numbered_device, place_batc
 from ..execution.ranks import find_ranks
 from ..execution.stats import StatsTotals
 from ..order.sampling import open_source
-from .batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
 from .checkpoints import CheckpointedText
 from .config import ids_dtype, make_config
+from .planning.batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
 from .producer import TextBatchProducer
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..execution.batch import ColumnSpec
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
-    from .epoch import TextSchedule
+    from .planning.epoch import TextSchedule
 
 __all__ = ["TextLoader"]
 

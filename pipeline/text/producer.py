@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..caching.cache_prefetcher import CachePrefetcher
     from ..execution.stats import StatsTotals
     from .config import TextLoaderConfig
-    from .epoch import TextEpoch, TextSchedule, TokenSlices
+    from .planning.epoch import TextEpoch, TextSchedule, TokenSlices
     from .token_reader import PayloadLocations
 
 __all__ = ["TextBatchProducer"]

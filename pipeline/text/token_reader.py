@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stoker.bucketing.packing.plan import TooLong
 
     from ..order.sample_source import SampleSource
-    from .epoch import TokenSlices
+    from .planning.epoch import TokenSlices
 
 __all__ = ["PayloadLocations", "TokenReader"]
 

@@ -14,8 +14,8 @@ from stoker.bucketing import SortedBucketSampler
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Order, Sequential, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
-from stoker.pipeline.text.batching_config import BatchingConfig
-from stoker.pipeline.text.planner import TextPlanner
+from stoker.pipeline.text.planning.batching_config import BatchingConfig
+from stoker.pipeline.text.planning.planner import TextPlanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

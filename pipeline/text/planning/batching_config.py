@@ -13,7 +13,7 @@ from stoker.bucketing.samplers.batch_sampler import Balance
 from stoker.bucketing.samplers.groups import LastGroup
 from stoker.errors import ConfigError
 
-from ..execution.arguments import optional_number, whole_number
+from ...execution.arguments import optional_number, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ import pytest
 from helpers.data.text_shards import make, write_shards
 
 from stoker.pipeline.order.epoch_order import FullShuffle
-from stoker.pipeline.text.batching_config import BatchingConfig
-from stoker.pipeline.text.planner import TextPlanner
+from stoker.pipeline.text.planning.batching_config import BatchingConfig
+from stoker.pipeline.text.planning.planner import TextPlanner
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ from stoker.bucketing.boundaries.lengths import cost_function
 from stoker.bucketing.samplers.random_order import narrowed
 from stoker.errors import ConfigError
 
-from ..execution.epoch_cache import SharedEpochs
-from ..order.draws import without_interleaving
-from ..order.epoch_order import Stream
+from ...execution.epoch_cache import SharedEpochs
+from ...order.draws import without_interleaving
+from ...order.epoch_order import Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
 from .epoch import TextEpoch
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan, BatchSampler, PackingPlan
     from stoker.bucketing.samplers.batch_sampler import Balance
 
-    from ..execution.history import History
-    from ..order.epoch_order import Order
+    from ...execution.history import History
+    from ...order.epoch_order import Order
     from .batching_config import BatchingConfig
 
     Int64 = npt.NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""Which sequences form the batches of an epoch of text, decided from their lengths."""
