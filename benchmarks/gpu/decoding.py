@@ -12,7 +12,7 @@ from stoker.augment import RandomResizedCrop
 from stoker.benchmarks.gpu.context import Refused
 from stoker.pipeline.engines.base import ImageFormat, Work
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
-from stoker.pipeline.images.typical_samples import largest_size
+from stoker.pipeline.images.engine.typical_samples import largest_size
 
 if TYPE_CHECKING:
     from stoker.benchmarks.gpu.context import Context

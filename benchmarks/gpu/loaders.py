@@ -22,7 +22,7 @@ from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.gpu.context import Refused
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads
 from stoker.benchmarks.report.machine import allowed_cores
-from stoker.pipeline.images.typical_samples import largest_size
+from stoker.pipeline.images.engine.typical_samples import largest_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stoker.augment import Transform
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
 
     Int64 = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from .sample import read_sample
+from .reading.sample import read_sample
 from .selection.chosen_samples import ChosenSamples
 from .selection.class_names import class_numbers, has_class
 from .selection.numbering import Numbering
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow.compute as pc
 
-    from .sample import Sample
+    from .reading.sample import Sample
 
 __all__ = ["Dataset"]
 

@@ -6,7 +6,7 @@ a machine.
 
 Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``length`` int64,
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
-``orientation`` uint8; :class:`stoker.formats.dataset.samples.Samples` explains them. Usually: ``label``
+``orientation`` uint8; :class:`.reading.samples.Samples` explains them. Usually: ``label``
 int64, or large_list<int64> if samples have several labels; and the columns of objects and masks that
 :mod:`stoker.formats.dataset.columns.annotation_columns` describes. Where JPEGs have restart markers:
 ``jpeg_bands`` large_list<uint32>, the first byte and the CRC32C of the headers and of each band of rows. All
@@ -26,7 +26,7 @@ from stoker.errors import DatasetError, StaleIndexError
 from .arrow_file import is_compressed
 from .columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from .columns.list_column import ListColumn
-from .samples import Samples
+from .reading.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..dataset.index import Index
-    from ..dataset.samples import Samples
+    from ..dataset.reading.samples import Samples
 
 __all__ = ["image_problem", "payload_problems"]
 

@@ -12,8 +12,8 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from stoker.errors import ConfigError
 
 from ..execution.loader import Loader
-from .caller import calling_frame, package
-from .loader_view import LoaderView, PeekState
+from .training_loops.caller import calling_frame, package
+from .training_loops.loader_view import LoaderView, PeekState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

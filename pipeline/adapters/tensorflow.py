@@ -12,7 +12,7 @@ from stoker.augment.batch.mix import MixParams
 
 from .device_mix import box_edges
 from .host_arrays import mix_copy
-from .loader_view import LoaderView
+from .training_loops.loader_view import LoaderView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
 
 from .device_mix import box_edges
-from .loader_view import LoaderView
-from .trainer import check_resume, check_skipping
+from .training_loops.loader_view import LoaderView
+from .training_loops.trainer import check_resume, check_skipping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.params.image_params import ImageParams
     from stoker.errors import StokerError
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
 
     from .dali.options import DaliOptions
 

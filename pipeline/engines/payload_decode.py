@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker._native import Shards
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Color
 
 __all__ = ["PayloadError", "decode", "described"]

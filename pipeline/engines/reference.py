@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
 
     _Outcome = tuple[Status, str, StokerError | None]
     _Arrays = tuple[npt.NDArray[Any], ...]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .batch import FinishedBatch
+    from .observation.stats import StatsTotals
     from .prefetch import Prefetcher
-    from .stats import StatsTotals
 
 __all__ = ["EpochIterator", "Progress", "Steps"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .batch import FinishedBatch
     from .prefetch import BatchProducer
-    from .ranks import Ranks
+    from .ranks.ranks import Ranks
 
 __all__ = ["Epochs", "following_producers", "single_step"]
 

@@ -16,12 +16,12 @@ from .arguments import whole_number
 from .epoch_iterator import EpochIterator, Progress
 from .epoch_steps import following_producers, single_step
 from .interrupts import check_owner
+from .observation.stages import traced
+from .observation.stats import Stats, StatsTotals
 from .prefetch import Prefetcher
-from .ranks import check_ranks
+from .ranks.ranks import check_ranks
 from .refusals import Refusals
-from .stages import traced
 from .state import State
-from .stats import Stats, StatsTotals
 
 if TYPE_CHECKING:
     import os
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .batch import ColumnSpec, FinishedBatch
     from .prefetch import BatchProducer
-    from .ranks import Ranks
+    from .ranks.ranks import Ranks
     from .threads import Worker
 
 __all__ = ["Loader"]

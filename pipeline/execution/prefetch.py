@@ -21,7 +21,7 @@ from .threads import Worker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .stats import StatsTotals
+    from .observation.stats import StatsTotals
 
 __all__ = ["BatchProducer", "Prefetcher"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..adapters import Adapter
-    from ..execution.stats import StatsTotals
+    from ..execution.observation.stats import StatsTotals
     from .columns.array_reader import BatchArrays
     from .columns.contents import Contents
     from .columns.image_column import ImageColumn

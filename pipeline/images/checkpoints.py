@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import CheckpointError
 
-from ..adapters import lightning
+from ..adapters.training_loops import lightning
 from ..execution.history import resumed
 from ..execution.state import State, convert_stream_state
 from ..order.epoch_order import Stream
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..execution.history import History
-    from ..execution.ranks import Ranks
+    from ..execution.ranks.ranks import Ranks
     from .config import ImageLoaderConfig
 
 __all__ = ["CheckpointedImages"]

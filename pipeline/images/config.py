@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Color, DType, Layout, Size
 
     from ..order.rank_draws import LastBatch

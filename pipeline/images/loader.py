@@ -9,11 +9,11 @@ from stoker.formats.codecs.header import MAX_PIXELS
 from .. import adapters
 from ..caching.cache_prefetcher import resolve
 from ..execution.arguments import optional_number, whole_number
-from ..execution.ranks import find_ranks
+from ..execution.ranks.ranks import find_ranks
 from .annotations.objects import ObjectConfig, ObjectForm
 from .config import make_config
-from .engine_images import EngineImages
-from .engine_setup import EngineSetup, ReadOptions
+from .engine.images import EngineImages
+from .engine.setup import EngineSetup, ReadOptions
 from .sizes.crop_check import check_crops
 from .sizes.size_plan import make_size_plan
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
     from ..engines.base import Engine
-    from ..execution.stats import StatsTotals
+    from ..execution.observation.stats import StatsTotals
     from ..order.rank_draws import Schedule
     from .annotations.annotation_processor import AnnotationProcessor
     from .columns.array_reader import ArrayReader

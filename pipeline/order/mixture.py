@@ -16,7 +16,7 @@ from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.array_columns import merged_column
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.columns.origin_columns import Origins
-from stoker.formats.dataset.samples import Samples
+from stoker.formats.dataset.reading.samples import Samples
 
 from .draws import MixedOrder
 from .epoch_order import BlockShuffle, make_order

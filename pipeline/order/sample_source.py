@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.columns.origin_columns import Origins
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.manifest import Manifest
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
 
 __all__ = ["SampleSource", "batchable_columns", "batched_values", "value_dtype"]
 

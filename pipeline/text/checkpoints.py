@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import CheckpointError
 
-from ..adapters import lightning
+from ..adapters.training_loops import lightning
 from ..execution.history import History, checked_history, resumed
 from ..execution.state import State
 from ..order.versioned_loader import VersionedLoader
@@ -19,7 +19,7 @@ from .planning.epoch import TextSchedule
 if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan
 
-    from ..execution.ranks import Ranks
+    from ..execution.ranks.ranks import Ranks
     from .config import TextLoaderConfig
 
 __all__ = ["CheckpointedText"]

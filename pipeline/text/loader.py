@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .. import adapters
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.selection.devices import device_name, numbered_device, place_batches, this_machine
-from ..execution.ranks import find_ranks
-from ..execution.stats import StatsTotals
+from ..execution.observation.stats import StatsTotals
+from ..execution.ranks.ranks import find_ranks
 from ..order.sampling import open_source
 from .checkpoints import CheckpointedText
 from .config import ids_dtype, make_config

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachePrefetcher
-    from ..execution.stats import StatsTotals
+    from ..execution.observation.stats import StatsTotals
     from .config import TextLoaderConfig
     from .planning.epoch import TextEpoch, TextSchedule, TokenSlices
     from .token_reader import PayloadLocations

@@ -20,7 +20,7 @@ from stoker.augment import (
 )
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.selection.kept_rates import KeptRates
-from stoker.pipeline.images.engine_setup import EngineSetup
+from stoker.pipeline.images.engine.setup import EngineSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

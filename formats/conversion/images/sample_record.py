@@ -83,7 +83,7 @@ class ImageSample(NamedTuple):
 class ImageColumns:
     """The index columns that every image has, see :class:`stoker.formats.conversion.encoder.IndexColumns`.
 
-    :class:`stoker.formats.dataset.samples.Samples` says what they mean.
+    :class:`stoker.formats.dataset.reading.samples.Samples` says what they mean.
     """
 
     sample_type = "image"
@@ -227,7 +227,7 @@ def object_columns(samples: Sequence[Annotations], like: Annotations) -> dict[st
 
 
 def band_columns(bands: Sequence[npt.NDArray[np.uint32]]) -> dict[str, pa.Array]:
-    """The index column of the bands of N images, see :attr:`stoker.formats.dataset.samples.Samples.bands`."""
+    """The index column of the bands of N images, see ``Samples.bands``."""
     lists = ListColumn.of_counts(
         [len(numbers) for numbers in bands], np.concatenate([np.zeros(0, np.uint32), *bands])
     )

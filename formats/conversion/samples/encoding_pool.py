@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ...sources.listing import Skip
     from ..encoder import EncodedRecord
-    from .given_sample import GivenSample
     from .sample_encoder import SampleEncoder
+    from .values.given_sample import GivenSample
 
     Outcome = EncodedRecord | Skip | StokerError
 

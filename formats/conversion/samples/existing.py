@@ -9,8 +9,8 @@ from stoker.errors import ConfigError, DatasetError
 from ...dataset.columns.array_columns import array_types
 from ...dataset.columns.origin_columns import ORIGIN_COLUMNS, has_origins
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
-from .columns import ColumnType
-from .given_sample import SampleForm
+from .values.columns import ColumnType
+from .values.given_sample import SampleForm
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,8 +28,8 @@ from ..images.sample_record import (
     object_columns,
     place_columns,
 )
-from .columns import number_column
-from .pictures import image_file, mask_file
+from .values.columns import number_column
+from .values.pictures import image_file, mask_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..encoder import EncodedRecord
     from ..images.sample_record import RecordDetails
     from ..options import ConvertOptions
-    from .given_sample import GivenSample, SampleChecker, SampleForm
+    from .values.given_sample import GivenSample, SampleChecker, SampleForm
 
 __all__ = ["SampleEncoder"]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import ConfigError, EngineError, SourceError, StokerError
 
 from ..runners.ray_runner import cluster
-from .pictures import image_file, mask_file
+from .values.pictures import image_file, mask_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -25,12 +25,12 @@ from ..options import parse_resize, shard_bytes
 from ..writer_context import WriterContext
 from .encoding_pool import EncodingPool
 from .existing import appended_classes, form_of
-from .given_sample import SampleChecker
-from .objects import BOX_FORMATS
 from .options import WriterOptions
 from .output import ShardedOutput
 from .sample_encoder import SampleEncoder
 from .url_output import UrlOutput
+from .values.given_sample import SampleChecker
+from .values.objects import BOX_FORMATS
 
 if TYPE_CHECKING:
     import os

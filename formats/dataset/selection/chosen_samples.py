@@ -11,7 +11,7 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ..columns.list_column import ListColumn
-from ..stored_samples import StoredSamples
+from ..reading.stored_samples import StoredSamples
 from .object_choice import objects_matching
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..index import Index
-    from ..samples import Samples
+    from ..reading.samples import Samples
 
 __all__ = ["SelectedRows"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
-from ...conversion.samples.columns import check_names
+from ...conversion.samples.values.columns import check_names
 from ...sources.classes import check_classes
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ...conversion.samples.columns import number_column, store_value, types_of
+from ...conversion.samples.values.columns import number_column, store_value, types_of
 from ...dataset.columns.strings import Strings
 from .lines import LineFile
 from .text_listing import TextListing
@@ -27,7 +27,7 @@ from .text_listing import TextListing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ...conversion.samples.columns import ColumnType
+    from ...conversion.samples.values.columns import ColumnType
     from .row_columns import RowColumns
 
 __all__ = ["TextSpool", "spool_items"]

@@ -14,7 +14,7 @@ from stoker.formats.concurrency.cores import available_cores
 from ...engines.selection.devices import this_machine
 from ...engines.selection.execution import choose_engine
 from ...engines.selection.kept_rates import KeptRates
-from ...execution.ranks import find_ranks
+from ...execution.ranks.ranks import find_ranks
 
 __all__ = ["Finding", "examine"]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Size
 
 __all__ = ["DaliEngine"]

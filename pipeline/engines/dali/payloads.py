@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Color
 
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]

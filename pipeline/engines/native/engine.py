@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImageParams
     from stoker.augment.steps import Step
     from stoker.errors import StokerError
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Layout
 
 __all__ = ["NativeEngine"]

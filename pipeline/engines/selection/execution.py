@@ -13,7 +13,7 @@ from .devices import numbered_device, place_batches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...execution.ranks import Ranks
+    from ...execution.ranks.ranks import Ranks
     from .devices import BatchPlacement, Machine
 
 __all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution", "slow_needs"]

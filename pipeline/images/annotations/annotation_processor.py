@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.columns.annotations import Annotations
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
 
     from ...order.sample_source import SampleSource
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stoker.types import Layout, Size
 
     from ...execution.history import History
-    from ...execution.ranks import Ranks
+    from ...execution.ranks.ranks import Ranks
     from ...order.rank_draws import LastBatch
     from ..columns.image_column import Transforms
     from .patches import Patches

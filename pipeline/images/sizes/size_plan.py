@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ...execution.history import History
-    from ...execution.ranks import Ranks
+    from ...execution.ranks.ranks import Ranks
     from ...order.rank_draws import LastBatch
     from ...order.sample_source import SampleSource
     from ..bad_samples import OnError

@@ -12,8 +12,8 @@ from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.epoch_iterator import EpochIterator, Progress
+from stoker.pipeline.execution.observation.stats import StatsTotals
 from stoker.pipeline.execution.prefetch import Prefetcher
-from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.order.rank_draws import Schedule
 
 if TYPE_CHECKING:

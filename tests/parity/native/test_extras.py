@@ -33,7 +33,7 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.params.optional_params import Erase, Noise, Warp
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.samples import Samples
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import ImageFormat
 
 Pixels = npt.NDArray[np.uint8]

@@ -14,7 +14,7 @@ from helpers.data.native_payloads import execute, samples_of
 
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.samples import Samples
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import ImageFormat
 from stoker.types import DType, Layout
 

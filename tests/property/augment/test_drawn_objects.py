@@ -39,7 +39,7 @@ from stoker.augment.geometry.annotations import mirrored, transform_boxes, trans
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import encode_runs, transform_segments
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.samples import Samples
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.registry import make_engine
 from stoker.pipeline.engines.selection.execution import executes

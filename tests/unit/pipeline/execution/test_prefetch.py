@@ -11,10 +11,11 @@ import pytest
 from helpers.processes.waiting import wait_until
 
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.execution import prefetch, stages
+from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent
+from stoker.pipeline.execution.observation import stages
+from stoker.pipeline.execution.observation.stats import StatsTotals
 from stoker.pipeline.execution.prefetch import Prefetcher
-from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.execution.threads import _end_all
 
 if TYPE_CHECKING:

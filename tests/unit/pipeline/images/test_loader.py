@@ -14,7 +14,7 @@ from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.selection.devices import Machine
 from stoker.pipeline.execution.batch import ColumnSpec
-from stoker.pipeline.images import engine_setup
+from stoker.pipeline.images.engine import setup
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def test_repr_names_dataset_batches_engine_and_rank(load: Callable[..., ImageLoa
 def test_numpy_batches_come_from_the_cpu_on_a_machine_with_gpus(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_setup, "this_machine", lambda device: Machine(cores=2, gpus=1, has_dali=True))
+    monkeypatch.setattr(setup, "this_machine", lambda device: Machine(cores=2, gpus=1, has_dali=True))
     assert load(engine="auto", batch_size=4).device == "cpu"
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.samples import Samples
+    from stoker.formats.dataset.reading.samples import Samples
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from helpers.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
+from stoker.pipeline.execution.ranks.ranks import Ranks, check_ranks, find_ranks
 
 from stoker.errors import ConfigError
-from stoker.pipeline.execution.ranks import Ranks, check_ranks, find_ranks
 from stoker.pipeline.order.epoch_order import FullShuffle
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ WORKER = """
 import json, sys
 import stoker
 from stoker.augment import Resize
-from stoker.pipeline.execution.ranks import find_ranks
+from stoker.pipeline.execution.ranks.ranks import find_ranks
 
 loader = stoker.ImageLoader(
     sys.argv[1], batch_size=3, transforms=[Resize((8, 8))], columns=("row",), shuffle=True

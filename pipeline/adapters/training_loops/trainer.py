@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from ..execution.loader import Loader
+    from ...execution.loader import Loader
 
 __all__ = ["check_resume", "check_skipping"]
 

@@ -9,13 +9,13 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DatasetError, SampleError, StaleIndexError
 
-from ..containers.registry import find_container
-from ..files.reading import open_regular, read_at
-from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
-from .columns.array_columns import place_of, shape_column
-from .columns.list_column import take_lists
-from .columns.origin_columns import ORIGIN_COLUMNS, Origins, has_origins
-from .selection.selected_rows import SelectedRows
+from ...containers.registry import find_container
+from ...files.reading import open_regular, read_at
+from ..columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
+from ..columns.array_columns import place_of, shape_column
+from ..columns.list_column import take_lists
+from ..columns.origin_columns import ORIGIN_COLUMNS, Origins, has_origins
+from ..selection.selected_rows import SelectedRows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .columns.annotations import Annotations
-    from .columns.array_columns import ArrayColumn
-    from .columns.list_column import ListColumn
-    from .index import Index
-    from .manifest import Manifest
+    from ..columns.annotations import Annotations
+    from ..columns.array_columns import ArrayColumn
+    from ..columns.list_column import ListColumn
+    from ..index import Index
+    from ..manifest import Manifest
 
 __all__ = ["StoredSamples"]
 

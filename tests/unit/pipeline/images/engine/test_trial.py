@@ -10,8 +10,8 @@ import pytest
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.images.engine_setup import EngineSetup
-from stoker.pipeline.images.engine_trial import images_per_second
+from stoker.pipeline.images.engine.setup import EngineSetup
+from stoker.pipeline.images.engine.trial import images_per_second
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from PIL import Image
 
 from stoker.errors import ConfigError
 
-from ...files.reading import open_regular, read_at
-from ...sources.source_reader import SkippedError
+from ....files.reading import open_regular, read_at
+from ....sources.source_reader import SkippedError
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.pipeline.execution import stats
 from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.execution.stats import StatsTotals
+from stoker.pipeline.execution.observation import stats
+from stoker.pipeline.execution.observation.stats import StatsTotals
 
 
 @pytest.fixture

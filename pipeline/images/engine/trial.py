@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..execution.batch import FinishedBatch
-    from .producer import ImageBatchProducer
+    from ...execution.batch import FinishedBatch
+    from ..producer import ImageBatchProducer
 
 __all__ = ["images_per_second"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.errors import ConfigError
 
-from .arguments import whole_number
+from ..arguments import whole_number
 from .tf_config import read_tf_config
 
 __all__ = ["Ranks", "check_ranks", "find_ranks"]

@@ -8,17 +8,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .checkpoints import CheckpointedImages
+from ..checkpoints import CheckpointedImages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..execution.batch import ColumnSpec
-    from ..order.rank_draws import Schedule
-    from ..order.sample_source import SampleSource
-    from .config import ImageLoaderConfig
-    from .engine_setup import ProducerFactory
-    from .producer import ImageBatchProducer
+    from ...execution.batch import ColumnSpec
+    from ...order.rank_draws import Schedule
+    from ...order.sample_source import SampleSource
+    from ..config import ImageLoaderConfig
+    from ..producer import ImageBatchProducer
+    from .setup import ProducerFactory
 
 __all__ = ["EngineImages"]
 

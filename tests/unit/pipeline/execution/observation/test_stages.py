@@ -10,8 +10,8 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
-from stoker.pipeline.execution import stages
-from stoker.pipeline.execution.stages import StageTimes, Trace, traced
+from stoker.pipeline.execution.observation import stages
+from stoker.pipeline.execution.observation.stages import StageTimes, Trace, traced
 
 if TYPE_CHECKING:
     from pathlib import Path

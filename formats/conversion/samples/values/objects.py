@@ -9,8 +9,8 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ...dataset.columns.annotations import Annotations
-from ...dataset.columns.run_lengths import checked_runs, decompress_runs, runs_of_mask
+from ....dataset.columns.annotations import Annotations
+from ....dataset.columns.run_lengths import checked_runs, decompress_runs, runs_of_mask
 
 if TYPE_CHECKING:
     import numpy.typing as npt

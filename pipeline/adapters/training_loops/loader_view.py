@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..execution.loader import Loader
+    from ...execution.loader import Loader
 
 __all__ = ["LoaderView", "PeekState"]
 

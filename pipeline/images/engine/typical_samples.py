@@ -8,15 +8,15 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..engines.base import Work
+from ...engines.base import Work
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.types import Size
 
-    from ..order.sample_source import SampleSource
-    from .config import ImageLoaderConfig
+    from ...order.sample_source import SampleSource
+    from ..config import ImageLoaderConfig
 
 __all__ = ["largest_size", "typical_work"]
 

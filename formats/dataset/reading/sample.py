@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import DatasetError, DecodeError, SampleError
 
-from ..codecs.decode import decode_rgb
-from .columns.annotation_columns import is_object_column
-from .columns.array_columns import place_of, shape_column
-from .index import KNOWN_COLUMNS
+from ...codecs.decode import decode_rgb
+from ..columns.annotation_columns import is_object_column
+from ..columns.array_columns import place_of, shape_column
+from ..index import KNOWN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

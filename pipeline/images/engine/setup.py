@@ -15,28 +15,28 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import ConfigError
 from stoker.version import __version__
 
-from .. import adapters
-from ..caching.cache_prefetcher import is_remote, make_cache_prefetcher
-from ..engines.base import Engine, EngineSettings
-from ..engines.registry import make_engine
-from ..engines.selection.devices import device_name, this_machine
-from ..engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
-from ..engines.selection.gpus import gpu_model
-from ..engines.selection.kept_rates import KeptRates
-from ..engines.selection.measured_choice import choose_by_rate
-from ..execution.stats import StatsTotals, explain_slow_engine
-from .batch_assembler import function_output_spec
-from .engine_trial import images_per_second
-from .producer import ImageBatchProducer
+from ... import adapters
+from ...caching.cache_prefetcher import is_remote, make_cache_prefetcher
+from ...engines.base import Engine, EngineSettings
+from ...engines.registry import make_engine
+from ...engines.selection.devices import device_name, this_machine
+from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
+from ...engines.selection.gpus import gpu_model
+from ...engines.selection.kept_rates import KeptRates
+from ...engines.selection.measured_choice import choose_by_rate
+from ...execution.observation.stats import StatsTotals, explain_slow_engine
+from ..batch_assembler import function_output_spec
+from ..producer import ImageBatchProducer
+from .trial import images_per_second
 from .typical_samples import largest_size, typical_work
 
 if TYPE_CHECKING:
-    from ..adapters import Adapter, Framework
-    from ..engines.dali import DaliOptions
-    from ..execution.batch import ColumnSpec
-    from ..execution.ranks import Ranks
-    from ..order.rank_draws import Schedule
-    from .config import ImageLoaderConfig
+    from ...adapters import Adapter, Framework
+    from ...engines.dali import DaliOptions
+    from ...execution.batch import ColumnSpec
+    from ...execution.ranks.ranks import Ranks
+    from ...order.rank_draws import Schedule
+    from ..config import ImageLoaderConfig
 
 __all__ = ["EngineSetup", "ProducerFactory", "ReadOptions"]
 

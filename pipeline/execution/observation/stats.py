@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .stages import StageTimes
 
 if TYPE_CHECKING:
-    from .batch import FinishedBatch
+    from ..batch import FinishedBatch
 
 __all__ = ["Stats", "StatsTotals", "explain_slow_engine"]
 

@@ -1,0 +1,1 @@
+"""Checks of the values that a program gives for a sample."""

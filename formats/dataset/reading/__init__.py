@@ -1,0 +1,1 @@
+"""Reading of a dataset's samples."""

@@ -1,0 +1,1 @@
+"""Checks of training loops that count the steps of an epoch themselves."""

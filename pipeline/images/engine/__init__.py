@@ -1,0 +1,1 @@
+"""The engine of an image loader: its choice, its trial, and its images."""
