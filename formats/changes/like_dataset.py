@@ -37,6 +37,7 @@ _OF_IMAGES = (
     "source_format",
     "images",
     "masks",
+    "instances",
     "path_column",
     "label_column",
     "suffix",

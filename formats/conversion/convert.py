@@ -55,6 +55,7 @@ def convert(
     source_format: SourceFormatName | None = None,
     images: str | os.PathLike[str] | None = None,
     masks: str | os.PathLike[str] | None = None,
+    instances: str | os.PathLike[str] | None = None,
     ignore_index: int | None = 255,
     path_column: str | None = None,
     label_column: str | None = None,
@@ -135,7 +136,12 @@ def convert(
             detected, see :func:`stoker.formats.sources.detect.find_format`.
         images: Folder of the images of a COCO JSON or of a list, or its URL; by default that of the file.
         masks: Folder with a mask of classes for each image, or its URL, see
-            :mod:`stoker.formats.sources.annotated.mask_pairs`.
+            :mod:`stoker.formats.sources.annotated.masks.mask_pairs`.
+        instances: Folder with a mask for each image whose values number its objects, or its URL. They get
+            boxes, areas and masks. Values are ``class * 1000 + n`` (Cityscapes' ``instanceIds``); with
+            ``masks``, plain numbers, whose class is that of most of their pixels in ``masks`` (Pascal VOC's
+            ``SegmentationObject``). Objects take the place of those of other annotations, see
+            :mod:`stoker.formats.sources.annotated.masks.instance_pairs`.
         ignore_index: Value in masks for pixels without a class; None if there is none.
         path_column: Name of the column of a list that has the paths, by default ``path``.
         label_column: Name of the column of a list that has the labels, by default ``label``.

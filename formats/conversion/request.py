@@ -63,6 +63,7 @@ class ConvertRequest:
     source_format: SourceFormatName | None
     images: str | os.PathLike[str] | None
     masks: str | os.PathLike[str] | None
+    instances: str | os.PathLike[str] | None
     ignore_index: int | None
     path_column: str | None
     label_column: str | None

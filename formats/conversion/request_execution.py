@@ -46,6 +46,7 @@ _FILE_OPTIONS = (
     "source_format",
     "images",
     "masks",
+    "instances",
     "path_column",
     "label_column",
     "suffix",
@@ -109,8 +110,8 @@ def _convert_items(request: ConvertRequest) -> Summary:
 
 def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summary:
     """Convert images in files, with annotations of a format that Stoker knows."""
-    dst, images, masks = request.dst, request.images, request.masks
-    check_named(source=src, target=dst, images=images, masks=masks)
+    dst, images, masks, instances = request.dst, request.images, request.masks, request.instances
+    check_named(source=src, target=dst, images=images, masks=masks, instances=instances)
     resize = parse_resize(request.resize)
     names = check_classes(request.classes)
     source = Source(
@@ -125,12 +126,14 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
         path_column=request.path_column,
         label_column=request.label_column,
         suffix=request.suffix,
+        instances=instances,
+        has_mask_map=request.mask_map not in (None, "none"),
     )
     found_format = find_format(source, request.source_format)
     options = request.options(resize, found_format.name)
     allow_loss = parse_loss(request.allow_loss)
     check_progress(request.progress)
-    threads = check_num_threads(request.num_threads, remote=any(map(is_url, (src, images, masks))))
+    threads = check_num_threads(request.num_threads, remote=any(map(is_url, (src, images, masks, instances))))
     check_outside_source(src, dst, options.splits)
     report = request.progress or no_progress
     report(0, 0, 0, "listing")

@@ -102,7 +102,12 @@ def _yolo(root: Path, folders: list[Path]) -> list[str]:
 def _masks(root: Path, folders: list[Path]) -> list[str]:
     names = {one.name for one in folders}
     pairs = [pair for pair in _MASKS if names.issuperset(pair)]
-    return [f"with masks: stoker convert {root / a} TARGET --masks {root / b}" for a, b in pairs]
+    return [f"with masks: stoker convert {root / a} TARGET {_option_of(b)} {root / b}" for a, b in pairs]
+
+
+def _option_of(folder: str) -> str:
+    """The option for a folder of masks: Cityscapes' has masks of objects beside those of classes."""
+    return "--instances" if folder == "gtFine" else "--masks"
 
 
 _KINDS: dict[str, Callable[[Path, list[Path]], list[str]]] = {

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, get_args
 from stoker.errors import ConfigError, SourceError, StokerError
 
 from ..remote.store import is_url
-from .annotated.mask_pairs import with_masks
+from .annotated.masks.instance_pairs import with_instances
+from .annotated.masks.mask_pairs import with_masks
 from .archives.names import is_pattern
 from .dataset_roots import check_is_no_root
 from .format_names import SourceFormatName
@@ -65,9 +66,12 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
         except OSError as error:
             raise SourceError(f"the source cannot be read: {error.strerror}", path=source.path) from error
     listing = source_format.list_samples(source)
-    if source.masks is None:
-        return listing
-    return with_masks(listing, source.open(source.masks), source.ignore_index)
+    if source.masks is not None:
+        listing = with_masks(listing, source.open(source.masks), source.ignore_index)
+    if source.instances is not None:
+        folder = source.open(source.instances)
+        listing = with_instances(listing, folder, has_mask_map=source.has_mask_map)
+    return listing
 
 
 def _check_options(source: Source, source_format: SourceFormat) -> None:

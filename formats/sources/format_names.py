@@ -24,6 +24,6 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "table": "Parquet files, as a pattern or a folder, or a folder that save_to_disk made",
     "recordio": "MXNet's .rec files",
     "mds": "a folder of Mosaic Streaming",
-    "pairs": "with a folder of masks, a folder of images",
+    "pairs": "with a folder of masks (of classes, or of objects), a folder of images",
 }
 """What a source of each format is, for the help of the command line and for messages."""

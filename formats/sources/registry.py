@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .annotated.coco import is_coco, list_coco
-from .annotated.mask_pairs import has_masks, list_pairs
+from .annotated.masks.mask_pairs import has_masks, list_pairs
 from .annotated.voc import is_voc, list_voc
 from .annotated.yolo import is_yolo, list_yolo
 from .archives.records import is_mds, is_recordio, list_mds, list_recordio

@@ -27,6 +27,8 @@ class Source:
         path: The source, or its URL.
         images: Folder of the images, or its URL, for formats that keep them elsewhere.
         masks: Folder of the images' masks, or its URL.
+        instances: Folder of masks whose values number the objects of the images, or its URL.
+        has_mask_map: Whether the conversion maps the values of ``masks``.
         ignore_index: Value in masks for pixels without a class; None if there is none.
         fields: For archives, image, label, key or the name of a column by the member that holds it, such as
             ``{"json:label": "label"}``; None for a member that is left out.
@@ -49,6 +51,8 @@ class Source:
     path_column: str | None = None
     label_column: str | None = None
     suffix: str | None = None
+    instances: str | os.PathLike[str] | None = None
+    has_mask_map: bool = False
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -139,6 +139,13 @@ def convert(
         str | None,
         typer.Option(help="Folder or URL with a mask of class numbers for each image, under the same name."),
     ] = None,
+    instances: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or URL with a mask for each image whose values number its objects: class * 1000 + n "
+            "as in Cityscapes, or plain numbers with the classes in --masks."
+        ),
+    ] = None,
     image: Annotated[
         str | None,
         typer.Option(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from ...codecs.registry import CODECS, open_mask
+from ...sources.annotated.masks.mask_pixels import mask_values
 from ...sources.source_reader import SkippedError, check_image
 from .resize_geometry import ResizeGeometry, clip_objects, resize_mask, resize_objects
 
@@ -159,7 +160,7 @@ def encode_mask(
     bits = codec.grey_bits(data) if codec.grey_bits else 0
     if bits == 8 and geometry.is_identity and rules.keeps_bytes:
         return data
-    values = rules.classes_of(_colors(data) if rules.has_colors else _values(data, bits or 8))
+    values = rules.classes_of(_colors(data) if rules.has_colors else mask_values(data, bits or 8))
     if bits in (8, 16) and geometry.is_identity and rules.table is None:
         return data
     if rules.padding > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
@@ -168,30 +169,6 @@ def encode_mask(
     stream = io.BytesIO()
     Image.fromarray(values).save(stream, "PNG")
     return stream.getvalue()
-
-
-def _values(data: bytes, bits: int) -> npt.NDArray[Any]:
-    """Values of a mask, (H, W) uint8 or uint16."""
-    try:
-        with open_mask(data) as image:
-            image.load()
-            mode = image.mode
-            pixels = np.asarray(image)
-    # Pillow's decoders raise nearly anything on a damaged image.
-    except Exception as error:
-        raise SkippedError("broken mask", str(error)) from error
-    if mode == "1":
-        return pixels.astype(np.uint8)
-    if mode in ("L", "P"):
-        # Pillow spreads grey of 2 and 4 bits over all of 0 to 255.
-        return (pixels // (255 // ((1 << bits) - 1))).astype(np.uint8) if bits < 8 else pixels
-    if mode in ("I;16", "I;16B", "I") and 0 <= pixels.min() <= pixels.max() < 1 << 16:
-        return pixels.astype(np.uint16)
-    if mode in ("I", "F"):
-        kind = "floating-point numbers" if mode == "F" else "numbers that are not from 0 to 65535"
-        raise SkippedError(f"mask of {kind}", "a mask has the number of a class in each pixel")
-    hint = "; mask_map (--mask-map) takes the classes of colours" if mode.startswith("RGB") else ""
-    raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}{hint}")
 
 
 def _colors(data: bytes) -> npt.NDArray[np.uint8]:

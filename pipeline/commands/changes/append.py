@@ -33,6 +33,9 @@ def append(
         str | None, typer.Option(help="Folder or URL of the images of a COCO file or a list.")
     ] = None,
     masks: Annotated[str | None, typer.Option(help="Folder or URL with a mask for each image.")] = None,
+    instances: Annotated[
+        str | None, typer.Option(help="Folder or URL with a mask of objects for each image.")
+    ] = None,
     class_depth: Annotated[
         int | None, typer.Option(help="Number of directory levels that name a class.")
     ] = None,
@@ -72,6 +75,7 @@ def append(
         "source_format": source_format,
         "images": images,
         "masks": masks,
+        "instances": instances,
         "class_depth": class_depth,
         "unlabelled": unlabelled or None,
         "path_column": path_column,

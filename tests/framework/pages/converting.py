@@ -65,6 +65,17 @@ for name in ("images", "annotations"):
     Path("ADEChallengeData2016", name, "training").mkdir(parents=True)
 Image.new("RGB", (40, 30)).save("ADEChallengeData2016/images/training/one.jpg")
 Image.new("L", (40, 30), 7).save("ADEChallengeData2016/annotations/training/one.png")
+values = np.zeros((30, 40), np.uint16)
+values[5:20, 5:20] = 26001
+for name in ("leftImg8bit/train/ulm", "gtFine/train/ulm"):
+    Path(name).mkdir(parents=True)
+Image.new("RGB", (40, 30)).save("leftImg8bit/train/ulm/ulm_0_0_leftImg8bit.png")
+Image.fromarray(values).save("gtFine/train/ulm/ulm_0_0_gtFine_instanceIds.png")
+for name, value in {"SegmentationObject": 1, "SegmentationClass": 8}.items():
+    (voc / name).mkdir()
+    Image.fromarray((values > 0) * np.uint8(value)).save(voc / name / "one.png")
+(voc / "ImageSets/Segmentation").mkdir()
+(voc / "ImageSets/Segmentation/train.txt").write_text("one\n")
 
 # Shards of others.
 Path("imagenet").mkdir()
@@ -75,4 +86,6 @@ write_lmdb(Path("caffe/train_lmdb"), {b"%03d" % n: datum(data, n % 12) for n, da
 # [the page]
 assert found.labels.tolist() and found.boxes.shape[1] == 4
 assert len(stoker.open("shards/voc-train")) == len(stoker.open("shards/yolo")) == len(stoker.open("shards/ade")) == 1
+assert stoker.open("shards/cityscapes").category_ids[2] == 26
+assert stoker.open("shards/voc-objects").annotations([0]).boxes.tolist() == [[5, 5, 20, 20]]
 assert sample.image.shape[2] == 3

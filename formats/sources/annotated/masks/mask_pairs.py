@@ -10,21 +10,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ..listing import Listing, Skip
-from ..no_images import no_images_error
+from ...listing import Listing, Skip
+from ...no_images import no_images_error
 
 if TYPE_CHECKING:
-    from ..folders.source_folder import SourceFolder
-    from ..listing import ListedFiles
-    from ..source import Source
+    from ...folders.source_folder import SourceFolder
+    from ...listing import ListedFiles
+    from ...source import Source
 
-__all__ = ["has_masks", "list_images", "list_pairs", "with_masks"]
+__all__ = ["Pairs", "class_names", "has_masks", "list_images", "list_pairs", "pair_files", "with_masks"]
 
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
@@ -32,17 +32,19 @@ _NAMES = "classes.txt"
 
 
 def has_masks(source: Source) -> bool:
-    """Whether the caller has named a folder of masks."""
-    return source.masks is not None
+    """Whether the caller has named a folder of masks, of classes or of objects."""
+    return source.masks is not None or source.instances is not None
 
 
 def list_pairs(source: Source) -> Listing:
-    """List the images of a folder; :func:`with_masks` adds the masks.
+    """List the images of a folder; :func:`with_masks` and ``with_instances`` add the masks.
 
     Raises: As :func:`list_images`, and ConfigError where no folder of masks is named.
     """
-    if source.masks is None:
-        raise ConfigError("pairs of images and masks need the folder of the masks", hint="--masks DIR")
+    if not has_masks(source):
+        raise ConfigError(
+            "pairs of images and masks need the folder of the masks", hint="--masks DIR, or --instances DIR"
+        )
     return list_images(source.folder)
 
 
@@ -73,37 +75,56 @@ def with_masks(listing: Listing, folder: SourceFolder, ignore: int | None) -> Li
     """
     if ignore is not None and not 0 <= ignore < 1 << 16:
         raise ConfigError(f"ignore_index must be a value of a mask, 0 to 65535, not {ignore}")
+    pairs = pair_files(listing, folder, _MASK_ENDINGS, "mask")
+    info = replace(pairs.listing.info, ignore=ignore, mask_classes=class_names(folder))
+    return replace(pairs.listing, masks=pairs.masks, info=info)
+
+
+class Pairs(NamedTuple):
+    """The images of a listing that have a mask, and the mask of each."""
+
+    listing: Listing
+    masks: ListedFiles
+
+
+def pair_files(listing: Listing, folder: SourceFolder, endings: tuple[str, ...], kind: str) -> Pairs:
+    """Return the images that have a mask in a folder, and their masks; other images are skipped.
+
+    Args:
+        listing: The images.
+        folder: Folder of the masks.
+        endings: What a mask may have in place of Cityscapes' ``_leftImg8bit``; empty for the image's name.
+        kind: What a mask is, such as "mask", for messages.
+
+    Raises:
+        SourceError: The folder cannot be read, no image has a mask, or an image has two.
+    """
     masks, _ = folder.images()
     by_path = {_stem(key): row for row, key in enumerate(masks.names())}
     names = Counter(stem.rpartition("/")[2] for stem in by_path)
     by_name = {name: row for stem, row in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
-    mask_of = np.array([_mask_of(key, by_path, by_name) for key in listing.names()], np.int64)
+    mask_of = np.array([_mask_of(key, by_path, by_name, endings) for key in listing.names()], np.int64)
     rows = np.flatnonzero(mask_of >= 0)
     if not len(rows):
         raise SourceError(
-            f"not one of {len(listing):,} images has a mask among {len(masks):,}",
+            f"not one of {len(listing):,} images has a {kind} among {len(masks):,}",
             path=folder.root,
-            hint="a mask has the name of its image, up to the suffix",
+            hint=f"a {kind} has the name of its image, up to the suffix",
         )
     used = masks.take(mask_of[rows])
     _check_no_image_has_two(masks, used, folder.root)
-    without = (Skip(key, "image without a mask") for key in listing.keys.filter(mask_of < 0).to_pylist())
-    return replace(
-        listing.take(rows),
-        skipped=tuple(sorted([*listing.skipped, *without])),
-        masks=used,
-        info=replace(listing.info, ignore=ignore, mask_classes=_class_names(folder)),
-    )
+    without = (Skip(key, f"image without a {kind}") for key in listing.keys.filter(mask_of < 0).to_pylist())
+    return Pairs(replace(listing.take(rows), skipped=tuple(sorted([*listing.skipped, *without]))), used)
 
 
 def _stem(key: str) -> str:
     return os.path.splitext(key)[0]  # noqa: PTH122 - a key is no path
 
 
-def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
+def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int], endings: tuple[str, ...]) -> int:
     """Row of the mask of an image; -1 if there is none."""
     stem = _stem(key)
-    for ending in _MASK_ENDINGS:
+    for ending in endings:
         path = stem.removesuffix(_IMAGE_ENDING) + ending if ending else stem
         row = by_path.get(path, by_name.get(path.rpartition("/")[2], -1))
         if row >= 0:
@@ -124,7 +145,8 @@ def _check_no_image_has_two(masks: ListedFiles, used: ListedFiles, folder: str) 
             )
 
 
-def _class_names(folder: SourceFolder) -> tuple[str, ...]:
+def class_names(folder: SourceFolder) -> tuple[str, ...]:
+    """Return the names of classes beside masks, by value; empty where there are none."""
     for candidate in (folder, folder.parent):
         if (names := candidate.lines(_NAMES)) is not None:
             return tuple(names)

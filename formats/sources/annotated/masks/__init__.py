@@ -1,0 +1,1 @@
+"""Masks beside images: masks of classes, and masks whose values number objects."""

@@ -1,0 +1,160 @@
+"""Masks of objects beside images: a mask whose values number the objects of an image.
+
+A value is ``class * 1000 + n``, as in Cityscapes, or a plain number; then a mask of classes has the class of
+the object, as in Pascal VOC. Stoker takes the class from the mask of classes where the caller has named one,
+but for Cityscapes' ``instanceIds``, which have their classes in them.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError, SourceError
+
+from ....concurrency.bounded_map import bounded_map
+from ....concurrency.cores import available_cores
+from ...listing import ListedObjects, Skip
+from ...source_reader import SkippedError, read_source_file
+from ..object_table import ObjectTable
+from .instance_classes import ClassOfMask, ClassOfValue, class_rule
+from .instance_pixels import instances_of
+from .mask_pairs import pair_files
+from .mask_pixels import checked_values
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ...folders.source_folder import SourceFolder
+    from ...listing import ListedFiles, Listing
+    from .instance_pixels import Instance
+
+__all__ = ["with_instances"]
+
+_ENDINGS = ("", "_gtFine_instanceIds")
+_KIND = "mask of objects"
+_AHEAD = 8  # masks in memory beyond those that are read
+
+
+def with_instances(listing: Listing, folder: SourceFolder, *, has_mask_map: bool) -> Listing:
+    """Return a listing with the objects of masks, in place of objects that it has; reads all masks.
+
+    Images without such a mask are skipped, and so are masks that cannot be read, with their images.
+
+    Args:
+        listing: The images, with their masks of classes where they have some.
+        folder: Folder of the masks of objects.
+        has_mask_map: Whether the masks of classes have values that the conversion maps.
+
+    Raises:
+        ConfigError: The images have labels; or classes come from masks whose values are mapped.
+        SourceError: The folder cannot be read, no image has a mask, an image has two, or there is no object.
+    """
+    if listing.labels is not None:
+        raise ConfigError(
+            "masks of objects number the classes of objects, and this source has labels of images",
+            hint="leave --instances (instances=) out, or convert the folder of the images with "
+            "--source-format pairs",
+        )
+    pairs = pair_files(listing, folder, _ENDINGS, _KIND)
+    rule = class_rule(pairs.listing, pairs.masks)
+    if has_mask_map and isinstance(rule, ClassOfMask):
+        raise ConfigError(
+            "objects get their classes from the masks of classes, and mask_map would change these",
+            hint="leave mask_map (--mask-map) out, or map the files first",
+        )
+    reader = _Reader(pairs.listing, pairs.masks, rule)
+    reader.read_all()
+    return reader.listed(folder.root)
+
+
+@dataclass
+class _Reader:
+    """Reads the masks of a listing on threads, and collects their objects."""
+
+    listing: Listing
+    masks: ListedFiles
+    rule: ClassOfMask | ClassOfValue
+    table: ObjectTable = field(default_factory=ObjectTable)
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    skipped: list[Skip] = field(default_factory=list)
+    broken: list[int] = field(default_factory=list)
+
+    def read_all(self) -> None:
+        """Read all masks, in order."""
+        cores = available_cores()
+        with ThreadPoolExecutor(cores, thread_name_prefix="stoker-masks") as pool:
+            tasks = ((row, partial(self._read, row)) for row in range(len(self.masks)))
+            for row, found in bounded_map(pool, tasks, cores + _AHEAD):
+                self._add(row, found)
+
+    def _read(self, row: int) -> tuple[tuple[int, int], list[Instance]] | Skip:
+        try:
+            values = _values(self.masks, row)
+            classes = None
+            if isinstance(self.rule, ClassOfMask):
+                assert self.listing.masks is not None, "the rule needs them"
+                classes = _values(self.listing.masks, row)
+                if classes.shape != values.shape:
+                    detail = (
+                        f"{values.shape[1]} x {values.shape[0]} and {classes.shape[1]} x {classes.shape[0]}"
+                    )
+                    raise SkippedError("masks of objects and of classes have two sizes", detail)
+            return (values.shape[0], values.shape[1]), list(instances_of(values, classes))
+        except SkippedError as error:
+            return Skip(
+                self.listing.keys[row].as_py(),
+                f"{_KIND} that is left out",
+                ": ".join(filter(None, error.args)),
+            )
+
+    def _add(self, row: int, found: tuple[tuple[int, int], list[Instance]] | Skip) -> None:
+        if isinstance(found, Skip):
+            self.skipped.append(found)
+            self.broken.append(row)
+            self.sizes.append((0, 0))
+            return
+        self.sizes.append(found[0])
+        for one in found[1]:
+            outcome = self.rule.object_of(one)
+            if isinstance(outcome, str):
+                self.skipped.append(Skip(self.listing.keys[row].as_py(), outcome, f"value {one.value}"))
+            elif outcome is not None:
+                self.table.add(
+                    row, one.box, outcome.label, one.value, area=one.area, crowd=outcome.crowd, runs=one.runs
+                )
+
+    def listed(self, folder: str) -> Listing:
+        """The listing with the objects.
+
+        Raises:
+            SourceError: There are none.
+        """
+        n = len(self.listing)
+        if not len(self.table):
+            raise SourceError(f"no mask of {n:,} has an object", path=folder, hint=self.rule.hint)
+        sizes: npt.NDArray[np.int32] = np.array(self.sizes, np.int32)
+        objects = ListedObjects(
+            columns=self.table.columns(np.array(self.table.image, np.int64), n),
+            relative=False,
+            heights=sizes[:, 0].copy(),
+            widths=sizes[:, 1].copy(),
+            name="object {} of its mask",
+        )
+        listing = replace(
+            self.listing,
+            objects=objects,
+            classes=self.rule.names,
+            category_ids=self.rule.ids,
+            skipped=tuple(sorted([*self.listing.skipped, *self.skipped])),
+        )
+        return listing.take(np.delete(np.arange(n), self.broken)) if self.broken else listing
+
+
+def _values(files: ListedFiles, row: int) -> npt.NDArray[np.uint16]:
+    key, size = files.keys[row].as_py(), int(files.sizes[row])
+    return checked_values(read_source_file(str(files.root), key, size, follow_links=files.follow_links))

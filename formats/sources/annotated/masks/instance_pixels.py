@@ -1,0 +1,94 @@
+"""The objects of a mask whose values number them: their boxes, areas and run lengths.
+
+:mod:`.instance_pairs` calls it for each mask of a source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    Integers = npt.NDArray[np.int64]
+
+__all__ = ["Instance", "Segments", "instances_of"]
+
+
+class Segments(NamedTuple):
+    """Pixels of one value in columns of a mask; a segment is part of one column, and all are in COCO's order.
+
+    Attributes:
+        start: (S,) int64, positions of the first pixels, counted column by column.
+        length: (S,) int64, their numbers of pixels.
+        classes: (S,) int64, the class of each in the mask of classes; zeros without one.
+    """
+
+    start: Integers
+    length: Integers
+    classes: Integers
+
+
+class Instance(NamedTuple):
+    """An object of a mask.
+
+    Attributes:
+        value: Its value.
+        box: Left, top, right, bottom, pixels.
+        area: Its pixels.
+        runs: (R,) uint32, its run lengths, see :mod:`stoker.formats.dataset.columns.run_lengths`.
+        segments: Its pixels.
+    """
+
+    value: int
+    box: tuple[int, int, int, int]
+    area: int
+    runs: npt.NDArray[np.uint32]
+    segments: Segments
+
+
+def instances_of(values: npt.NDArray[Any], classes: npt.NDArray[Any] | None = None) -> Iterator[Instance]:
+    """Yield the objects of a mask, one for each value but 0, in the order of the values.
+
+    Args:
+        values: (H, W) uint8 or uint16.
+        classes: (H, W) likewise, the mask of classes.
+    """
+    height = len(values)
+    flat = np.ascontiguousarray(values.T).ravel()
+    first = np.ones(len(flat), bool)
+    first[1:] = flat[1:] != flat[:-1]
+    first[::height] = True
+    known = None if classes is None else np.ascontiguousarray(classes.T).ravel()
+    if known is not None:
+        first[1:] |= known[1:] != known[:-1]
+    start = np.flatnonzero(first)
+    length = np.diff(start, append=len(flat))
+    value = flat[start].astype(np.int64)
+    of_class = np.zeros(len(start), np.int64) if known is None else known[start].astype(np.int64)
+    order = np.argsort(value, kind="stable")
+    found, bounds = np.unique(value[order], return_index=True)
+    for number, chosen in zip(found.tolist(), np.split(order, bounds[1:]), strict=True):
+        if number:
+            segments = Segments(start[chosen], length[chosen], of_class[chosen])
+            yield Instance(number, _box(segments, height), *_runs(segments, len(flat)), segments)
+
+
+def _box(segments: Segments, height: int) -> tuple[int, int, int, int]:
+    column, top = np.divmod(segments.start, height)
+    bottom = top + segments.length
+    return int(column[0]), int(top.min()), int(column[-1]) + 1, int(bottom.max())
+
+
+def _runs(segments: Segments, pixels: int) -> tuple[int, npt.NDArray[np.uint32]]:
+    """Area and run lengths; segments that touch are one run."""
+    start, end = segments.start, segments.start + segments.length
+    apart = start[1:] != end[:-1]
+    starts, ends = start[np.append(True, apart)], end[np.append(apart, True)]
+    bounds = np.stack((starts, ends), axis=1).ravel()
+    runs = np.diff(bounds, prepend=0, append=pixels)
+    return int(segments.length.sum()), runs[: len(runs) - (not runs[-1])].astype(np.uint32)

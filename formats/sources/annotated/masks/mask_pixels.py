@@ -1,0 +1,61 @@
+"""The values of a mask's pixels: conversion reads masks of classes here, and a listing masks of objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....codecs.header import MAX_PIXELS
+from ....codecs.registry import CODECS, open_mask
+from ...source_reader import SkippedError, check_image
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["checked_values", "mask_values"]
+
+
+def checked_values(data: bytes) -> npt.NDArray[Any]:
+    """Return the values of the file of a mask, (H, W) uint8 or uint16, after checks of the file.
+
+    Raises:
+        SkippedError: It is no mask, is damaged, or has an encoding that changes values.
+    """
+    header = check_image(data, MAX_PIXELS)
+    codec = CODECS[header.codec]
+    if codec.lossy:
+        raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
+    return mask_values(data, (codec.grey_bits(data) if codec.grey_bits else 0) or 8)
+
+
+def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:
+    """Return the values of a mask, (H, W) uint8 or uint16.
+
+    Args:
+        data: Bytes of the file.
+        bits: Bits of a pixel, where the mask is grey.
+
+    Raises:
+        SkippedError: The mask is damaged, or its pixels are no numbers from 0 to 65535.
+    """
+    try:
+        with open_mask(data) as image:
+            image.load()
+            mode = image.mode
+            pixels = np.asarray(image)
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        raise SkippedError("broken mask", str(error)) from error
+    if mode == "1":
+        return pixels.astype(np.uint8)
+    if mode in ("L", "P"):
+        # Pillow spreads grey of 2 and 4 bits over all of 0 to 255.
+        return (pixels // (255 // ((1 << bits) - 1))).astype(np.uint8) if bits < 8 else pixels
+    if mode in ("I;16", "I;16B", "I") and 0 <= pixels.min() <= pixels.max() < 1 << 16:
+        return pixels.astype(np.uint16)
+    if mode in ("I", "F"):
+        kind = "floating-point numbers" if mode == "F" else "numbers that are not from 0 to 65535"
+        raise SkippedError(f"mask of {kind}", "a mask has the number of a class in each pixel")
+    hint = "; mask_map (--mask-map) takes the classes of colours" if mode.startswith("RGB") else ""
+    raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}{hint}")
