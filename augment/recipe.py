@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     AnyTransform = Transform | BatchTransform
 
 __all__ = [
+    "from_dict",
     "from_dicts",
     "load_recipe",
     "load_views",
@@ -197,6 +198,11 @@ def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
             range.
     """
     return [_from_dict(description) for description in descriptions]
+
+
+def from_dict(description: Any) -> Any:
+    """A transform, :class:`Views` or a mask of patches, from its dictionary; see :func:`from_dicts`."""
+    return _made(description, {**_classes(), **_VIEWS, **_MASKS})
 
 
 def _from_recipe(recipe: Any) -> list[AnyTransform]:

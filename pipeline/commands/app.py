@@ -29,6 +29,7 @@ from .index import index
 from .info import info
 from .measuring.advise import advise
 from .preview import preview
+from .runs.replay import replay
 from .shared.console import print_error
 from .stage import stage
 from .verify import verify
@@ -50,6 +51,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "info": info,
     "verify": verify,
     "preview": preview,
+    "replay": replay,
     "buckets": buckets,
     "bench": bench,
     "advise": advise,

@@ -14,6 +14,7 @@ from stoker.errors import CheckpointError, DatasetError
 from stoker.formats.dataset.versions.naming import split_version
 from stoker.formats.open import open as open_dataset
 
+from ..description.describe import describe
 from ..execution.loader import Loader
 
 if TYPE_CHECKING:
@@ -53,6 +54,25 @@ class VersionedLoader(Loader):
         """Return the loader's state, with the version of its dataset; a mixture has a list of versions."""
         version = self._version
         return super().state_dict() if version == 1 else {**super().state_dict(), _NAME: version}
+
+    def describe(self) -> dict[str, Any]:
+        """Return what makes this loader again on another machine: dataset, arguments, ranks and state.
+
+        The dict is JSON data for ``stoker replay``, which shows any batch of the training from it. Write it
+        beside the checkpoints. What JSON cannot hold, such as functions, is named in its entry "missing".
+        """
+        names = [one.__name__ for one in type(self).__mro__]
+        is_own = type(self).__init__.__module__.startswith("stoker.")
+        # The arguments of a class of the user's are not those of the loader that it derives from.
+        options = self._given_options if is_own else {"arguments": type(self)}
+        return describe(
+            "TextLoader" if "TextLoader" in names else "ImageLoader",
+            self._given_dataset,
+            self.dataset,
+            options,
+            world_size=self._ranks.world_size,
+            state=self.state_dict(),
+        )
 
     @property
     def _version(self) -> int | list[int]:

@@ -51,16 +51,19 @@ figcaption div:first-child { color: var(--ink); }
 """
 
 
-def render_page(sheet: Sheet, recipe: str) -> str:
+def render_page(sheet: Sheet, details: str, folded: str = "Recipe") -> str:
     """The sheet as HTML, which refers to no other file.
 
     Args:
         sheet: Contact sheet.
-        recipe: Transforms as text, which the page shows on demand; empty if there are none.
+        details: Text that the page shows on demand, such as the transforms; empty for none.
+        folded: What this text is.
     """
     title = escape(sheet.title)
     facts = "".join(f"<p>{escape(fact)}</p>" for fact in sheet.facts)
-    folded = f"<details><summary>Recipe</summary><pre>{escape(recipe)}</pre></details>" if recipe else ""
+    more = ""
+    if details:
+        more = f"<details><summary>{escape(folded)}</summary><pre>{escape(details)}</pre></details>"
     switch = ""
     if any(_has_marks(picture) for row in sheet.rows for picture in row):
         switch = '<input type="checkbox" id="hide"><label for="hide">Hide annotations</label>'
@@ -71,7 +74,7 @@ def render_page(sheet: Sheet, recipe: str) -> str:
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
         f"<style>{PAGE_STYLE}:root {{ --cell: {sheet.cell}px; }}</style>\n</head>\n<body>\n"
-        f"<header><h1>{title}</h1>{facts}{folded}</header>\n{switch}\n"
+        f"<header><h1>{title}</h1>{facts}{more}</header>\n{switch}\n"
         f"<main>\n{chr(10).join(rows)}\n</main>\n</body>\n</html>\n"
     )
 

@@ -1,0 +1,81 @@
+"""The command ``stoker replay``, which shows any batch of a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..shared.console import count, human_bytes, out, plain, print_json, table
+from ..shared.options import JsonOutput
+
+if TYPE_CHECKING:
+    from ...replay.run import Replayed
+
+__all__ = ["replay"]
+
+
+def replay(
+    state: Annotated[
+        Path, typer.Option(help="JSON of loader.describe(), or of a state, which needs --loader.")
+    ],
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Step of the training, from 0; with --epoch, of the epoch.")
+    ] = None,
+    epoch: Annotated[int | None, typer.Option(min=0, help="Epoch that --step counts in, from 0.")] = None,
+    after: Annotated[
+        int | None,
+        typer.Option(min=0, help="Batches between the state and the one to show, in place of --step."),
+    ] = None,
+    rank: Annotated[int, typer.Option(min=0, help="Rank that received the batch.")] = 0,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, help="Number of ranks. Default: that of the description.")
+    ] = None,
+    loader: Annotated[
+        str | None,
+        typer.Option(help="JSON of loader.describe(), or train.py:function, which returns the loader."),
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--out", help="Sheet to write: a .png, or a .html page; text as .html.")
+    ] = None,
+    cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
+    as_json: JsonOutput = False,
+) -> None:
+    """Show the samples of any batch of a training, such as that of a loss spike.
+
+    The command makes the batch again, on any machine that has the dataset, for any rank of the training. It
+    prints the keys of the samples and what was drawn for each; the sheet shows the pixels as the model
+    received them, and a .html page has all parameters. --json prints them.
+
+    Steps count as in a training that has run without a change of ranks and batch size. --after is exact
+    after such changes, too.
+
+    Examples:
+      stoker replay --state state.json --step 1234 --rank 3 --out spike.html
+      stoker replay --state state.json --epoch 2 --step 17
+      stoker replay --state state.json --after 0 --loader train.py:make_loader
+    """
+    from ...replay.run import replay as run
+
+    shown = run(
+        state, step, epoch=epoch, after=after, rank=rank, ranks=ranks, loader=loader, out=target, cell=cell
+    )
+    if as_json:
+        print_json(shown.to_json())
+        return
+    _print(shown)
+    if target is not None:
+        out.print(f"{target}: {human_bytes(target.stat().st_size)}")
+
+
+def _print(shown: Replayed) -> None:
+    out.print(
+        f"epoch {shown.epoch}, rank {shown.rank} of {shown.world_size}: {count(len(shown.samples), 'sample')}"
+    )
+    made = table("key", "row", "drawn")
+    made.columns[2].justify = "left"
+    for one in shown.samples:
+        said = "; ".join(one.fields.values() if hasattr(one, "fields") else one.words)
+        made.add_row(plain(one.key), str(one.row), plain(said))
+    out.print(made)

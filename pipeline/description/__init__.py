@@ -1,0 +1,1 @@
+"""Descriptions of loaders as data that JSON can hold, from which ``stoker replay`` makes them again."""

@@ -1,0 +1,108 @@
+"""The description of a loader: its dataset and the arguments that decide its batches, as JSON data."""
+
+from __future__ import annotations
+
+import base64
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.formats.caching.cached_dataset import CachedDataset
+from stoker.formats.dataset.versions.naming import split_version
+from stoker.formats.remote.store import is_url
+
+from .portable import NotPortableError, portable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+__all__ = ["VERSION", "describe", "pack_rows", "unpack_rows"]
+
+VERSION = 1
+
+# Arguments that decide where and how fast batches are made, and not what is in them.
+_ELSEWHERE = {
+    *("rank", "world_size", "mesh", "replicate", "device", "dali", "engine", "output", "num_threads"),
+    *("prefetch", "read_ahead", "pin_memory", "mapped"),
+}
+
+
+def describe(
+    kind: str,
+    given: Any,
+    opened: Any,
+    options: Mapping[str, Any],
+    *,
+    world_size: int,
+    state: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the description of a loader.
+
+    Args:
+        kind: Name of the loader's class.
+        given: The argument ``dataset``.
+        opened: The dataset or mixture that it stands for.
+        options: The other arguments that were given, by name.
+        world_size: Number of ranks.
+        state: State of the loader.
+
+    Returns:
+        A dict of JSON data. ``missing`` names what it cannot hold, such as functions.
+    """
+    arguments, missing = {}, []
+    for name, value in options.items():
+        if name in _ELSEWHERE:
+            continue
+        try:
+            arguments[name] = portable(value)
+        except NotPortableError as error:
+            missing.append(f"{name}: {error}")
+    try:
+        dataset = _dataset(given, opened)
+    except NotPortableError as error:
+        dataset = {}
+        missing.append(f"dataset: {error}")
+    return {
+        "version": VERSION,
+        "loader": kind,
+        "dataset": dataset,
+        "arguments": arguments,
+        "world_size": world_size,
+        "missing": missing,
+        "state": dict(state),
+    }
+
+
+def _dataset(given: Any, opened: Any) -> dict[str, Any]:
+    if hasattr(opened, "quotas"):  # a mixture
+        parts = [_dataset(one, one) for one in opened.datasets]
+        return {"mixture": parts, "weights": opened.quotas.tolist()}
+    version = opened.manifest.dataset_version
+    if isinstance(given, (str, os.PathLike)):
+        path = os.fspath(given)
+        known = split_version(path)[1] is not None
+        found = {"path": path if is_url(path) else str(Path(path).absolute())}
+        return found if known else {**found, "version": version}
+    if isinstance(opened, CachedDataset):
+        raise NotPortableError("a remote dataset that was opened before; give the loader its URL and cache=")
+    if opened._numbering is not None or opened._objects is not None:
+        raise NotPortableError("a selection that renumbers classes or leaves objects out")
+    found = {"path": str(Path(opened.path).absolute()), "version": version}
+    return found if opened._rows is None else {**found, "rows": pack_rows(opened.rows)}
+
+
+def pack_rows(rows: npt.NDArray[np.int64]) -> str:
+    """Return rows of an index, (N,) int64, as text: their differences, packed."""
+    steps = np.diff(rows, prepend=np.int64(0)).astype("<i8")
+    return base64.b64encode(zlib.compress(steps.tobytes(), 9)).decode("ascii")
+
+
+def unpack_rows(text: str) -> npt.NDArray[np.int64]:
+    """Return the rows, (N,) int64, of :func:`pack_rows`."""
+    steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8")
+    return np.cumsum(steps, dtype=np.int64)

@@ -1,0 +1,81 @@
+"""Arguments of loaders as data that JSON can hold, and back; descriptions of loaders consist of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.augment.description import Description
+from stoker.augment.recipe import from_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["NotPortableError", "from_portable", "portable"]
+
+_MOST = 100_000  # numbers of an array that a description holds
+
+
+class NotPortableError(Exception):
+    """An argument has no form that JSON can hold."""
+
+
+def portable(value: Any) -> Any:
+    """Return an argument as JSON data: numbers, texts, lists, and objects for all else.
+
+    Raises:
+        NotPortableError: The argument is or holds a function, a long array, or another program's object.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [portable(item) for item in value]
+    return _as_object(value)
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    if isinstance(value, np.ndarray) and value.size <= _MOST and value.dtype.kind in "biuf":
+        return {"array": value.tolist(), "dtype": value.dtype.name}
+    if isinstance(value, Mapping):
+        return {"mapping": [[portable(key), portable(item)] for key, item in value.items()]}
+    if isinstance(value, Description):
+        return {"transform": value.to_dict()}
+    if is_dataclass(value) and type(value).__module__.startswith("stoker."):
+        given = {one.name: portable(getattr(value, one.name)) for one in fields(value) if one.init}
+        return {"object": type(value).__name__, "arguments": given}
+    raise NotPortableError(f"{type(value).__name__} {getattr(value, '__qualname__', '')}".strip())
+
+
+def from_portable(value: Any, known: Iterable[type]) -> Any:
+    """Return the argument that :func:`portable` made data of; lists stay lists.
+
+    Args:
+        value: JSON data.
+        known: Classes of objects that the data may name.
+
+    Raises:
+        ConfigError: A transform is unknown.
+        ValueError: The data is none of :func:`portable`.
+    """
+    if isinstance(value, list):
+        return [from_portable(item, known) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return np.array(value["array"], value.get("dtype"))
+    if "mapping" in value:
+        return {from_portable(key, known): from_portable(item, known) for key, item in value["mapping"]}
+    if "transform" in value:
+        return from_dict(value["transform"])
+    made = next((one for one in known if one.__name__ == value.get("object")), None)
+    if made is None:
+        raise ValueError(f"a description holds an unknown object: {value!r:.200}")
+    return made(**{name: from_portable(item, known) for name, item in value.get("arguments", {}).items()})

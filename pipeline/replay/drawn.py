@@ -1,0 +1,138 @@
+"""What was drawn for each sample of a batch of images, as words and as JSON data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..images.annotations.object_geometry import deciding_objects
+from ..images.planned_batches import planned_batches
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.params.image_params import ImageParams
+
+    from ..images.config import ImageLoaderConfig
+    from ..order.rank_draws import Schedule
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["DrawnSample", "draw_batch"]
+
+_MOST = 64  # numbers of a parameter that are shown; of longer ones the shape is
+
+
+_FLIPS = ("mirrored", "upside down")
+
+
+@dataclass(frozen=True)
+class DrawnSample:
+    """A sample of a batch.
+
+    Attributes:
+        row: Position in the loader's dataset.
+        key: Name of the sample in its source.
+        words: For each image of the sample, what happened to it in a few words.
+        parameters: The parameters of each image by the name of its column, and of transforms of batches.
+    """
+
+    row: int
+    key: str
+    words: tuple[str, ...]
+    parameters: dict[str, Any]
+
+
+def draw_batch(
+    config: ImageLoaderConfig, schedule: Schedule, epoch: int, rows: Int64 | None
+) -> list[DrawnSample]:
+    """Draw the first batch of a schedule again.
+
+    Args:
+        config: Config of the loader.
+        schedule: The steps of the rank, from the batch on.
+        epoch: Number of the epoch.
+        rows: (K,) int64, the column "row" of the batch, which lacks bad samples; None for all samples.
+    """
+    planned = next(planned_batches(config, schedule, epoch))
+    chosen = _chosen(planned.positions, planned.positions if rows is None else rows)
+    keys = config.dataset.keys(planned.positions)
+    words: list[list[str]] = [[] for _ in chosen]
+    parameters: list[dict[str, Any]] = [{} for _ in chosen]
+    draw_epoch = config.draw_epoch(epoch)
+    for column in config.images:
+        shown = column.samples_of_images(len(planned))
+        objects = None
+        if column.annotations.needs_boxes:
+            objects = deciding_objects(config.dataset.annotations(planned.positions[shown]))
+        drawn = config.draw(
+            column,
+            planned.positions,
+            planned.samples,
+            planned.draw_keys,
+            epoch=draw_epoch,
+            objects=objects,
+            size=planned.size,
+        )
+        for number, i in enumerate(chosen.tolist()):
+            images = column.images_of(np.array([i]), len(planned)).tolist()
+            words[number] += [_in_words(drawn, image) for image in images]
+            of_images = [_of_one(drawn, image, len(drawn)) for image in images]
+            parameters[number][column.name] = of_images[0] if column.views is None else of_images
+    plan, draw_keys = config.batch_transform_plan, planned.draw_keys[chosen]
+    size = config.images[0].at(planned.size).size
+    for number in range(len(plan.transforms) if len(chosen) else 0):
+        name, mixed = plan.draw(number, draw_keys, size, config.draw_seed, draw_epoch)
+        for i, of_sample in enumerate(parameters):
+            of_sample[name] = _of_one(mixed, i, len(chosen))
+    places = zip(chosen.tolist(), words, parameters, strict=True)
+    return [DrawnSample(int(planned.positions[i]), keys[i], tuple(w), p) for i, w, p in places]
+
+
+def _chosen(positions: Int64, rows: Int64) -> Int64:
+    """The place among ``positions``, (N,), of each of ``rows``, (K,), which lack bad samples."""
+    if len(rows) == len(positions):
+        first = {position: i for i, position in reversed(list(enumerate(positions.tolist())))}
+        same = rows == positions
+        return np.array([i if same[i] else first[row] for i, row in enumerate(rows.tolist())], np.int64)
+    found, i = [], 0
+    for row in rows.tolist():
+        while positions[i] != row:
+            i += 1
+        found.append(i)
+        i += 1
+    return np.array(found, np.int64)
+
+
+def _in_words(params: ImageParams, i: int) -> str:
+    top, left, bottom, right = params.region[i].tolist()
+    said = [f"{right - left:.0f} x {bottom - top:.0f} at {left:.0f}, {top:.0f}"]
+    said += [name for name, applies in zip(_FLIPS, params.flip[i].tolist(), strict=True) if applies]
+    if params.warp is not None and params.warp.applies(i, params.size):
+        said.append("warped")
+    return ", ".join(said)
+
+
+def _of_one(params: Any, i: int, n: int) -> dict[str, Any]:
+    """The parameters of image ``i`` of ``n`` as JSON data; what all images have in common stays as it is."""
+    found: dict[str, Any] = {}
+    for one in fields(params):
+        value = getattr(params, one.name)
+        if value is not None:
+            found[one.name] = _plain(value, i, n)
+    return found
+
+
+def _plain(value: Any, i: int, n: int) -> Any:
+    if isinstance(value, np.ndarray):
+        own = value[i] if value.ndim and len(value) == n else value
+        return own.tolist() if own.size <= _MOST else f"{own.dtype} of shape {own.shape}"
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_dataclass(value):
+        return {"name": type(value).__name__, **_of_one(value, i, n)}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item, i, n) for item in value]
+    return value if isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,0 +1,131 @@
+"""The loader of a training, made again from a description or by a function of the user's, for a replay."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.bucketing import BucketBoundaries
+from stoker.errors import CheckpointError, ConfigError
+from stoker.formats.open import open as open_dataset
+
+from ..description.describe import VERSION, unpack_rows
+from ..description.portable import from_portable
+from ..images.loader import ImageLoader
+from ..images.sizes.aspect_buckets import AspectBuckets
+from ..images.sizes.patches import Patches
+from ..images.sizes.schedules import RandomSizes
+from ..order.epoch_order import BlockShuffle
+from ..order.mix import mix
+from ..order.sampling import ClassBalanced, Repeated, Weighted
+from ..text.loader import TextLoader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["AnyLoader", "make_loader", "read_json"]
+
+AnyLoader = ImageLoader | TextLoader
+
+_OBJECTS = (
+    *(AspectBuckets, BlockShuffle, BucketBoundaries, ClassBalanced, Patches, RandomSizes, Repeated, Weighted),
+)
+_LOADERS: dict[str, type[AnyLoader]] = {"ImageLoader": ImageLoader, "TextLoader": TextLoader}
+_ADVICE = "--loader train.py:make_loader names a function of your program that makes the loader."
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Return the object in a file of JSON.
+
+    Raises:
+        ConfigError: The file holds something else.
+        OSError: The file cannot be read.
+    """
+    try:
+        found = json.loads(Path(path).read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"not JSON: {error}", path=Path(path), hint=_WRITE) from error
+    if not isinstance(found, dict):
+        raise ConfigError("the file holds no state of a loader", path=Path(path), hint=_WRITE)
+    return found
+
+
+_WRITE = "Write json.dumps(loader.describe()) to it, or json.dumps(loader.state_dict())."
+
+
+def make_loader(given: str | Mapping[str, Any], rank: int, world_size: int | None) -> AnyLoader:
+    """Make the loader of a training for one of its ranks, with batches in NumPy and the column "row".
+
+    Args:
+        given: A description, or ``file.py:function``, a function without arguments that returns the loader.
+        rank: Rank that is shown.
+        world_size: Number of ranks of the training; None for that of the description or the loader.
+
+    Raises:
+        ConfigError: The description or the function does not make a loader.
+    """
+    if isinstance(given, str):
+        made = _call(given)
+        kind = next(one for one in _LOADERS.values() if isinstance(made, one))
+        dataset, options = made._given_dataset, dict(made._given_options)
+        world_size = world_size or made._ranks.world_size
+        made.close()
+    else:
+        kind, dataset, options = _described(given)
+        world_size = world_size or given["world_size"]
+    if not 0 <= rank < world_size:
+        raise ConfigError(
+            f"there is no rank {rank}: the training had {world_size} rank{'s' * (world_size > 1)}",
+            hint="--ranks gives their number.",
+        )
+    options |= {"rank": rank, "world_size": world_size, "output": "numpy", "device": None}
+    for name in ("mesh", "replicate", "pin_memory", "engine", "dali"):
+        options.pop(name, None)
+    loader = kind(dataset, **options)
+    if "row" in loader.columns:
+        return loader
+    options["columns"] = (*loader.columns, "row")
+    loader.close()
+    return kind(dataset, **options)
+
+
+def _call(place: str) -> AnyLoader:
+    """The loader that a function of the user's returns."""
+    path, _, name = place.rpartition(":")
+    if not path or not Path(path).is_file():
+        raise ConfigError(f"--loader must be file.py:function or a file of JSON, found {place!r}")
+    function = runpy.run_path(path, run_name="stoker_replay").get(name)
+    made = function() if callable(function) else None
+    if not isinstance(made, (ImageLoader, TextLoader)):
+        found = f"returned {made!r}" if callable(function) else "does not exist"
+        raise ConfigError(
+            f"{name} must return an ImageLoader or a TextLoader, and {found}",
+            path=Path(path),
+            hint="Leave the training itself under if __name__ == '__main__'.",
+        )
+    return made
+
+
+def _described(description: Mapping[str, Any]) -> tuple[type[AnyLoader], Any, dict[str, Any]]:
+    if description.get("version") != VERSION or description.get("loader") not in _LOADERS:
+        raise ConfigError("this describes no loader", hint=f"loader.describe() makes descriptions. {_ADVICE}")
+    if missing := description["missing"]:
+        raise CheckpointError(
+            f"the description lacks what JSON cannot hold: {'; '.join(missing)}", hint=_ADVICE
+        )
+    arguments = {name: from_portable(value, _OBJECTS) for name, value in description["arguments"].items()}
+    return _LOADERS[description["loader"]], _dataset(description["dataset"], arguments), arguments
+
+
+def _dataset(found: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
+    """The dataset of a description; a path of one stays a path, for the arguments of its cache."""
+    if "mixture" in found:
+        parts = [_dataset(one, {}) for one in found["mixture"]]
+        return mix(list(zip(parts, found["weights"], strict=True)), samples=sum(found["weights"]))
+    if "version" not in found:
+        return found["path"]
+    cache = {name: arguments.pop(name) for name in ("cache", "cache_size") if name in arguments}
+    opened = open_dataset(found["path"], version=found["version"], **cache)
+    return opened.select(unpack_rows(found["rows"])) if "rows" in found else opened

@@ -1,0 +1,186 @@
+"""The replay of one batch of a training: found by its step, made again, and written as a sheet or a page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError
+
+from ..images.loader import ImageLoader
+from ..preview.marks import Legend
+from ..preview.page import render_page
+from ..preview.sheet import Sheet, render_image
+from .drawn import draw_batch
+from .making import make_loader, read_json
+from .pictures import draw_samples
+from .texts import read_texts, text_page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .drawn import DrawnSample
+    from .making import AnyLoader
+    from .texts import ShownText
+
+__all__ = ["Replayed", "replay"]
+
+_GRID = 5  # pictures in a row of the sheet, if a sample has one
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A batch of a training, made again.
+
+    Attributes:
+        epoch: Number of the epoch.
+        step: Number of the step in what follows the state, in the epoch or in the training, as it was asked.
+        rank: Rank that received it.
+        world_size: Number of ranks.
+        batch: The batch, arrays of NumPy.
+        samples: What was drawn for each image; or the sequences of text.
+    """
+
+    epoch: int
+    step: int
+    rank: int
+    world_size: int
+    batch: Any
+    samples: list[DrawnSample] | list[ShownText]
+
+    def to_json(self) -> dict[str, Any]:
+        """Samples and parameters as JSON data, without pixels."""
+        named = {name: value for name, value in vars(self).items() if name not in ("batch", "samples")}
+        return {**named, "samples": [asdict(one) for one in self.samples]}
+
+
+def replay(
+    state: str | Path | Mapping[str, Any],
+    step: int | None = None,
+    *,
+    epoch: int | None = None,
+    after: int | None = None,
+    rank: int = 0,
+    ranks: int | None = None,
+    loader: str | None = None,
+    out: str | Path | None = None,
+    cell: int = 240,
+) -> Replayed:
+    """Make a batch of a training again, and write a sheet that shows it.
+
+    Args:
+        state: A description, of ``loader.describe()``, or a state, or the path of either as JSON.
+        step: Number of the step from the beginning of the training, from 0; of the epoch if there is one.
+        epoch: Number of the epoch that ``step`` counts in.
+        after: In place of both, batches between the state and the one to show; 0 is the state's next one.
+            It is exact also if the number of ranks has changed during the training.
+        rank: Rank that received the batch.
+        ranks: Number of ranks; None for that of the description.
+        loader: For a state without a description: the path of a description, or ``file.py:function``.
+        out: File to write, .png or .html; None for none.
+        cell: Longer side of a picture, pixels.
+
+    Raises:
+        ConfigError: An argument is wrong, or there is no such step.
+        CheckpointError: State and loader do not fit each other.
+    """
+    target = None if out is None else _target(Path(out))
+    if (step is None) == (after is None) or (epoch is not None and step is None):
+        raise ConfigError("a replay takes step, with or without epoch, or after")
+    found = dict(state) if hasattr(state, "keys") else read_json(state)  # type: ignore[arg-type]
+    described = found if "loader" in found else None
+    if loader is not None:
+        description: Any = read_json(loader) if Path(loader).suffix == ".json" else loader
+    elif described is None:
+        raise ConfigError(
+            "this is a state alone, which does not name the files and arguments of its loader",
+            hint="Write json.dumps(loader.describe()) beside it, or name --loader train.py:make_loader.",
+        )
+    else:
+        description = described
+    with make_loader(description, rank, ranks) as made:
+        made.load_state_dict(described["state"] if described else found)
+        at, schedule = _schedule(made, step, epoch, after)
+        shown = _make(made, at, schedule, rank, step if after is None else after)
+        if target is not None:
+            _write(made, shown, target, cell)
+    return shown
+
+
+def _target(path: Path) -> Path:
+    if path.suffix not in (".png", ".html"):
+        raise ConfigError(f"out must end in .png or .html, found {str(path)!r}")
+    return path
+
+
+def _schedule(loader: AnyLoader, step: int | None, epoch: int | None, after: int | None) -> tuple[int, Any]:
+    """The epoch of the batch, and the steps of the epoch from the batch on."""
+    at, position, left = 0, 0, step
+    if after is not None:
+        at, position, left = loader._next.epoch, loader._next.position, after
+    else:
+        loader.set_epoch(epoch or 0)  # forgets on which ranks the state's epoch was run
+        at = epoch or 0
+    assert left is not None, "one of both is given"
+    if left < 0:
+        raise ConfigError(f"steps count from 0, found {left}")
+    whole = loader._schedule(at, position)
+    while left >= len(whole):
+        if epoch is not None:
+            raise ConfigError(f"epoch {at} has no step {left}: its steps are 0 to {len(whole) - 1}")
+        left, at = left - len(whole), at + 1
+        if loader.has_equal_epochs:
+            at, left = at + left // len(loader), left % len(loader)
+        whole = loader._schedule(at, 0)
+    return at, loader._schedule(at, whole.consumed(left))
+
+
+def _make(loader: AnyLoader, epoch: int, schedule: Any, rank: int, step: int | None) -> Replayed:
+    with loader._make_single_producer(schedule, epoch) as producer:
+        producer.start()
+        batch = producer.finish().batch
+    samples: Any
+    if isinstance(loader, ImageLoader):
+        rows = None if loader._config.size_plan.patch_planner else batch.row
+        samples = draw_batch(loader._config, schedule, epoch, rows)
+    else:
+        samples = read_texts(loader._config, schedule, epoch)
+    return Replayed(epoch, step or 0, rank, loader._ranks.world_size, batch, samples)
+
+
+def _write(loader: AnyLoader, shown: Replayed, target: Path, cell: int) -> None:
+    dataset = loader.dataset
+    title = dataset.path.resolve().name
+    facts = (
+        f"epoch {shown.epoch}, step {shown.step}, rank {shown.rank} of {shown.world_size}: "
+        f"{len(shown.samples)} {'images' if isinstance(loader, ImageLoader) else 'sequences'}",
+    )
+    if not isinstance(loader, ImageLoader):
+        if target.suffix == ".png":
+            raise ConfigError("text is shown as a page", hint="Give a file that ends in .html.")
+        texts: Any = shown.samples
+        target.write_text(text_page(title, facts, texts), "utf-8")
+        return
+    samples: Any = shown.samples
+    pictures = draw_samples(loader._config, shown.batch, samples)
+    if all(len(row) == 1 for row in pictures):
+        flat = [row[0] for row in pictures]
+        rows = [tuple(flat[i : i + _GRID]) for i in range(0, len(flat), _GRID)]
+    else:
+        rows = pictures
+    info = dataset.manifest.annotations
+    classes = dataset.classes
+    legend = Legend(
+        lambda label: classes[label] if 0 <= label < len(classes) else f"class {label}",
+        info.skeleton,
+        info.ignore,
+        by_object=len(classes) <= 1,
+    )
+    sheet = Sheet(title, facts, (), tuple(rows), legend, info.mask_classes or classes, cell)
+    if target.suffix == ".png":
+        render_image(sheet).save(target, optimize=True)
+    else:
+        drawn = "\n".join(json.dumps(asdict(sample)) for sample in samples)
+        target.write_text(render_page(sheet, drawn, folded="Parameters"), "utf-8")

@@ -1,0 +1,112 @@
+"""The sequences of a batch of text, decoded, for a replay."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import DatasetError, MissingDependencyError, install_hint
+
+from ..preview.page import PAGE_STYLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..order.sample_source import SampleSource
+    from ..text.config import TextLoaderConfig
+    from ..text.epoch import TextSchedule
+
+__all__ = ["ShownText", "read_texts", "text_page"]
+
+_STYLE = "th { text-align: left } td { vertical-align: top; padding: 4px 12px 4px 0; white-space: pre-wrap }"
+
+
+@dataclass(frozen=True)
+class ShownText:
+    """A sequence of a batch.
+
+    Attributes:
+        line: Number of the batch's row that holds it.
+        row: Position in the loader's dataset.
+        key: Name of the sample in its source.
+        first: First of its tokens in the sample.
+        tokens: Number of its tokens.
+        fields: Its text by the name of the field.
+    """
+
+    line: int
+    row: int
+    key: str
+    first: int
+    tokens: int
+    fields: dict[str, str]
+
+
+def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> list[ShownText]:
+    """Read and decode the sequences of the first batch of a schedule.
+
+    Raises:
+        MissingDependencyError: The dataset has a tokenizer, and the package tokenizers is missing.
+        SampleError: A sample cannot be read.
+    """
+    slices = config.planner.epoch(epoch).token_slices(schedule.batch(0)[0].rows)
+    fields, sequences = (
+        config.reader.fields,
+        config.reader.read(slices, config.reader.locate(slices.positions)),
+    )
+    decode = _decoder(config.dataset)
+    n = len(slices.positions)
+    line = np.arange(n)
+    if slices.groups is not None:
+        line = np.repeat(np.arange(len(slices.groups) - 1), np.diff(slices.groups))
+    keys = config.dataset.keys(slices.positions)
+    return [
+        ShownText(
+            int(line[i]),
+            int(slices.positions[i]),
+            keys[i],
+            int(slices.begins[i]),
+            int(slices.lengths[i].sum()),
+            {name: decode(one[i].tolist()) for name, one in zip(fields, sequences, strict=True)},
+        )
+        for i in range(n)
+    ]
+
+
+def _decoder(dataset: SampleSource) -> Callable[[list[int]], str]:
+    """A function that turns token ids into text; without a tokenizer's file, ids below 256 are bytes."""
+    try:
+        content = dataset.datasets[0].tokenizer_file()
+    except DatasetError:
+        return lambda ids: bytes(one for one in ids if one < 256).decode("utf-8", "replace")
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the texts of this dataset are decoded with the package tokenizers",
+            hint=install_hint("tokenizers"),
+        ) from error
+    tokenizer: Any = tokenizers.Tokenizer.from_buffer(content)
+    return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=False))
+
+
+def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownText]) -> str:
+    """The sequences as a page of HTML, which refers to no other file."""
+    names = list(texts[0].fields) if texts else []
+    heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "sample", "tokens", *names))
+    lines = "\n".join(_line(one) for one in texts)
+    said = "".join(f"<p>{html.escape(fact)}</p>" for fact in facts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{PAGE_STYLE}{_STYLE}</style>\n</head>\n<body>\n"
+        f"<header><h1>{html.escape(title)}</h1>{said}</header>\n<main><table><tr>{heads}</tr>\n{lines}\n"
+        "</table></main>\n</body>\n</html>\n"
+    )
+
+
+def _line(one: ShownText) -> str:
+    cells = [str(one.line), one.key, f"{one.first} to {one.first + one.tokens - 1}", *one.fields.values()]
+    return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
