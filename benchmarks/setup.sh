@@ -30,14 +30,14 @@ pip_install() { "$python" -m pip install --quiet --disable-pip-version-check "$@
 
 has() { "$python" -c "import importlib.metadata as m; m.version('$1')" 2>/dev/null; }
 
-# Stoker is built with libjpeg-turbo and libdeflate, FFCV with OpenCV and libjpeg-turbo; SPDL loads the libraries of FFmpeg.
+# Stoker is built with libjpeg-turbo, libdeflate and libwebp, FFCV with OpenCV and libjpeg-turbo; SPDL loads the libraries of FFmpeg.
 system_packages() {
-  pkg-config --exists opencv4 libturbojpeg libavcodec libjpeg libdeflate && return
+  pkg-config --exists opencv4 libturbojpeg libavcodec libjpeg libdeflate libwebpdemux && return
   local root=()
   [ "$(id -u)" = 0 ] || root=(sudo -n)
   "${root[@]}" apt-get update -qq &&
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      build-essential pkg-config python3-dev libjpeg62-turbo-dev libdeflate-dev libturbojpeg0-dev libopencv-dev \
+      build-essential pkg-config python3-dev libjpeg62-turbo-dev libdeflate-dev libwebp-dev libturbojpeg0-dev libopencv-dev \
       libavcodec-dev libavfilter-dev libavformat-dev libavdevice-dev
 }
 

@@ -16,13 +16,23 @@ echo '#include <stdio.h>
 #include <jpeglib.h>' | c++ -x c++ -E - >/dev/null 2>&1 || missing+=(libjpeg-dev)
 echo '#include <libdeflate.h>' | c++ -x c++ -E - >/dev/null 2>&1 || missing+=(libdeflate-dev)
 command -v c++ >/dev/null || missing+=(g++)
+
+# Installs packages; $1 is the command that gives the rights for it, or nothing.
+install() {
+  local rights=$1
+  shift
+  command -v apt-get >/dev/null && $rights apt-get update -qq && $rights env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"
+}
+
+sudo=
+if [ "$(id -u)" != 0 ]; then sudo=sudo; fi
 if ((${#missing[@]})); then
   say "Installing system packages: ${missing[*]}"
-  command -v apt-get >/dev/null || { echo "Install these with your package manager, then run this again: ${missing[*]}" >&2; exit 1; }
-  sudo=
-  if [ "$(id -u)" != 0 ]; then sudo=sudo; fi
-  $sudo apt-get update -qq
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
+  install "$sudo" "${missing[@]}" || { echo "Install these with your package manager, then run this again: ${missing[*]}" >&2; exit 1; }
+fi
+# libwebp is optional: no password is asked for it.
+if ! echo '#include <webp/demux.h>' | c++ -x c++ -E - >/dev/null 2>&1; then
+  install "${sudo:+sudo -n}" libwebp-dev >/dev/null 2>&1 || say "libwebp-dev is not installed: Pillow will decode WebP, more slowly"
 fi
 
 # An environment whose creation was stopped has Python, but no pip.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheels into dist/: x86-64 and aarch64 for a Linux of glibc 2.28 or later, with libjpeg-turbo and libdeflate inside.
+# Builds the wheels into dist/: x86-64 and aarch64 for a Linux of glibc 2.28 or later, with libjpeg-turbo, libdeflate and
+# libwebp inside.
 #
 #   tools/wheels.sh                                   each target with each interpreter, then all wheels tried
 #   tools/wheels.sh x86_64 python3.12                 one wheel, not tried

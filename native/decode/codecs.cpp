@@ -16,6 +16,12 @@ std::vector<CodecEntry>& decoded() {
     return entries;
 }
 
+bool matches(HeaderBytes bytes, std::string_view signature) {
+    for (std::size_t i = 0; i < signature.size(); ++i)
+        if (i >= bytes.size || (signature[i] != '.' && bytes.data[i] != static_cast<std::uint8_t>(signature[i]))) return false;
+    return true;
+}
+
 }  // namespace
 
 RegisteredCodec::RegisteredCodec(const CodecEntry& entry) {
@@ -40,7 +46,7 @@ std::string codec_names() {
 Header probe(const std::uint8_t* data, std::size_t size) {
     const HeaderBytes bytes{data, size};
     for (const CodecEntry& entry : headers()) {
-        if (!bytes.starts_with(entry.signature.data(), entry.signature.size())) continue;
+        if (!matches(bytes, entry.signature)) continue;
         Header header = entry.read_header(bytes);
         header.codec = entry.codec;
         return header;

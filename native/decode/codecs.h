@@ -28,7 +28,7 @@ constexpr Decoding decoding() {
 struct CodecEntry {
     Codec codec;
     std::string_view name = {};       // for messages
-    std::string_view signature = {};  // the first bytes of each payload
+    std::string_view signature = {};  // the first bytes of each payload; a dot is any byte
     // Reads a header that begins with the signature; throws std::invalid_argument for a damaged one. probe() sets
     // the codec.
     Header (*read_header)(HeaderBytes data) = nullptr;

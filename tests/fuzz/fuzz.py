@@ -35,6 +35,7 @@ Attack = Callable[[np.random.Generator], bool]
 TARGETS = (
     "images",
     "png",
+    "webp",
     "drawing",
     "masks",
     "orientation",

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from stoker import __version__
 from stoker.errors import install_hint
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import is_native
 from stoker.formats.concurrency.cores import available_cores
 
 from ...engines.selection.devices import this_machine
@@ -51,6 +53,7 @@ def examine() -> list[Finding]:
         Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
         _native(),
         Finding("JPEG decoder", _jpeg_decoder()),
+        _webp_decoder(),
         Finding("cores", f"{available_cores()} that this process may use"),
         *_ranks(),
         *_gpu(),
@@ -73,6 +76,15 @@ def _jpeg_decoder() -> str:
 
     own = _native.jpeg_decoder() == "stoker"
     return "Stoker's for baseline images, libjpeg-turbo for others" if own else "libjpeg-turbo"
+
+
+def _webp_decoder() -> Finding:
+    if is_native(Codec.WEBP):
+        return Finding("WebP decoder", "libwebp, in the native engine")
+    advice = (
+        "Pillow takes longer. Install libwebp (Debian: libwebp-dev), then install Stoker again from source."
+    )
+    return Finding("WebP decoder", "Pillow", advice)
 
 
 def _ranks() -> list[Finding]:

@@ -79,11 +79,11 @@ def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path
 def execute(
     data: bytes, height: int, width: int, pool: _native.Pool, rng: np.random.Generator, path: Path
 ) -> bool:
-    """A batch of the input as JPEG, as raw pixels and as PNG, with random boxes."""
+    """A batch of the input as JPEG, raw pixels, PNG and WebP, with random boxes."""
     path.unlink(missing_ok=True)  # the one before may be mapped still
     path.write_bytes(data)
     shards = _native.Shards([str(path)], [len(data)], bool(rng.integers(0, 2)))
-    n = 3
+    n = 4
     rows = rng.integers(1, height + 1, n)
     columns = rng.integers(1, width + 1, n)
     crop = np.stack(
@@ -97,7 +97,7 @@ def execute(
         "offset": np.zeros(n, np.int64),
         "length": np.full(n, len(data), np.int64),
         "crc": np.zeros(n, np.uint32),
-        "codec": np.array([1, 0, 2], np.uint8),
+        "codec": np.array([1, 0, 2, 3 if 3 in _native.DECODED_CODECS else 2], np.uint8),
         "height": np.full(n, height, np.int32),
         "width": np.full(n, width, np.int32),
         "orientation": rng.integers(0, 10, n).astype(np.uint8),

@@ -15,8 +15,10 @@ import typer
 from PIL import Image
 
 import stoker
+from stoker import _native
 from stoker.__main__ import main as script
 from stoker.augment import Resize
+from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.commands.app import app, main
 from stoker.pipeline.commands.shared import progress
 from stoker.pipeline.commands.verify import verify
@@ -300,6 +302,15 @@ def test_doctor(run: Run) -> None:
     assert "native engine" in said
     assert "JPEG decoder" in said
     assert "engine='auto'" in said
+
+
+def test_doctor_names_the_decoder_of_webp(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "DECODED_CODECS", (Codec.RAW, Codec.JPEG, Codec.PNG, Codec.WEBP))
+    assert re.search(r"WebP decoder +libwebp", run("doctor"))
+    monkeypatch.setattr(_native, "DECODED_CODECS", (Codec.RAW, Codec.JPEG, Codec.PNG))
+    said = run("doctor")
+    assert re.search(r"WebP decoder +Pillow", said)
+    assert "libwebp-dev" in said
 
 
 @pytest.mark.parametrize("name", [command.name for command in app.registered_commands])

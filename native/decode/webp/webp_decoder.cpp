@@ -1,0 +1,115 @@
+#include "decode/webp/webp_decoder.h"
+
+#include <webp/decode.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "pixels/grey.h"
+
+namespace stoker {
+namespace {
+
+// The pixels around a window that libwebp computes colours from: it interpolates the two nearest of each row and
+// column of colours, which have half the size. It also moves an odd corner of a crop to an even one.
+constexpr int kMargin = 2;
+
+int even(int value) { return value & ~1; }
+
+// The crop of an image (without its offset on the canvas) whose pixels in `part` do not depend on the crop.
+Window with_margin(const Window& part, int width, int height) {
+    return {even(std::max(0, part.left - kMargin)), even(std::max(0, part.top - kMargin)),
+            std::min(width, part.right + kMargin), std::min(height, part.bottom + kMargin)};
+}
+
+}  // namespace
+
+CheckResult WebpDecoder::check(const EncodedImage& image) {
+    webp::WebpFile file;
+    const Outcome read = file.read(image.payload);
+    if (read.status != Status::ok) return {read.status, read.message};
+    const bool turned = file.header().orientation >= 5;
+    return check_size(turned ? file.width() : file.height(), turned ? file.height() : file.width(), image.height,
+                      image.width, image.max_pixels);
+}
+
+bool WebpDecoder::fail(Status status, const char* reason) {
+    failure_ = {status, reason};
+    return false;
+}
+
+bool WebpDecoder::open(const EncodedImage& image) {
+    grey_ = image.grey;
+    failure_ = file_.read(image.payload);
+    return failure_.status == Status::ok;
+}
+
+bool WebpDecoder::start(const Window& window, int) {
+    window_ = window;
+    next_row_ = window.top;
+    const WebPIterator& frame = file_.frame();
+    const int x = frame.x_offset, y = frame.y_offset;
+    // The part of the window that the image covers, in pixels of the image.
+    const Window part{std::max(window.left - x, 0), std::max(window.top - y, 0),
+                      std::min(window.right - x, frame.width), std::min(window.bottom - y, frame.height)};
+    const bool is_covered = part.right - part.left == window.right - window.left && part.bottom - part.top == window.bottom - window.top;
+    if (is_covered) return decode(part);
+    const bool is_free = part.left >= part.right || part.top >= part.bottom;
+    if (!is_free && !decode(part)) return false;
+    place(is_free ? Window{} : part);
+    return true;
+}
+
+// Decodes a part of the image, with a margin around it.
+bool WebpDecoder::decode(const Window& part) {
+    const WebPIterator& frame = file_.frame();
+    const Window crop = with_margin(part, frame.width, frame.height);
+    WebPDecoderConfig config;
+    if (WebPInitDecoderConfig(&config) == 0) return fail(Status::not_decodable, "libwebp is of another version than its headers");
+    // The chunks may give another size than the data of the image, to which libwebp applies the crop.
+    if (WebPGetFeatures(frame.fragment.bytes, frame.fragment.size, &config.input) != VP8_STATUS_OK ||
+        config.input.width != frame.width || config.input.height != frame.height)
+        return fail(Status::not_decodable, "the header of the image is damaged");
+    config.options.use_cropping = 1;
+    config.options.crop_left = crop.left;
+    config.options.crop_top = crop.top;
+    config.options.crop_width = crop.right - crop.left;
+    config.options.crop_height = crop.bottom - crop.top;
+    stride_ = 3 * static_cast<std::size_t>(config.options.crop_width);
+    const std::size_t bytes = stride_ * static_cast<std::size_t>(config.options.crop_height);
+    pixels_.resize(bytes + kRowSlack);
+    config.output.colorspace = MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA = {pixels_.data(), static_cast<int>(stride_), bytes};
+    const VP8StatusCode status = WebPDecode(frame.fragment.bytes, frame.fragment.size, &config);
+    if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
+    if (status != VP8_STATUS_OK) return fail(Status::not_decodable, "the compressed pixels are damaged or cut off");
+    first_ = pixels_.data() + static_cast<std::size_t>(part.top - crop.top) * stride_ + 3 * static_cast<std::size_t>(part.left - crop.left);
+    return true;
+}
+
+// Puts the decoded part of the image into its place in a black window.
+void WebpDecoder::place(const Window& part) {
+    const std::size_t stride = 3 * static_cast<std::size_t>(window_.right - window_.left);
+    std::vector<std::uint8_t> canvas(stride * static_cast<std::size_t>(window_.bottom - window_.top) + kRowSlack, 0);
+    const int left = part.left + file_.frame().x_offset - window_.left, top = part.top + file_.frame().y_offset - window_.top;
+    for (int y = 0; y < part.bottom - part.top; ++y)
+        std::memcpy(canvas.data() + static_cast<std::size_t>(top + y) * stride + 3 * left,
+                    first_ + static_cast<std::size_t>(y) * stride_, 3 * static_cast<std::size_t>(part.right - part.left));
+    pixels_.swap(canvas);
+    stride_ = stride;
+    first_ = pixels_.data();
+}
+
+int WebpDecoder::read(const std::uint8_t* rows[kMaxRows]) {
+    const int count = std::min(kMaxRows, window_.bottom - next_row_);
+    for (int i = 0; i < count; ++i, first_ += stride_) {
+        if (grey_) to_grey(first_, window_.right - window_.left, first_);
+        rows[i] = first_;
+    }
+    next_row_ += count;
+    return count;
+}
+
+}  // namespace stoker

@@ -1,0 +1,41 @@
+// The decoder of WebP, with libwebp: lossy or lossless, with or without alpha, and the first image of an animation.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "decode/webp/webp_file.h"
+
+namespace stoker {
+
+// Decodes the part of the image in the window, and what stands above it, as prediction asks for. Transparency is left
+// out, as formats/codecs/pixels.py says. What the first image of an animation leaves free is black.
+class WebpDecoder final : public Decoder {
+  public:
+    static CheckResult check(const EncodedImage& image);
+
+    bool open(const EncodedImage& image) override;
+    int height() const override { return file_.height(); }
+    int width() const override { return file_.width(); }
+    bool needs_orientation() const override { return true; }
+    bool can_reduce() const override { return false; }
+    bool start(const Window& window, int eighths) override;
+    int read(const std::uint8_t* rows[kMaxRows]) override;
+    void finish() override {}
+
+  private:
+    bool fail(Status status, const char* reason);
+    bool decode(const Window& part);
+    void place(const Window& part);
+
+    webp::WebpFile file_;
+    bool grey_ = false;
+    Window window_{};
+    int next_row_ = 0;
+    std::size_t stride_ = 0;            // bytes of a row
+    std::vector<std::uint8_t> pixels_;  // RGB: the window and a margin
+    std::uint8_t* first_ = nullptr;     // the first pixel of the next row
+};
+
+}  // namespace stoker
