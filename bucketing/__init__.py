@@ -13,13 +13,17 @@ The folders, each of which imports only those before it:
     samplers    which samples share a batch, at which step and on which rank
     packing     which sequences share a packed row, and packing and bucketing of streams
     batchify    functions that turn the samples of a batch into arrays
+    masking     tokens that are hidden, for a model to restore
     report      padding, shapes, randomness and balance of a plan
 """
 
+from .batchify.context import BatchContext
 from .batchify.fields import Batchify, Dict, List, Stack, Tuple
 from .batchify.ragged import Packed, Ragged
 from .batchify.sequences import Flatten, Pack, Pad
 from .boundaries.bucket_boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
+from .masking.mask_tokens import MaskTokens
+from .masking.span_corruption import SpanCorruption
 from .packing.plan import PackingPlan, pack
 from .packing.streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker
 from .report.plan_report import PlanReport, compare, report_plan
@@ -31,6 +35,7 @@ from .samplers.rank_batches import RankBatches
 
 __all__ = [
     "Batch",
+    "BatchContext",
     "BatchPlan",
     "BatchSampler",
     "Batchify",
@@ -39,6 +44,7 @@ __all__ = [
     "FixedBucketSampler",
     "Flatten",
     "List",
+    "MaskTokens",
     "Pack",
     "Packed",
     "PackedRow",
@@ -48,6 +54,7 @@ __all__ = [
     "Ragged",
     "RankBatches",
     "SortedBucketSampler",
+    "SpanCorruption",
     "Stack",
     "StreamBatch",
     "StreamingBuckets",

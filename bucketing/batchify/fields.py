@@ -18,11 +18,17 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
+from .context import BatchContext, Contextual
+
 __all__ = ["Batchify", "Dict", "List", "Stack", "Tuple"]
 
 
 class Batchify(Protocol):
-    """A function that turns the samples of a batch into arrays."""
+    """A function that turns the samples of a batch into arrays.
+
+    If it has a parameter ``context``, :class:`stoker.TextLoader` gives it the batch's
+    :class:`~stoker.bucketing.BatchContext`: epoch, step and rows.
+    """
 
     def __call__(self, samples: Any, length: Any = None) -> Any:
         """Return the arrays of one batch; sequences are padded to ``length``, where it is given."""
@@ -60,18 +66,20 @@ class Tuple:
     """
 
     def __init__(self, *functions: Batchify) -> None:
-        self._functions = functions
+        self._functions = [Contextual(function) for function in functions]
 
     def __call__(
         self,
         samples: Sequence[Sequence[Any]] | tuple[Any, ...],
         length: int | Sequence[int | None] | None = None,
+        context: BatchContext | None = None,
     ) -> tuple[Any, ...]:
         """Return a tuple with one result for each field.
 
         Args:
             samples: A list of tuples, or a tuple of columns.
             length: Padded length of all fields, or one for each field.
+            context: The place of the batch, for functions that take it.
 
         Raises:
             ConfigError: The numbers of functions, fields and lengths differ.
@@ -84,7 +92,7 @@ class Tuple:
                 hint="Give one function, and one length if any, for each field of a sample.",
             )
         return tuple(
-            function(column, each)
+            function(column, each, context)
             for function, column, each in zip(self._functions, columns, lengths, strict=True)
         )
 
@@ -100,18 +108,20 @@ class Dict:
     """
 
     def __init__(self, functions: Mapping[str, Batchify]) -> None:
-        self._functions = dict(functions)
+        self._functions = {name: Contextual(function) for name, function in functions.items()}
 
     def __call__(
         self,
         samples: Sequence[Mapping[str, Any]] | Mapping[str, Any],
         length: int | Mapping[str, int] | None = None,
+        context: BatchContext | None = None,
     ) -> dict[str, Any]:
         """Return a dict of arrays.
 
         Args:
             samples: A list of dicts, or a dict of columns.
             length: Padded length of all fields, or by the name of a field.
+            context: The place of the batch, for functions that take it.
 
         Raises:
             ConfigError: Two results have the same name.
@@ -120,7 +130,7 @@ class Dict:
         for name, function in self._functions.items():
             column = samples[name] if isinstance(samples, Mapping) else [sample[name] for sample in samples]
             each = length.get(name) if isinstance(length, Mapping) else length
-            result = function(column, each)
+            result = function(column, each, context)
             parts = result if isinstance(result, dict) else {name: result}
             twice = merged.keys() & parts.keys()
             if twice:

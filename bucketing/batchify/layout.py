@@ -52,6 +52,7 @@ class Layout:
     def __init__(self, packed: Packed, width: int, side: Side = "right") -> None:
         self._values = packed.sequences.values
         self._trained = packed.sequences.trained
+        self._targets = packed.sequences.targets
         self._offsets = packed.sequences.offsets
         self._groups = packed.groups
         self._side = side
@@ -106,15 +107,16 @@ class Layout:
 
         Tokens that a model is not trained on have ``ignore_index``, too. A causal model, which compares its
         output at t with the label at t + 1, never predicts the first token of a sequence from the last token
-        of another.
+        of another. Tokens that a mask has hidden are predicted in their place.
         """
+        values = self._values if self._targets is None else self._targets
         if self._trained is None:
-            labels = self.tokens(ignore_index, dtype)
+            labels = self._padded(values, ignore_index, dtype)
         else:
-            chosen = self._values.astype(dtype or self._values.dtype)
+            chosen = values.astype(dtype or values.dtype)
             chosen[~self._trained] = ignore_index
             labels = self._padded(chosen, ignore_index)
-        if causal:
+        if causal and self._targets is None:
             labels.reshape(-1)[self._first_tokens] = ignore_index
         return labels
 
@@ -123,6 +125,7 @@ class Layout:
 
         Elsewhere 1; with ``by_sequence`` 1 / (labels of the sequence), so that a sequence weighs 1.
         """
+        causal = causal and self._targets is None
         if self._trained is not None:
             return self._padded(self._trained_weights(self._trained, by_sequence, causal), 0)
         spans = self._spans

@@ -25,11 +25,14 @@ class Ragged:
         values: (T,) of any dtype, all tokens.
         offsets: (N + 1,) int64, the start of each sequence in ``values``, and T.
         trained: (T,) bool, the tokens that a model is trained on, which alone have labels; None for all.
+        targets: (T,) tokens that a mask has hidden parts of in ``values``. Labels are made of these, and a
+            label is then that of the token in its place, also for ``labels="causal"``. None without a mask.
     """
 
     values: npt.NDArray[Any]
     offsets: npt.NDArray[np.int64]
     trained: npt.NDArray[np.bool_] | None = None
+    targets: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         shapes = self.values.ndim == 1 and self.offsets.ndim == 1 and len(self.offsets) > 0
@@ -41,6 +44,8 @@ class Ragged:
             self.trained.shape != self.values.shape or self.trained.dtype != np.bool_
         ):
             raise ConfigError(f"trained must be ({len(self.values)},) bool, found {self.trained.shape}")
+        if self.targets is not None and self.targets.shape != self.values.shape:
+            raise ConfigError(f"targets must be ({len(self.values)},), found {self.targets.shape}")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -12,7 +12,9 @@ from stoker.errors import ConfigError
 from ..execution.batch import ColumnSpec, batch_type
 from ..order.sample_source import value_dtype
 from ..order.sampling import Repeated, make_loader_order
-from .columns import column_names, default_batchify, probe_batchify
+from .arrays import ArrayMaker, array_names, default_batchify, probe_arrays
+from .columns import column_names
+from .masking import fit_mask
 from .planning.planner import TextPlanner
 from .token_reader import TokenReader
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
+    from .masking import Mask
     from .planning.batching_config import BatchingConfig
 
 __all__ = ["TextLoaderConfig", "ids_dtype", "make_config"]
@@ -40,8 +43,9 @@ class TextLoaderConfig:
         dataset: The dataset or mixture whose samples are drawn.
         reader: Reads token ids; the loader closes it.
         planner: Decides which sequences form a batch.
-        batchify: Makes arrays of sequences.
-        arrays: Dtype of each array that ``batchify`` makes, and its shape without the batch axis.
+        maker: Makes arrays of sequences.
+        mask: Hides tokens; None hides none.
+        arrays: Dtype of each array that ``maker`` makes, and its shape without the batch axis.
         columns: Names of a batch's columns, in their order.
         batch_type: Makes a batch of the values of its columns, in their order.
     """
@@ -49,7 +53,8 @@ class TextLoaderConfig:
     dataset: SampleSource
     reader: TokenReader
     planner: TextPlanner
-    batchify: Batchify
+    maker: ArrayMaker
+    mask: Mask | None
     arrays: Mapping[str, tuple[str, tuple[int | None, ...]]]
     columns: tuple[str, ...]
     batch_type: Callable[..., Any]
@@ -77,6 +82,8 @@ class TextLoaderConfig:
             **{name: value for name, value in vars(planner.batching).items() if name != "buckets"},
             "batch_sampler": planner.batching.batch_sampler and planner.epoch(0).sampler.fingerprint,
         }
+        if self.mask is not None:
+            identity["mask"] = self.mask.fingerprint
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
     def spec(self, name: str) -> ColumnSpec:
@@ -97,6 +104,7 @@ def make_config(
     dtype: str,
     batchify: Batchify | None,
     labels: Labels,
+    mask: Any,
     world_size: int,
     verify: bool,
 ) -> TextLoaderConfig:
@@ -114,15 +122,27 @@ def make_config(
         )
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
     reader = TokenReader(dataset, fields, dtype, batching.too_long, verify=verify)
-    planner = TextPlanner(batching, reader.lengths, order, world_size, sum(reader.special_tokens))
+    fitted = fit_mask(mask, dataset, reader.fields, batching)
+    planned_lengths = getattr(fitted, "planned_lengths", None)
+    planner = TextPlanner(
+        batching,
+        reader.lengths,
+        order,
+        world_size,
+        special_tokens=sum(reader.special_tokens),
+        planned_lengths=planned_lengths,
+    )
     if batchify is not None and labels != "causal":
         raise ConfigError(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
         )
-    chosen = batchify or default_batchify(planner, reader, columns, labels)
-    arrays = probe_batchify(chosen, planner, reader)
-    names = column_names(columns, arrays, dataset, batching, reader.fields)
-    return TextLoaderConfig(dataset, reader, planner, chosen, arrays, names, batch_type(names))
+    chosen = batchify or default_batchify(planner, reader, columns, labels, fitted)
+    maker = ArrayMaker(chosen, reader.fields, fitted)
+    arrays = probe_arrays(maker, planner, reader)
+    names = column_names(
+        columns, arrays, dataset, batching, reader.fields, array_names(reader.fields, fitted)
+    )
+    return TextLoaderConfig(dataset, reader, planner, maker, fitted, arrays, names, batch_type(names))
 
 
 def ids_dtype(dtype: str | None, default: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.bucketing import Batchify, BatchSampler, BucketBoundaries
+    from stoker.bucketing import Batchify, BatchSampler, BucketBoundaries, MaskTokens, SpanCorruption
     from stoker.bucketing.batchify.sequences import Labels
     from stoker.bucketing.samplers.batch_sampler import Balance
 
@@ -120,7 +120,12 @@ class TextLoader(CheckpointedText):
         batchify: Function that makes the arrays of a batch, for arrays that ``columns`` cannot name; see
             :mod:`stoker.bucketing`. It is called with a ``Ragged`` (with a ``Packed`` for packed rows, and
             with a dict of ``Ragged`` by field for several fields) and the padded length, and returns a dict
-            of arrays.
+            of arrays. If it has a parameter ``context``, it also gets a
+            :class:`~stoker.bucketing.BatchContext` with the epoch, the step and the rows of the batch.
+        mask: Tokens that the model is to restore: a :class:`stoker.bucketing.MaskTokens`, or a
+            :class:`stoker.bucketing.SpanCorruption`, which makes "input_ids" and "labels" of one field. Each
+            epoch draws anew; the draws of a sample depend on the seed and the epoch alone. "labels" are then
+            among the columns.
         verify: Whether every payload is compared with its checksum at each reading. With "split" a loader
             compares it once, and then reads each piece alone.
         pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory; see
@@ -167,6 +172,7 @@ class TextLoader(CheckpointedText):
         prefetch: int = 3,
         labels: Labels = "causal",
         batchify: Batchify | None = None,
+        mask: MaskTokens | SpanCorruption | None = None,
         verify: bool = True,
         pin_memory: bool = False,
         cache: str | os.PathLike[str] | None = None,
@@ -201,6 +207,7 @@ class TextLoader(CheckpointedText):
             dtype=ids_dtype(dtype, framework.ids_dtype),
             batchify=batchify,
             labels=labels,
+            mask=mask,
             world_size=ranks.world_size,
             verify=verify,
         )

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stoker.bucketing import BatchContext
+
 from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
 from ..order.sample_source import batched_values
-from .columns import rows_of_segments, run_batchify
+from .columns import rows_of_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +37,9 @@ __all__ = ["TextBatchProducer"]
 
 
 class _BatchInFlight(NamedTuple):
-    """A batch that was started and not finished; ``mask`` is that of its rows, (n,) bool."""
+    """A batch that was started and not finished; ``step`` is its number in the epoch, ``mask`` (n,) bool."""
+
+    step: int
 
     batch: Batch
     mask: npt.NDArray[np.bool_]
@@ -94,7 +98,9 @@ class TextBatchProducer:
                     self._cached_epoch.wait()
             locations = self._config.reader.locate(slices.positions)
             self._config.reader.will_need(slices, locations)
-            self._in_flight.append(_BatchInFlight(batch, mask, slices, locations))
+            self._in_flight.append(
+                _BatchInFlight(self._schedule.number(self._next), batch, mask, slices, locations)
+            )
             self._next += 1
         return True
 
@@ -107,7 +113,7 @@ class TextBatchProducer:
             if self._cached_epoch:
                 self._cached_epoch.release()
             shape = oldest.batch.shape
-            arrays = run_batchify(self._config.batchify, reader.fields, sequences, oldest.slices, shape)
+            arrays = self._config.maker(sequences, oldest.slices.groups, shape, self._context(oldest))
         stream = self._adapter.copy_stream
         with stages.stage("handing over"), stream or contextlib.nullcontext():
             batch = self._config.batch_type(
@@ -115,6 +121,17 @@ class TextBatchProducer:
             )
         ready = stream.ready(batch) if stream else None
         return FinishedBatch(batch, len(oldest.batch.rows), ready=ready)
+
+    def _context(self, oldest: _BatchInFlight) -> BatchContext:
+        slices = oldest.slices
+        return BatchContext(
+            self._schedule.plan.epoch,
+            oldest.step,
+            rows=slices.positions,
+            begins=slices.begins,
+            draws=slices.draws,
+            seed=self._config.planner.batching.seed,
+        )
 
     def _column(self, arrays: Mapping[str, Any], oldest: _BatchInFlight, name: str) -> Any:
         if name in arrays:

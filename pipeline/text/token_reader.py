@@ -11,13 +11,10 @@ from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column, trained_column
-from stoker.formats.tokenization.special_tokens import (
-    NO_SPECIAL_TOKENS,
-    SpecialTokens,
-    count_special_tokens,
-)
+from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS
 
 from ..engines.shard_files import open_shards
+from .masking import special_tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,15 +108,7 @@ class TokenReader:
         self._dataset = dataset
         self._verify = verify
         self._read_whole = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
-        self.special_tokens = NO_SPECIAL_TOKENS
-        # A chat has the special tokens of its template, and those of the tokenizer are not added.
-        if too_long == "truncate" and not options.get("chat_template"):
-            if options.get("tokenizer_digest"):
-                self.special_tokens = count_special_tokens(dataset.datasets[0].tokenizer_file())
-            opening, closing = self.special_tokens
-            self.special_tokens = SpecialTokens(
-                opening + bool(options.get("bos")), closing + bool(options.get("eos"))
-            )
+        self.special_tokens = special_tokens_of(dataset) if too_long == "truncate" else NO_SPECIAL_TOKENS
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
         self._columns = [length_column(field) for field in stored]

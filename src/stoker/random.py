@@ -22,6 +22,8 @@ Each use has a stream of its own, by how its key is derived:
 - Noise (:mod:`stoker.augment.noise`): :func:`sequence` of a number that RandomErasing has drawn.
 - Orders (:mod:`stoker.pipeline.order`): :func:`hash_words` of a tuple of integers that begins with the seed.
 - Sizes (:mod:`stoker.pipeline.images.sizes`): likewise, of the seed, the epoch and a word of their own.
+- Masks (:mod:`stoker.bucketing.masking`): :func:`hash_words` of the seed, the epoch, a number of their own
+  and the sample, from which :func:`sequence` draws for each token.
 - Samplers (:mod:`stoker.bucketing`): :func:`philox_permutation` with the key
   ``epoch << 96 | stream << 64 | seed``.
 - Conversion (:mod:`stoker.formats.conversion`): :func:`philox_permutation` with the seed as the key.

@@ -25,12 +25,14 @@ class TokenSlices(NamedTuple):
         begins: (P,) int64, first token of each slice; above 0 only if a sample was split.
         lengths: (P, D) int64, tokens of each slice in each of D fields.
         groups: (rows + 1,) int64, first slice of each packed row, and P at the end; None without packing.
+        draws: (P,) int64, number of each slice's draw in the epoch.
     """
 
     positions: Int64
     begins: Int64
     lengths: Int64
     groups: Int64 | None
+    draws: Int64
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,10 @@ class TextSchedule:
         at = self.start + step
         return self.plan.batch(at, self.rank), self.plan.mask(at, self.rank)
 
+    def number(self, step: int) -> int:
+        """Number of a step among all of the epoch, those before a change of ranks included."""
+        return sum(done for _, done in self.plan.history) + self.start + step
+
 
 @dataclass(frozen=True, eq=False)
 class TextEpoch:
@@ -86,13 +92,14 @@ class TextEpoch:
         packing = self.packing
         if packing is None:
             lengths = self.lengths[rows].astype(np.int64, copy=False)
-            return TokenSlices(self._samples(rows), np.zeros_like(rows), lengths, None)
+            return TokenSlices(self._samples(rows), np.zeros_like(rows), lengths, None, rows)
         counts = packing.offsets[rows + 1] - packing.offsets[rows]
         groups = np.concatenate(([0], np.cumsum(counts)))
         which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
+        draws = packing.rows[which].astype(np.int64, copy=False)
         begins, lengths = packing.begins[which], packing.lengths[which, None]
         return TokenSlices(
-            self._samples(packing.rows[which]), begins.astype(np.int64), lengths.astype(np.int64), groups
+            self._samples(draws), begins.astype(np.int64), lengths.astype(np.int64), groups, draws
         )
 
     def _samples(self, draws: npt.NDArray[Any]) -> Int64:

@@ -19,8 +19,11 @@ from ...order.draws import without_interleaving
 from ...order.epoch_order import Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
 from .epoch import TextEpoch
+from .length_limits import length_table, limited_lengths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from stoker.bucketing import BatchPlan, BatchSampler, PackingPlan
@@ -47,6 +50,8 @@ class TextPlanner:
             their order.
         world_size: Number of ranks.
         special_tokens: Number of tokens that truncation keeps besides the text.
+        planned_lengths: Makes (N, E) lengths, by which batches are planned, of the (N, D) lengths that are
+            read, such as those of inputs and targets; None plans by the lengths that are read.
 
     Attributes:
         batching: As given.
@@ -63,15 +68,18 @@ class TextPlanner:
         lengths: npt.NDArray[Any],
         order: Order,
         world_size: int,
+        *,
         special_tokens: int = 0,
+        planned_lengths: Callable[[npt.NDArray[Any]], Int64] | None = None,
     ) -> None:
-        if batching.pack is not None and lengths.shape[1] > 1:
-            raise ConfigError("packing takes one field", hint="Choose one: fields=('answer',)")
         self.batching = batching
         self.order = order
         self.takes_all = _takes_all(order, len(lengths))
         self._draws = without_interleaving(order) if batching.shuffle else order
-        self._lengths = _limited(lengths, batching, special_tokens)
+        self._read = limited_lengths(lengths, batching, special_tokens, are_planned=planned_lengths is None)
+        self._lengths = self._read if planned_lengths is None else planned_lengths(self._read)
+        if batching.pack is not None and self._lengths.shape[1] > 1:
+            raise ConfigError("packing takes one field", hint="Choose one: fields=('answer',)")
         self._world_size = world_size
         self._drawn: SharedEpochs[int, Int64] = SharedEpochs()
         self._epochs: SharedEpochs[int, TextEpoch] = SharedEpochs()
@@ -97,12 +105,12 @@ class TextPlanner:
         if isinstance(batching.buckets, int):
             method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
             lengths = flat_lengths(self._usual_lengths())
-            return _table(
+            return length_table(
                 bucket_boundaries(
                     lengths, batching.buckets, method, multiple_of=batching.pad_multiple
                 ).boundaries
             )
-        return _table(as_edges(batching.buckets))
+        return length_table(as_edges(batching.buckets))
 
     @cached_property
     def max_sequences(self) -> int:
@@ -112,6 +120,11 @@ class TextPlanner:
         packing = self.epoch(0).packing
         assert packing is not None, "called only with packing"
         return int(np.diff(packing.offsets).max())
+
+    @property
+    def planned_fields(self) -> int:
+        """Number of the lengths of each sample by which batches are planned."""
+        return int(self._lengths.shape[1])
 
     @property
     def has_equal_epochs(self) -> bool:
@@ -127,7 +140,7 @@ class TextPlanner:
         """Upper bound of the steps of an epoch: each takes at least one draw, or a slice of a split one."""
         slices = 1
         if self.batching.too_long == "split":
-            slices = -(-int(self._lengths.max()) // (self.batching.pack or 1))
+            slices = -(-int(self._read.max()) // (self.batching.pack or 1))
         return self.order.n * slices
 
     @cached_property
@@ -150,11 +163,14 @@ class TextPlanner:
     def _make_epoch(self, epoch: int) -> TextEpoch:
         drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
         lengths = self._lengths if drawn is None else self._lengths[drawn]
+        read = lengths
+        if self._read is not self._lengths:
+            read = self._read if drawn is None else self._read[drawn]
         if self.batching.pack is None:
-            return TextEpoch(self._sampler(lengths, self.batching.balance), lengths, drawn, None)
+            return TextEpoch(self._sampler(lengths, self.batching.balance), read, drawn, None)
         packing = self._pack(lengths[:, 0], epoch)
         full = np.full((len(packing), 1), packing.capacity, np.int64)
-        return TextEpoch(self._sampler(full, self._costs(packing)), lengths, drawn, packing)
+        return TextEpoch(self._sampler(full, self._costs(packing)), read, drawn, packing)
 
     def _draw(self, epoch: int) -> Int64:
         return _drawn_positions(self._draws, epoch)
@@ -211,40 +227,3 @@ def _drawn_positions(order: Order, epoch: int) -> npt.NDArray[Any]:
         chunk = positions[start : start + _CHUNK]
         chunk[:] = order.positions(epoch, np.arange(start, start + len(chunk)))
     return narrowed(positions, int(positions.max(initial=0)) + 1)
-
-
-def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int) -> npt.NDArray[Any]:
-    """Lengths, (N, D), after truncation; packing splits what is to be split.
-
-    Raises:
-        ConfigError: A sequence is longer than allowed, and ``too_long`` is "error"; or truncation would leave
-            special tokens alone.
-    """
-    if batching.pack is not None:
-        longest = np.array([batching.pack])
-    elif batching.max_length is not None:
-        longest = np.full(lengths.shape[1], batching.max_length)
-    elif batching.buckets is None or isinstance(batching.buckets, int):
-        return lengths
-    else:
-        longest = _table(as_edges(batching.buckets))[-1]
-    if batching.too_long == "error" and (lengths > longest).any():
-        row = int((lengths > longest).any(axis=1).argmax())
-        raise ConfigError(
-            f"sample {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
-            hint='Truncate with too_long="truncate", or leave out samples with dataset.select().',
-        )
-    if batching.too_long != "truncate":
-        return lengths
-    if special_tokens and longest.min() <= special_tokens:
-        raise ConfigError(
-            f"truncation to {int(longest.min())} tokens leaves no room beside the {special_tokens} special "
-            "tokens of the tokenizer",
-            hint="Truncate to more tokens.",
-        )
-    limited: npt.NDArray[Any] = np.minimum(lengths, longest)
-    return limited
-
-
-def _table(edges: Int64) -> Int64:
-    return edges.reshape(len(edges), -1)

@@ -1,4 +1,4 @@
-"""Labels of text batches, compared with the collators of Hugging Face by the losses of small models."""
+"""Batches of text, compared with the collators of Hugging Face by the losses of small models."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stoker
+from stoker.bucketing import MaskTokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +132,47 @@ def test_packed_rows_have_the_loss_of_single_sequences(shards: Path, rows: int) 
         shards, batch_size=rows, pack=24, columns=("input_ids", "position_ids", "labels"), **options
     )
     assert total(packed) == pytest.approx(total(single), rel=1e-5)
+
+
+def test_masked_tokens_have_the_loss_of_the_collator_that_draws_the_same(
+    shards: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collator asks PyTorch for three masks and for random words, and gets those of the loader."""
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=64,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        attn_implementation="eager",
+    )
+    model = transformers.BertForMaskedLM(config).eval()
+    tokenizer.add_special_tokens({"mask_token": "[MASK]"})
+    mask_id = tokenizer.mask_token_id
+    collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.5)
+    loader = stoker.TextLoader(
+        shards,
+        batch_size=6,
+        shuffle=True,
+        output="torch",
+        fields=["source"],
+        mask=MaskTokens(0.5, mask_id=mask_id, vocabulary=len(tokenizer), special_ids=(PAD, EOS)),
+    )
+    for input_ids, attention_mask, labels in loader:
+        chosen = labels != -100
+        original = torch.where(chosen, labels, input_ids)
+        hidden = chosen & (input_ids == mask_id)
+        drawn = iter([chosen, hidden, chosen & (input_ids != original) & ~hidden])
+        with monkeypatch.context() as patch:
+            patch.setattr(torch, "bernoulli", lambda chances, generator, drawn=drawn: next(drawn).float())
+            patch.setattr(torch, "randint", lambda *shape, words=input_ids, **options: words.clone())
+            theirs = collate(
+                [
+                    {"input_ids": ids[present], "attention_mask": present[present].long()}
+                    for ids, present in zip(original, attention_mask, strict=True)
+                ]
+            )
+        assert (theirs["input_ids"] == input_ids).all()
+        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
+        assert loss_of(model, ours) == pytest.approx(loss_of(model, theirs), rel=1e-6)

@@ -1,0 +1,165 @@
+"""Masked language modelling: tokens, or whole words, that a model is to restore.
+
+The rule is that of BERT (Devlin et al., 2019, section 3.1): of the chosen tokens 80% become [MASK], 10% a
+random token, and 10% stay as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence  # noqa: TC003 -- dataclasses read it at run time
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+from stoker.random import sequence, unit_interval
+
+from ..batchify.ragged import Ragged
+
+if TYPE_CHECKING:
+    from ..batchify.context import BatchContext
+
+__all__ = ["MaskTokens", "WordParts"]
+
+_STREAM = int.from_bytes(b"tokens", "little")
+_DRAWS = 3  # of each token: whether it is chosen, what replaces it, and the random token
+
+
+@dataclass(frozen=True, eq=False)
+class WordParts:
+    """What a tokenizer says about the ids of its vocabulary.
+
+    Attributes:
+        special_ids: Ids of special tokens.
+        continuations: (V,) bool, ids that continue the word before them; None if the tokenizer does not tell.
+    """
+
+    special_ids: tuple[int, ...]
+    continuations: npt.NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, eq=False)
+class MaskTokens:
+    """Hides tokens behind [MASK], for masked language modelling.
+
+    The tokens that are chosen depend on the seed, the epoch and the sample alone. They are the same in any
+    batch, on any number of ranks, padded or packed, and after a resume; each epoch chooses anew.
+
+    Attributes:
+        probability: Chance of each token to be chosen; of each word with ``whole_words``.
+        mask_id: Id of [MASK].
+        vocabulary: Number of token ids; random tokens are less than this.
+        whole_words: Whether all tokens of a word are chosen together. What replaces them is drawn for each
+            token.
+        special_ids: Ids of special tokens, which are never chosen. None takes those of the dataset's
+            tokenizer.
+        continuations: (V,) bool, whether a token of each id continues the word before it. None takes what the
+            dataset's tokenizer says: "##" of WordPiece, and the words that begin with a space or "▁" of other
+            tokenizers.
+        replaced: Share of the chosen tokens that become [MASK].
+        random: Share of the chosen tokens that become a random token. The others stay as they are.
+
+    Raises:
+        ConfigError: An argument is out of range.
+    """
+
+    probability: float = 0.15
+    _: KW_ONLY
+    mask_id: int
+    vocabulary: int
+    whole_words: bool = False
+    special_ids: Sequence[int] | None = None
+    continuations: npt.NDArray[np.bool_] | None = None
+    replaced: float = 0.8
+    random: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.probability < 1:
+            raise ConfigError(f"probability must be between 0 and 1, found {self.probability}")
+        if min(self.replaced, self.random) < 0 or self.replaced + self.random > 1:
+            raise ConfigError(
+                f"replaced and random must be shares from 0 to 1, found {self.replaced} and {self.random}",
+                hint="BERT's are 0.8 and 0.1; the rest of the chosen tokens stay as they are.",
+            )
+        if self.vocabulary < 1 or self.mask_id < 0:
+            raise ConfigError(
+                f"vocabulary must be at least 1 and mask_id at least 0, found {self.vocabulary} and "
+                f"{self.mask_id}"
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """Text of every argument, which states of loaders record."""
+        table = self.continuations
+        digest = None if table is None else hashlib.blake2b(np.packbits(table).tobytes(), digest_size=8)
+        return (
+            f"MaskTokens({self.probability!r}, mask_id={int(self.mask_id)}, "
+            f"vocabulary={int(self.vocabulary)}, whole_words={bool(self.whole_words)}, "
+            f"special_ids={None if self.special_ids is None else sorted(map(int, self.special_ids))}, "
+            f"continuations={digest and digest.hexdigest()}, replaced={self.replaced!r}, "
+            f"random={self.random!r})"
+        )
+
+    @property
+    def needs_tokenizer(self) -> bool:
+        """Whether an argument is None that a tokenizer has to say."""
+        return self.special_ids is None or (self.whole_words and self.continuations is None)
+
+    def with_tokenizer(self, parts: WordParts) -> MaskTokens:
+        """The mask with what a tokenizer says in place of None.
+
+        Raises:
+            ConfigError: ``whole_words`` is set, and the tokenizer does not tell where words begin.
+        """
+        if self.whole_words and self.continuations is None and parts.continuations is None:
+            raise ConfigError(
+                "whole_words needs a tokenizer that marks where words begin, and this one does not",
+                hint="Give continuations: for each token id whether it continues the word before it.",
+            )
+        return replace(
+            self,
+            special_ids=parts.special_ids if self.special_ids is None else self.special_ids,
+            continuations=parts.continuations if self.continuations is None else self.continuations,
+        )
+
+    def __call__(self, sequences: Ragged, context: BatchContext, field: int = 0) -> Ragged:
+        """Return the sequences with hidden tokens; labels are made of the chosen tokens alone.
+
+        Args:
+            sequences: P sequences of T tokens. Tokens that a model is not trained on are not chosen.
+            context: The place of these sequences.
+            field: Number of the field among those of a sample; each draws for itself.
+        """
+        lengths = sequences.lengths
+        places = np.arange(len(sequences.values)) - np.repeat(sequences.offsets[:-1], lengths)
+        states = np.repeat(context.random_words(_STREAM + field), lengths)
+        special = np.isin(sequences.values, np.asarray(self.special_ids or (), np.int64))
+        chosen = unit_interval(sequence(states, places * _DRAWS)) < self.probability
+        if self.whole_words:
+            chosen = chosen[self._word_starts(sequences, places, special)]
+        chosen &= ~special
+        if sequences.trained is not None:
+            chosen &= sequences.trained
+        hidden = np.flatnonzero(chosen)
+        fate = unit_interval(sequence(states[hidden], places[hidden] * _DRAWS + 1))
+        values = sequences.values.copy()
+        values[hidden[fate < self.replaced]] = self.mask_id
+        randomised = hidden[(fate >= self.replaced) & (fate < self.replaced + self.random)]
+        words = unit_interval(sequence(states[randomised], places[randomised] * _DRAWS + 2))
+        values[randomised] = (words * self.vocabulary).astype(np.int64)
+        return Ragged(values, sequences.offsets, chosen, sequences.values)
+
+    def _word_starts(
+        self, sequences: Ragged, places: npt.NDArray[np.int64], special: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """(T,) int64: for each token the first token of its word; a special token is a word of its own."""
+        assert self.continuations is not None, "the loader has taken it from the tokenizer"
+        table: npt.NDArray[Any] = self.continuations
+        known = sequences.values < len(table)
+        continues = known & table[np.where(known, sequences.values, 0)] & (places > 0) & ~special
+        continues[1:] &= ~special[:-1]
+        first = np.where(continues, 0, np.arange(len(continues)))
+        return np.maximum.accumulate(first)

@@ -1,0 +1,195 @@
+"""Span corruption: spans of tokens become one sentinel each, and the targets restore them.
+
+The algorithm is ``random_spans_noise_mask`` of T5 (Raffel et al., 2020;
+https://github.com/google-research/text-to-text-transfer-transformer, t5/data/preprocessors.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence  # noqa: TC003 -- dataclasses read it at run time
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+from stoker.random import sequence
+
+from ..batchify.ragged import Ragged
+
+if TYPE_CHECKING:
+    from ..batchify.context import BatchContext
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["SpanCorruption"]
+
+_STREAM = int.from_bytes(b"spans", "little")
+
+
+class _Counts(NamedTuple):
+    """Of each of P sequences, (P,) int64 each: the hidden tokens, their spans, and the other tokens.
+
+    The special tokens around a sequence do not count.
+    """
+
+    hidden: Int64
+    spans: Int64
+    kept: Int64
+
+
+@dataclass(frozen=True, eq=False)
+class SpanCorruption:
+    """Hides spans of tokens, as T5 is trained.
+
+    The inputs are the sequence, each hidden span as one sentinel. The targets are the sentinels, each before
+    the tokens of its span. Both end with the special tokens that end the sequence. A sequence of fewer than
+    two tokens stays whole, and its targets are these special tokens alone.
+
+    The spans depend on the seed, the epoch and the sample alone; their number depends on the length alone.
+
+    Attributes:
+        density: Share of the tokens that is hidden.
+        mean_length: Mean number of tokens of a span.
+        sentinels: Ids of the sentinels in their order, such as ``range(32099, 31999, -1)`` of T5; as many as
+            a sequence has spans.
+        end_id: Id that is added at the end of inputs and targets, for sequences without an end of their
+            own; None adds nothing.
+        special_tokens: Numbers of special tokens before and after the tokens of a sequence. None takes what
+            the dataset says.
+
+    Raises:
+        ConfigError: An argument is out of range.
+    """
+
+    density: float = 0.15
+    _: KW_ONLY
+    mean_length: float = 3.0
+    sentinels: Sequence[int]
+    end_id: int | None = None
+    special_tokens: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.density < 1:
+            raise ConfigError(f"density must be between 0 and 1, found {self.density}")
+        if not self.mean_length >= 1:
+            raise ConfigError(f"mean_length must be at least 1, found {self.mean_length}")
+        if not len(self.sentinels):
+            raise ConfigError("sentinels must have one id for each span of a sequence, found none")
+
+    @property
+    def fingerprint(self) -> str:
+        """Text of every argument, which states of loaders record."""
+        around = None if self.special_tokens is None else tuple(map(int, self.special_tokens))
+        return (
+            f"SpanCorruption({self.density!r}, mean_length={self.mean_length!r}, "
+            f"sentinels={list(map(int, self.sentinels))}, end_id={self.end_id!r}, special_tokens={around})"
+        )
+
+    def planned_lengths(self, lengths: npt.NDArray[Any]) -> Int64:
+        """(N, 2) int64, tokens of the inputs and the targets that are made of sequences.
+
+        Args:
+            lengths: (N, 1) integers, tokens of the sequences.
+
+        Raises:
+            ConfigError: A sequence has more spans than there are sentinels.
+        """
+        counts = self._counts(lengths[:, 0].astype(np.int64))
+        if counts.spans.max(initial=0) > len(self.sentinels):
+            row = int(counts.spans.argmax())
+            raise ConfigError(
+                f"sample {row} has {int(lengths[row, 0])} tokens and {int(counts.spans[row])} hidden spans, "
+                f"more than the {len(self.sentinels)} sentinels",
+                hint="Give more sentinels, or shorten the samples with max_length.",
+            )
+        opening, closing = self._around
+        made: Int64 = np.stack(
+            (counts.kept + counts.spans + opening, counts.hidden + counts.spans), axis=1
+        ) + (closing + (self.end_id is not None))
+        return np.maximum(made, 1)
+
+    def __call__(self, sequences: Ragged, context: BatchContext) -> tuple[Ragged, Ragged]:
+        """Return the inputs and the targets of P sequences."""
+        opening, closing = self._around
+        counts = self._counts(sequences.lengths)
+        words = context.random_words(_STREAM)
+        hidden = _random_segments(words, 0, counts.hidden, counts.spans)
+        kept = _random_segments(words, 1, counts.kept, counts.spans)
+        starts = np.repeat(sequences.offsets[:-1] + opening, counts.spans)
+        before = _starts_within(hidden + kept, counts.spans)
+        first = starts + before + kept  # the first hidden token of each span; one before it is kept
+        is_hidden = np.zeros(len(sequences.values) + 1, np.int64)
+        np.add.at(is_hidden, first, 1)
+        np.add.at(is_hidden, first + hidden, -1)
+        noise = np.cumsum(is_hidden[:-1]) > 0
+        number = np.arange(len(first)) - np.repeat(np.cumsum(counts.spans) - counts.spans, counts.spans)
+        sentinels = np.asarray(self.sentinels, np.int64)[number].astype(sequences.values.dtype)
+        places = np.arange(len(noise)) - np.repeat(sequences.offsets[:-1], sequences.lengths)
+        ends = places >= np.repeat(sequences.lengths - closing, sequences.lengths)
+        inputs, targets = sequences.values.copy(), sequences.values.copy()
+        inputs[first], targets[first - 1] = sentinels, sentinels
+        is_input, is_target = ~noise, noise | ends
+        is_input[first], is_target[first - 1] = True, True
+        return self._taken(inputs, is_input, sequences), self._taken(targets, is_target, sequences)
+
+    def _taken(self, values: npt.NDArray[Any], taken: npt.NDArray[np.bool_], sequences: Ragged) -> Ragged:
+        """The tokens that are taken of each sequence, with the end."""
+        before = np.concatenate(([0], np.cumsum(taken, dtype=np.int64)))
+        offsets = before[sequences.offsets]
+        chosen = values[taken]
+        if self.end_id is not None:
+            chosen = np.insert(chosen, offsets[1:], self.end_id)
+            offsets = offsets + np.arange(len(offsets))
+        return Ragged(chosen, offsets)
+
+    @property
+    def _around(self) -> tuple[int, int]:
+        return (0, 0) if self.special_tokens is None else self.special_tokens
+
+    def _counts(self, lengths: Int64) -> _Counts:
+        inner = np.maximum(lengths - sum(self._around), 0)
+        hidden = np.clip(np.rint(inner * self.density).astype(np.int64), 1, np.maximum(inner - 1, 1))
+        hidden[inner < 2] = 0
+        kept = inner - hidden
+        spans = np.maximum(np.rint(hidden / self.mean_length).astype(np.int64), 1)
+        return _Counts(hidden, np.minimum(spans, np.minimum(kept, hidden)), kept)
+
+
+def _starts_within(sizes: Int64, counts: Int64) -> Int64:
+    """The start of each size behind those before it in its group; groups have ``counts`` sizes."""
+    ends = np.cumsum(sizes)
+    first = np.cumsum(counts) - counts
+    base = np.concatenate(([0], ends))[first]
+    starts: Int64 = ends - sizes - np.repeat(base, counts)
+    return starts
+
+
+def _random_segments(words: npt.NDArray[np.uint64], draw: int, items: Int64, segments: Int64) -> Int64:
+    """Lengths of ``segments[i]`` segments, none empty, that add up to ``items[i]``: (sum of segments,) int64.
+
+    All divisions are equally likely: of the gaps between items, the ``segments[i] - 1`` with the smallest
+    random words divide.
+
+    Args:
+        words: (P,) uint64, the random word of each sequence.
+        draw: 0 or 1; another one gives independent divisions.
+        items: (P,) int64.
+        segments: (P,) int64, at most ``items``; 0 only where ``items`` are not divided.
+    """
+    gaps = np.maximum(np.where(segments > 0, items, 1) - 1, 0)
+    owner = np.repeat(np.arange(len(items)), gaps)
+    first = np.cumsum(gaps) - gaps
+    place = np.arange(len(owner)) - first[owner]
+    order = np.lexsort((sequence(words[owner], place * 2 + draw), owner))
+    divides = np.zeros(len(owner), np.bool_)
+    divides[order[place < segments[owner] - 1]] = True  # the k-th of a sequence in this order has place k
+    cut = np.flatnonzero(divides)
+    # The ends of segments in each sequence: the cuts, and the sequence's own end.
+    ends = np.concatenate((place[cut] + 1, items[segments > 0]))
+    of = np.concatenate((owner[cut], np.flatnonzero(segments > 0)))
+    ends = ends[np.lexsort((ends, of))]
+    begins = np.concatenate(([0], ends[:-1]))
+    begins[(np.cumsum(segments) - segments)[segments > 0]] = 0
+    return ends - begins

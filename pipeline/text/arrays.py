@@ -1,0 +1,175 @@
+"""The arrays of a batch of text: the function that makes them of its sequences, and its call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from stoker.bucketing import BatchContext, Flatten, MaskTokens, Pack, Packed, Pad, Ragged, SpanCorruption
+from stoker.bucketing.batchify.context import Contextual
+from stoker.bucketing.batchify.sequences import Output
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.bucketing import Batchify
+    from stoker.bucketing.batchify.sequences import Labels
+
+    from .masking import Mask
+    from .planning.planner import TextPlanner
+    from .token_reader import TokenReader
+
+__all__ = ["ArrayMaker", "array_names", "default_batchify", "probe_arrays"]
+
+_OUTPUTS = get_args(Output)
+_PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
+_PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
+_SPANS = ("inputs", "targets")  # the fields that SpanCorruption makes of one
+_PROBE_WIDTH = 8  # of the batch that tells dtypes, where no boundary says one
+
+
+@dataclass(frozen=True)
+class _FieldFunctions:
+    """A batchify function of functions that each make arrays of one field; a field may have several.
+
+    Attributes:
+        functions: Name of the field, and function.
+    """
+
+    functions: tuple[tuple[str, Pad | Pack], ...]
+
+    def __call__(self, samples: Mapping[str, Any], length: Any = None) -> dict[str, Any]:
+        """Return the arrays of all functions."""
+        made: dict[str, Any] = {}
+        for field, function in self.functions:
+            made.update(function(samples[field], length[field]))
+        return made
+
+
+def default_batchify(
+    planner: TextPlanner,
+    reader: TokenReader,
+    columns: Sequence[str] | None,
+    labels: Labels,
+    mask: Mask | None,
+) -> Batchify:
+    """The function that makes the arrays that ``columns`` names; None names the usual ones."""
+    shared: dict[str, Any] = {"value": reader.pad_id, "labels": labels}
+    packs = planner.batching.pack is not None
+    if packs:
+        shared["max_sequences"] = planner.max_sequences
+    usual: tuple[Output, ...] = _PACKED if packs else _PADDED
+    if isinstance(mask, MaskTokens):
+        usual = (*usual, "labels")
+    functions = []
+    for field, prefix in _made_fields(reader.fields, mask):
+        outputs = [name for name in _OUTPUTS if columns is not None and prefix + name in columns]
+        if isinstance(mask, SpanCorruption):
+            if field == "targets":
+                only: tuple[Output, ...] = ("labels",) if columns is None or "labels" in columns else ()
+                functions.append((field, _function(packs, only, "", {**shared, "labels": "seq2seq"})))
+                usual = ()
+            outputs = [name for name in outputs if name != "labels"]
+        functions.append((field, _function(packs, usual if columns is None else outputs, prefix, shared)))
+    return _FieldFunctions(tuple(functions)) if len(functions) > 1 else functions[0][1]
+
+
+def _function(packs: bool, outputs: Sequence[Output], prefix: str, shared: dict[str, Any]) -> Pad | Pack:
+    return (Pack if packs else Pad)(outputs=outputs, prefix=prefix, **shared)
+
+
+def _made_fields(fields: Sequence[str], mask: Mask | None) -> list[tuple[str, str]]:
+    """Names of the fields that become arrays, and the prefix of the arrays of each, a Python identifier."""
+    if isinstance(mask, SpanCorruption):
+        return [("inputs", ""), ("targets", "target_")]
+    if len(fields) == 1:
+        return [(fields[0], "")]
+    return [(field, re.sub(r"\W", "_", field) + "_") for field in fields]
+
+
+def array_names(fields: Sequence[str], mask: Mask | None) -> set[str]:
+    """Names of all arrays that ``columns`` can name."""
+    return {prefix + output for _, prefix in _made_fields(fields, mask) for output in _OUTPUTS}
+
+
+class ArrayMaker:
+    """Makes the arrays of batches.
+
+    Args:
+        batchify: Takes sequences and a padded length, for several fields a dict of each by field; and a
+            context, if it has a parameter for it.
+        fields: Names of the fields that are read.
+        mask: Hides tokens of the sequences before ``batchify`` gets them; None hides none.
+    """
+
+    def __init__(self, batchify: Batchify, fields: tuple[str, ...], mask: Mask | None) -> None:
+        self._batchify = Contextual(batchify)
+        self._flattens = isinstance(batchify, Flatten)
+        self._fields = fields
+        self._mask = mask
+
+    def __call__(
+        self,
+        sequences: Sequence[Ragged],
+        groups: npt.NDArray[np.int64] | None,
+        shape: tuple[int, ...],
+        context: BatchContext,
+    ) -> Mapping[str, Any]:
+        """Return the arrays of a batch by name.
+
+        Args:
+            sequences: Token ids of each field.
+            groups: (rows + 1,) int64, first sequence of each packed row, and their number; None without
+                packing.
+            shape: (n, length), or (n, length, length, ...) for several planned lengths.
+            context: The place of the batch.
+
+        Raises:
+            ConfigError: ``batchify`` returned something else than a dict.
+        """
+        fields = self._fields
+        if isinstance(self._mask, SpanCorruption):
+            fields, sequences = _SPANS, self._mask(sequences[0], context)
+        elif self._mask is not None:
+            sequences = [self._mask(one, context, field) for field, one in enumerate(sequences)]
+        each: list[Any] = list(sequences if groups is None else (Packed(one, groups) for one in sequences))
+        samples: Any = dict(zip(fields, each, strict=True))
+        length: Any = shape[1] if len(shape) == 2 else dict(zip(fields, shape[1:], strict=True))
+        if len(fields) == 1:
+            samples = each[0]
+            if groups is None and self._flattens:
+                length *= shape[0]  # tokens of the padded batch, so that each padded shape has one flat shape
+        made = self._batchify(samples, length, context)
+        if not isinstance(made, dict):
+            raise ConfigError(
+                f"batchify must make a dict of arrays, found {type(made).__name__}",
+                hint="Wrap it: Dict({'tokens': Stack()}).",
+            )
+        return made
+
+
+def probe_arrays(
+    maker: ArrayMaker, planner: TextPlanner, reader: TokenReader
+) -> dict[str, tuple[str, tuple[int | None, ...]]]:
+    """Dtype and shape without the batch axis of the arrays that are made of one token a field."""
+    edges = planner.boundaries
+    widths = [_PROBE_WIDTH] * planner.planned_fields if edges is None else edges[-1].tolist()
+    fixed = edges is not None and len(edges) == 1
+    zero = np.zeros(1, np.int64)
+    context = BatchContext(0, 0, rows=zero, begins=zero, draws=zero, seed=planner.batching.seed)
+    groups = None if planner.batching.pack is None else np.array([0, 1])
+    sequences = [Ragged(np.zeros(1, reader.dtype), np.array([0, 1]))] * len(reader.fields)
+    made = maker(sequences, groups, (1, *widths), context)
+    return {
+        name: (
+            np.asarray(value).dtype.name,
+            tuple(size if fixed else None for size in np.shape(value)[1:]),
+        )
+        for name, value in made.items()
+    }

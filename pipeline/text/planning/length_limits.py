@@ -1,0 +1,70 @@
+"""Lengths of sequences after truncation, from which batches are planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.bucketing.boundaries.bucket_boundaries import as_edges
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from .batching_config import BatchingConfig
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["length_table", "limited_lengths"]
+
+
+def limited_lengths(
+    lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int, *, are_planned: bool
+) -> npt.NDArray[Any]:
+    """Lengths, (N, D), after truncation; packing splits what is to be split.
+
+    Args:
+        lengths: (N, D) integers, tokens of each sample in each of D fields.
+        batching: How sequences form batches.
+        special_tokens: Number of tokens that truncation keeps besides the text.
+        are_planned: Whether batches are planned by these lengths. If not, they are not the lengths of
+            boundaries and packed rows, which then set no limit here.
+
+    Raises:
+        ConfigError: A sequence is longer than allowed, and ``too_long`` is "error"; or truncation would leave
+            special tokens alone.
+    """
+    if batching.max_length is not None:
+        longest = np.full(lengths.shape[1], batching.max_length)
+    elif not are_planned:
+        if batching.too_long == "truncate":
+            raise ConfigError('too_long="truncate" needs a largest length here', hint="Give max_length.")
+        return lengths
+    elif batching.pack is not None:
+        longest = np.array([batching.pack])
+    elif batching.buckets is None or isinstance(batching.buckets, int):
+        return lengths
+    else:
+        longest = length_table(as_edges(batching.buckets))[-1]
+    if batching.too_long == "error" and (lengths > longest).any():
+        row = int((lengths > longest).any(axis=1).argmax())
+        raise ConfigError(
+            f"sample {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
+            hint='Truncate with too_long="truncate", or leave out samples with dataset.select().',
+        )
+    if batching.too_long != "truncate":
+        return lengths
+    if special_tokens and longest.min() <= special_tokens:
+        raise ConfigError(
+            f"truncation to {int(longest.min())} tokens leaves no room beside the {special_tokens} special "
+            "tokens of the tokenizer",
+            hint="Truncate to more tokens.",
+        )
+    limited: npt.NDArray[Any] = np.minimum(lengths, longest)
+    return limited
+
+
+def length_table(edges: Int64) -> Int64:
+    """Boundaries as (K, D), also of one field."""
+    return edges.reshape(len(edges), -1)

@@ -1,0 +1,128 @@
+"""Text loaders with masks: the same masks in any batch, on any ranks and after any stop."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data.text_shards import N, make, same
+
+from stoker.bucketing import BatchContext, MaskTokens, Pad, Ragged, SpanCorruption
+from stoker.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKENS = MaskTokens(0.3, mask_id=260, vocabulary=256)
+SPANS = SpanCorruption(0.3, sentinels=range(300, 400), end_id=258)
+WAYS: list[dict[str, Any]] = [{}, {"buckets": None}, {"pack": 40}, {"max_tokens": 150}]
+
+
+def masked_samples(loaders: list[Any]) -> dict[int, tuple[list[int], list[int]]]:
+    """Token ids and labels of each sample, of rows that are padded or packed."""
+    found = {}
+    for batch in itertools.chain(*loaders):
+        for ids, labels, segments, rows in zip(*batch, strict=True):
+            for segment, row in enumerate(np.atleast_1d(rows).tolist(), 1):
+                if row >= 0:
+                    found[row] = (ids[segments == segment].tolist(), labels[segments == segment].tolist())
+    return found
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("options", WAYS)
+def test_a_sample_is_masked_alike_padded_or_packed_and_on_any_ranks(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], options: dict[str, Any], world_size: int
+) -> None:
+    columns = ("input_ids", "labels", "segment_ids", "row")
+    whole = masked_samples([make(shards, mask=TOKENS, columns=columns)])
+    ranks = range(world_size)
+    loaders = [
+        make(shards, mask=TOKENS, columns=columns, rank=r, world_size=world_size, **options) for r in ranks
+    ]
+    found = masked_samples(loaders)
+    assert len(found) == N
+    assert found == whole
+    for row, (ids, labels) in found.items():
+        true = sequences[row][0]
+        assert [label for label in labels if label != -100] == [
+            token for token, label in zip(true, labels, strict=True) if label != -100
+        ]
+        assert [token for token, label in zip(ids, labels, strict=True) if label == -100] == [
+            token for token, label in zip(true, labels, strict=True) if label == -100
+        ]
+
+
+@pytest.mark.parametrize("mask", [TOKENS, SPANS])
+@pytest.mark.parametrize("options", [{}, {"max_tokens": 150}])
+def test_masks_are_the_same_after_a_resume(shards: Path, mask: Any, options: dict[str, Any]) -> None:
+    loader = make(shards, mask=mask, **options)
+    whole = list(loader)
+    again = list(loader)
+    assert not same(whole, again)
+    for stop in (0, 1, len(whole) - 1):
+        first, second = make(shards, mask=mask, **options), make(shards, mask=mask, **options)
+        list(itertools.islice(first, stop))
+        second.load_state_dict(first.state_dict())
+        assert same([*second, *second], whole[stop:] + again)
+
+
+def test_inputs_and_targets_are_padded_to_two_boundaries(shards: Path) -> None:
+    loader = make(shards, mask=SPANS, buckets=4)
+    assert loader.columns == ("input_ids", "attention_mask", "labels")
+    listed = set(loader.shapes())
+    for ids, attention, labels in loader:
+        assert (*ids.shape, labels.shape[1]) in listed
+        assert (ids[np.arange(len(ids)), attention.sum(axis=1) - 1] == 258).all()
+        assert ((labels >= 0).sum(axis=1) > 0).all()
+    named = make(shards, mask=SPANS, columns=("target_input_ids", "target_attention_mask", "labels"))
+    for ids, attention, labels in named:
+        assert (np.where(attention, ids, -100) == labels).all()
+
+
+def test_a_state_names_another_mask(shards: Path) -> None:
+    state = make(shards, mask=TOKENS).state_dict()
+    for other in (None, MaskTokens(0.2, mask_id=260, vocabulary=256)):
+        with pytest.raises(CheckpointError, match="mask was 'MaskTokens"):
+            make(shards, mask=other).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mask": 0.15}, "mask must be a MaskTokens or a SpanCorruption"),
+        ({"mask": SPANS, "fields": ("q", "a")}, "of one field, found q, a"),
+        (
+            {"mask": MaskTokens(mask_id=260, vocabulary=256, whole_words=True)},
+            "needs a tokenizer that marks where words begin",
+        ),
+        ({"mask": SPANS, "pack": 8, "too_long": "split"}, "whole sequences"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused(shards: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(shards, **options)
+
+
+def test_a_batchify_function_may_ask_for_epoch_step_and_rows(shards: Path) -> None:
+    seen: list[BatchContext] = []
+
+    def batchify(samples: Ragged, length: int, context: BatchContext) -> dict[str, Any]:
+        seen.append(context)
+        return Pad()(samples, length)
+
+    loader = make(shards, batchify=batchify, columns=("input_ids", "row"))
+    rows = [batch.row.tolist() for batch in [*loader, *loader]]
+    contexts = seen[1 : 1 + len(rows)]  # the first call tells dtypes; the next epoch is read ahead
+    assert [context.rows.tolist() for context in contexts] == rows
+    steps = len(loader)
+    assert [(c.epoch, c.step) for c in contexts] == [(e, s) for e in (0, 1) for s in range(steps)]
+    resumed = make(shards, batchify=batchify, rank=1, world_size=2)
+    first = make(shards, batchify=batchify)
+    list(itertools.islice(first, 3))
+    resumed.load_state_dict(first.state_dict())
+    seen.clear()
+    next(iter(resumed))
+    assert seen[0].step == 3
