@@ -140,7 +140,7 @@ def make_config(
     maker = ArrayMaker(chosen, reader.fields, fitted)
     arrays = probe_arrays(maker, planner, reader)
     names = column_names(
-        columns, arrays, dataset, batching, reader.fields, array_names(reader.fields, fitted)
+        columns, arrays, dataset, batching, fields=reader.fields, possible=array_names(reader.fields, fitted)
     )
     return TextLoaderConfig(dataset, reader, planner, maker, fitted, arrays, names, batch_type(names))
 
