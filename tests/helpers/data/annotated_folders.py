@@ -1,0 +1,164 @@
+"""One scene of objects as a folder of every annotated format, and the truth that COCO's tools take."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CLASSES = ("person", "car")
+SIZES = ((90, 120), (120, 90), (80, 80))
+"""Height and width of each image."""
+BOXES = (
+    ((0, (4, 6, 52, 70)), (1, (60, 40, 118, 88)), (0, (70, 2, 95, 30))),
+    ((1, (10, 10, 40, 110)), (0, (50, 60, 88, 118))),
+    ((0, (20, 20, 60, 70)), (1, (62, 1, 79, 79))),
+)
+"""Class and box (left, top, right, bottom) of the objects of each image; none overlap."""
+KEYPOINTS = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What :func:`stoker.convert` takes."""
+
+    src: Path
+    options: dict[str, Any]
+
+
+def truth(first_id: int = 1) -> dict[str, Any]:
+    """The scene in COCO's format: boxes, a rectangle as the mask of each object, and two keypoints."""
+    annotations = []
+    for image, objects in enumerate(BOXES):
+        for label, (left, top, right, bottom) in objects:
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": image + first_id,
+                    "category_id": label + 1,
+                    "bbox": [left, top, right - left, bottom - top],
+                    "area": (right - left) * (bottom - top),
+                    "iscrowd": 0,
+                    "segmentation": [[left, top, right, top, right, bottom, left, bottom]],
+                    "keypoints": [left + 5, top + 8, 2, right - 6, bottom - 9, 2],
+                    "num_keypoints": 2,
+                }
+            )
+    images = [
+        {"id": number + first_id, "file_name": f"{number}.png", "height": height, "width": width}
+        for number, (height, width) in enumerate(SIZES)
+    ]
+    names = {"keypoints": list(KEYPOINTS), "skeleton": []}
+    categories = [{"id": label + 1, "name": name, **names} for label, name in enumerate(CLASSES)]
+    return {"images": images, "annotations": annotations, "categories": categories}
+
+
+def write_images(folder: Path, suffix: str = ".png", ending: str = "") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, size in enumerate(SIZES):
+        pixels = np.random.default_rng(number).integers(0, 256, (*size, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}{ending}{suffix}")
+
+
+def _coco(root: Path) -> Converted:
+    write_images(root)
+    (root / "instances.json").write_text(json.dumps(truth()))
+    return Converted(root / "instances.json", {})
+
+
+def _coco_gzip(root: Path) -> Converted:
+    write_images(root)
+    (root / "instances.json.gz").write_bytes(gzip.compress(json.dumps(truth()).encode()))
+    return Converted(root / "instances.json.gz", {})
+
+
+def _lvis(root: Path) -> Converted:
+    write_images(root / "train2017")
+    made = truth()
+    for image in made["images"]:
+        image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
+    (root / "lvis.json").write_text(json.dumps(made))
+    return Converted(root / "lvis.json", {"images": root})
+
+
+def _voc(root: Path) -> Converted:
+    write_images(root / "JPEGImages")
+    (root / "Annotations").mkdir()
+    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
+        nodes = [
+            f"<object><name>{CLASSES[label]}</name><bndbox><xmin>{left + 1}</xmin><ymin>{top + 1}</ymin>"
+            f"<xmax>{right}</xmax><ymax>{bottom}</ymax></bndbox></object>"
+            for label, (left, top, right, bottom) in objects
+        ]
+        (root / "Annotations" / f"{number}.xml").write_text(
+            f"<annotation><filename>{number}.png</filename><size><width>{width}</width>"
+            f"<height>{height}</height></size>{''.join(nodes)}</annotation>"
+        )
+    return Converted(root, {})
+
+
+def _yolo(root: Path) -> Converted:
+    write_images(root / "images")
+    (root / "labels").mkdir()
+    (root / "classes.txt").write_text("\n".join(CLASSES))
+    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
+        lines = [
+            f"{label} {(left + right) / 2 / width} {(top + bottom) / 2 / height} "
+            f"{(right - left) / width} {(bottom - top) / height}\n"
+            for label, (left, top, right, bottom) in objects
+        ]
+        (root / "labels" / f"{number}.txt").write_text("".join(lines))
+    return Converted(root, {})
+
+
+def _data_yaml(root: Path) -> Converted:
+    _yolo(root)
+    (root / "data.yaml").write_text(f"train: images\nnames: [{', '.join(CLASSES)}]\n")
+    return Converted(root / "data.yaml", {})
+
+
+def _instance_ids(root: Path) -> Converted:
+    """Cityscapes' masks of objects, whose values are ids of its classes * 1000 + n."""
+    write_images(root / "leftImg8bit", ending="_leftImg8bit")
+    (root / "gtFine").mkdir()
+    for number, objects in enumerate(BOXES):
+        values = np.zeros(SIZES[number], np.uint16)
+        for n, (label, (left, top, right, bottom)) in enumerate(objects):
+            values[top:bottom, left:right] = (24, 26)[label] * 1000 + n
+        Image.fromarray(values).save(root / "gtFine" / f"{number}_gtFine_instanceIds.png")
+    return Converted(root / "leftImg8bit", {"instances": root / "gtFine"})
+
+
+def _segmentation_object(root: Path) -> Converted:
+    """Pascal VOC's masks of objects and of classes."""
+    write_images(root / "JPEGImages")
+    for folder in ("SegmentationObject", "SegmentationClass"):
+        (root / folder).mkdir()
+        for number, objects in enumerate(BOXES):
+            values = np.zeros(SIZES[number], np.uint8)
+            for n, (label, (left, top, right, bottom)) in enumerate(objects, 1):
+                values[top:bottom, left:right] = n if folder == "SegmentationObject" else (15, 7)[label]
+            Image.fromarray(values).save(root / folder / f"{number}.png")
+    masks, instances = root / "SegmentationClass", root / "SegmentationObject"
+    return Converted(root / "JPEGImages", {"masks": masks, "instances": instances})
+
+
+FOLDERS: dict[str, Callable[[Path], Converted]] = {
+    "coco": _coco,
+    "coco.json.gz": _coco_gzip,
+    "lvis": _lvis,
+    "voc": _voc,
+    "yolo": _yolo,
+    "data.yaml": _data_yaml,
+    "cityscapes instanceIds": _instance_ids,
+    "voc SegmentationObject": _segmentation_object,
+}
+"""A function for each format that writes the scene into an empty folder."""
