@@ -93,7 +93,7 @@ def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, objec
     for name in sorted(first.arrays.keys() & other.arrays.keys()):
         one, two = first.arrays[name], other.arrays[name]
         compared[f"array {name}"] = ((one.dtype, len(one.shape)), (two.dtype, len(two.shape)))
-    if first.sample_type == "text":
+    if first.options.get("tokenizer") or other.options.get("tokenizer"):
         for name in _TEXT_OPTIONS:
             compared[f"{name} of the tokens"] = (first.options.get(name), other.options.get(name))
     return compared

@@ -81,7 +81,7 @@ def convert_like(
     common = {"format": last.container, "overwrite": True, **_sharding(last.options), **given}
     if last.sample_type == "text":
         return convert_text(src, target, **{**_text_options(last, folder), **common})
-    made = _image_options(last, src, classes, given.get("source_format"))
+    made = _image_options(last, folder, src, classes, given.get("source_format"))
     if given.get("make") is None and isinstance(src, (str, os.PathLike)):
         made |= _maps(last.options)
     return convert(src, target, **{**made, **common})
@@ -102,7 +102,7 @@ def _sharding(options: Mapping[str, Option]) -> dict[str, Any]:
 
 
 def _image_options(
-    last: Manifest, src: Any, classes: tuple[str, ...], source_format: str | None
+    last: Manifest, folder: Path, src: Any, classes: tuple[str, ...], source_format: str | None
 ) -> dict[str, Any]:
     options = last.options
     labelled = {"label", "object_labels"} & last.columns.keys()
@@ -116,6 +116,9 @@ def _image_options(
         made["allow_missing_classes"] = True
     elif isinstance(src, (str, os.PathLike)) and "mask_offset" not in last.columns:
         made["unlabelled"] = find_format(Source(src), source_format).name == "folder"
+    if options.get("caption_column"):
+        made |= {"caption_column": options["caption_column"], "vocabulary": folder}
+        made |= {name: bool(options.get(name)) for name in ("bos", "eos")}
     made |= {name: options[name] for name in ("encoding", "quality", "subsampling") if options.get(name)}
     return made
 

@@ -66,6 +66,13 @@ def convert(
     allow_loss: str | float | Fraction | None = None,
     mask_map: str | Mapping[Any, int] | None = None,
     class_map: Mapping[str, str] | Sequence[str] | None = None,
+    caption_column: str | None = None,
+    tokenizer: str | os.PathLike[str] | None = None,
+    vocabulary: str | os.PathLike[str] | None = None,
+    min_count: int | None = None,
+    max_size: int | None = None,
+    bos: bool = False,
+    eos: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
     """Convert images, with their labels, objects and masks, into a dataset of shards.
@@ -160,6 +167,17 @@ def convert(
             ``labelIds``, and ``none`` keeps these. An image whose mask has another value is left out.
         class_map: New names of classes by old ones, such as ``{"van": "car"}``, or texts ``"van:car"``.
             Classes that get one name become one. ``classes`` means the new names.
+        caption_column: Column of a list or of a table, member of a tar archive (``txt``, ``json:captions``),
+            or name among the values of samples from Python, that has the caption of each image, or a list of
+            several. Captions become token ids beside the images; an image without one is left out. The images
+            of a list then need no labels.
+        tokenizer: What makes the token ids of captions; this and the next five as for
+            :func:`stoker.convert_text`. None is "whitespace".
+        vocabulary: Folder of a dataset whose tokenizer is taken, such as that of the training data.
+        min_count: Words that occur less often are unknown.
+        max_size: Largest number of words.
+        bos: Whether each caption begins with the tokenizer's token for it.
+        eos: Whether each caption ends with the tokenizer's token for it.
         progress: Called about ten times a second.
 
     Raises:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..sources.format_names import SourceFormatName
+    from ..tokenization.captions import CaptionOptions
 
 __all__ = [
     "QUALITY",
@@ -125,6 +126,7 @@ class ConvertOptions(ShardOptions):
         source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
         mask_map: Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`.
         class_map: New names of classes by old ones, as JSON, which an append applies again.
+        captions: The captions beside the images; None if there are none.
     """
 
     mode: ResizeMode = "none"
@@ -139,6 +141,7 @@ class ConvertOptions(ShardOptions):
     source_format: SourceFormatName = "folder"
     mask_map: str | None = None
     class_map: str | None = None
+    captions: CaptionOptions | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,12 +181,14 @@ class ConvertOptions(ShardOptions):
             object.__setattr__(self, "restarts", stores_jpeg and self.mode != "none")
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """See :meth:`ShardOptions.to_manifest`; without ``restarts`` and the two maps where not given.
+        """See :meth:`ShardOptions.to_manifest`; without ``restarts``, maps and captions where not given.
 
         So conversions without them have the options of those by versions that did not know them.
         """
         unused = {name for name in ("restarts", "mask_map", "class_map") if not getattr(self, name)}
-        return {name: value for name, value in super().to_manifest().items() if name not in unused}
+        unused.add("captions")
+        kept = {name: value for name, value in super().to_manifest().items() if name not in unused}
+        return {**kept, **({} if self.captions is None else vars(self.captions))}
 
     @property
     def compresses_again(self) -> bool:

@@ -74,6 +74,13 @@ class ConvertRequest:
     allow_loss: str | float | Fraction | None
     mask_map: str | Mapping[Any, int] | None
     class_map: Mapping[str, str] | Sequence[str] | None
+    caption_column: str | None
+    tokenizer: str | os.PathLike[str] | None
+    vocabulary: str | os.PathLike[str] | None
+    min_count: int | None
+    max_size: int | None
+    bos: bool
+    eos: bool
     progress: Progress | None
 
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotation
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from ..sources.detect import find_format
 from ..sources.source import Source
 from ..sources.tables.block_images import BlockImages
 from .execution import Summary, check_num_threads, check_outside_source, execute
+from .images.captions import caption_choice, tokenize_captions
 from .images.image_encoder import ImageEncoder
 from .listed_samples import check_mask_map, list_samples
 from .options import parse_resize
@@ -56,6 +58,8 @@ _FILE_OPTIONS = (
     "allow_loss",
     "mask_map",
     "class_map",
+    "min_count",
+    "max_size",
 )
 _WRITER_OPTIONS = (
     "classes",
@@ -71,6 +75,11 @@ _WRITER_OPTIONS = (
     "max_pixels",
     "overwrite",
     "ignore_index",
+    "caption_column",
+    "tokenizer",
+    "vocabulary",
+    "bos",
+    "eos",
 )
 
 
@@ -128,7 +137,9 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
         suffix=request.suffix,
         instances=instances,
         has_mask_map=request.mask_map not in (None, "none"),
+        caption_column=request.caption_column,
     )
+    choice = caption_choice(request)
     found_format = find_format(source, request.source_format)
     options = request.options(resize, found_format.name)
     allow_loss = parse_loss(request.allow_loss)
@@ -141,10 +152,15 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     _check_splits(listing, options, dst)
     _check_columns(listing, options)
     check_mask_map(listing, options.mask_map)
+    tokenizer: bytes | None = None
+    if choice is not None and request.caption_column is not None:
+        column = request.caption_column
+        listing, captions, tokenizer = tokenize_captions(listing, column, choice, threads, src)
+        options = replace(options, captions=captions)
     check_loss(listing, allow_loss)
     with _block_images(listing, request) as block_images:
         return execute(
-            plan_conversion(listing, options, ImageEncoder(listing, options, block_images)),
+            plan_conversion(listing, options, ImageEncoder(listing, options, block_images, tokenizer)),
             dst,
             threads,
             overwrite=request.overwrite,

@@ -70,14 +70,17 @@ class SourceFormat:
 
 
 SOURCE_FORMATS = (
-    SourceFormat("table", holds_tables, list_table, options=("fields",)),
+    SourceFormat("table", holds_tables, list_table, options=("fields", "caption_column")),
     SourceFormat("recordio", is_recordio, list_recordio),
-    SourceFormat("mds", is_mds, list_mds, options=("fields",)),
-    SourceFormat("webdataset", is_tar, list_tar, options=("fields",)),
+    SourceFormat("mds", is_mds, list_mds, options=("fields", "caption_column")),
+    SourceFormat("webdataset", is_tar, list_tar, options=("fields", "caption_column")),
     SourceFormat("voc", is_voc, list_voc),
     SourceFormat("coco", is_coco, list_coco, options=("images",)),
     SourceFormat(
-        "list", is_list, list_listed_images, options=("images", "path_column", "label_column", "suffix")
+        "list",
+        is_list,
+        list_listed_images,
+        options=("images", "path_column", "label_column", "suffix", "caption_column"),
     ),
     SourceFormat("yolo", is_yolo, list_yolo),
     SourceFormat("pairs", has_masks, list_pairs),

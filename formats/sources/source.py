@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..tokenization.captions import CAPTION
 from .folders.source_folder import open_folder
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Source:
         path_column: Name of the column of a list with the paths.
         label_column: Name of the column of a list with the labels.
         suffix: Text to append to every path of a list.
+        caption_column: Name of the column or part with the captions of an image.
     """
 
     path: str | os.PathLike[str]
@@ -53,7 +55,16 @@ class Source:
     suffix: str | None = None
     instances: str | os.PathLike[str] | None = None
     has_mask_map: bool = False
+    caption_column: str | None = None
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def parts(self) -> Mapping[str, str | None]:
+        """:attr:`fields`, where the part with the captions has a name, too: ``caption``, if no other."""
+        given = self.fields or {}
+        if self.caption_column is None or self.caption_column in given.values():
+            return given
+        return {self.caption_column: CAPTION, **given}
 
     @property
     def folder(self) -> SourceFolder:

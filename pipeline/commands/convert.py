@@ -13,9 +13,14 @@ from stoker.formats.sources.format_names import SOURCE_DESCRIPTIONS, SourceForma
 
 from .shared.console import out, print_summary
 from .shared.options import (
+    TOKENIZERS,
+    Bos,
     Classes,
     Columns,
     Container,
+    Eos,
+    MaxSize,
+    MinCount,
     Overwrite,
     ShardRecords,
     Shards,
@@ -26,6 +31,7 @@ from .shared.options import (
     Threads,
     Unlabelled,
     Val,
+    Vocabulary,
     parse_columns,
 )
 from .shared.progress import progress
@@ -176,6 +182,21 @@ def convert(
             "ignored), cityscapes (labelIds to training classes), none."
         ),
     ] = None,
+    caption_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of a list or table, or member of a tar (txt, json:captions), with the captions of "
+            "an image: they become token ids. An entry of a list then needs no label."
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help=f"Of captions: {TOKENIZERS}; by default whitespace.")
+    ] = None,
+    vocabulary: Vocabulary = None,
+    min_count: MinCount = None,
+    max_size: MaxSize = None,
+    bos: Bos = False,
+    eos: Eos = False,
     allow_loss: Annotated[
         str | None,
         typer.Option(
@@ -214,6 +235,7 @@ def convert(
       stoker convert data.yaml shards/yolo
       stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
       stoker convert 'data/train-*.parquet' shards/train
+      stoker convert captions.jsonl shards/coco --images train2017 --caption-column captions
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
     options = dict(locals())  # first, so that they are the arguments; most have the same names there

@@ -14,8 +14,13 @@ from stoker.formats.containers.registry import DEFAULT_CONTAINER
 
 from .shared.console import print_summary
 from .shared.options import (
+    TOKENIZERS,
+    Bos,
     Classes,
     Container,
+    Eos,
+    MaxSize,
+    MinCount,
     Overwrite,
     ShardRecords,
     Shards,
@@ -25,6 +30,7 @@ from .shared.options import (
     Test,
     Threads,
     Val,
+    Vocabulary,
     split_names,
 )
 from .shared.progress import progress
@@ -41,9 +47,7 @@ def convert_text(
         ),
     ],
     target: Target,
-    tokenizer: Annotated[
-        str, typer.Option(help="whitespace, bytes, bpe, or a file of Hugging Face tokenizers (.json).")
-    ] = "whitespace",
+    tokenizer: Annotated[str, typer.Option(help=f"{TOKENIZERS}.")] = "whitespace",
     fields: Annotated[
         str | None,
         typer.Option(
@@ -74,20 +78,11 @@ def convert_text(
             "some, with commas between; all fields then form one sequence."
         ),
     ] = None,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option(help="Folder of a dataset whose tokenizer is taken."),
-    ] = None,
-    min_count: Annotated[
-        int | None,
-        typer.Option(help="Words that occur less often are unknown; of bpe, pairs stay apart."),
-    ] = None,
-    max_size: Annotated[
-        int | None,
-        typer.Option(help="Largest number of words of the vocabulary; of bpe, of token ids (30000)."),
-    ] = None,
-    bos: Annotated[bool, typer.Option("--bos", help="Begin each sequence with its token.")] = False,
-    eos: Annotated[bool, typer.Option("--eos", help="End each sequence with its token.")] = False,
+    vocabulary: Vocabulary = None,
+    min_count: MinCount = None,
+    max_size: MaxSize = None,
+    bos: Bos = False,
+    eos: Eos = False,
     parallel: Annotated[
         bool,
         typer.Option(

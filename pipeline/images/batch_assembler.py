@@ -177,6 +177,11 @@ class BatchAssembler:
         if arrays is not None and name in arrays:
             of_samples = arrays if kept is None else arrays.of_samples(kept)
             return of_samples.column(name, self._adapter)
+        captions = self._config.captions
+        if captions and name in captions.columns:
+            keys = planned.draw_keys[chosen]
+            drawn = captions.draw(planned.positions[chosen], keys, self._config.draw_seed, self._epoch)
+            return captions.column(name, drawn, self._adapter)
         values: Array | list[str]
         if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]

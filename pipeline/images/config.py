@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
 
 from stoker.errors import ConfigError
 
@@ -18,9 +15,11 @@ from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sample_source import value_dtype
 from ..order.sampling import make_loader_order, open_source
 from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
+from .captions.captions import Captions, find_captions
 from .color import compiler, form_of
 from .columns.array_reader import ArrayConfig
 from .columns.column_names import column_names
+from .columns.drawing import draw_params
 from .columns.image_column import ImageColumn, plan_columns
 from .columns.source_columns import SIZE
 from .sizes.patch_columns import patch_column_spec
@@ -28,8 +27,9 @@ from .sizes.size_plan import with_planner
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from stoker.augment.geometry.boxes import Objects
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ..order.sampling import Sampler
     from .annotations.objects import ObjectConfig
     from .batch_transforms import BatchTransformPlan
+    from .captions.tokens import Tokens
     from .columns.array_reader import ArrayForm
     from .columns.image_column import Transforms
     from .sizes.size_plan import SizePlan
@@ -66,6 +67,7 @@ class ImageLoaderConfig:
         batch_type: Makes a batch of the values of its columns, in their order.
         batch_transform_plan: What happens to a batch after the engine; nothing to named columns of images.
         arrays: Columns of arrays, and their form.
+        captions: Captions, and their form; None if batches have none.
         size_plan: Which size and how many samples each batch has.
     """
 
@@ -81,6 +83,7 @@ class ImageLoaderConfig:
     batch_type: Callable[..., Any]
     batch_transform_plan: BatchTransformPlan
     arrays: ArrayConfig
+    captions: Captions | None
     size_plan: SizePlan
 
     @property
@@ -98,6 +101,8 @@ class ImageLoaderConfig:
             identity["draw_seed"] = self.draw_seed
         if sizes := self.size_plan.to_json():
             identity["sizes"] = sizes
+        if self.captions:
+            identity["caption"] = self.captions.tokens.to_json()
         if batch := self.batch_transform_plan.to_json():
             identity["batch"] = batch
         objects = next(
@@ -151,6 +156,8 @@ class ImageLoaderConfig:
             return self.images[found[0]].spec(name, found[1], self.image_format, self.dataset)
         if arrays := self.arrays.spec(name):
             return arrays
+        if captions := self.captions and self.captions.spec(name):
+            return captions
         if name == "label" and (self.multi_label or self.batch_transform_plan.transforms):
             return ColumnSpec(name, "float32", (self.dataset.num_classes,))
         known = {"mask": "bool", "row": "int64", SIZE: "int64"}
@@ -200,33 +207,10 @@ class ImageLoaderConfig:
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
         """
-        shown = column.samples_of_images(len(positions))
-        height, width = samples.height[shown], samples.width[shown]
-        keys, plan = column.keys(keys), column.at(size)
-        try:
-            return plan.draw(height, width, keys, self.draw_seed, epoch, objects=objects)
-        except ConfigError:
-            for i in range(len(keys)):  # finds the image that is refused, which is refused alone, too
-                own, at = objects and objects.take(np.array([i])), slice(i, i + 1)
-                with self._naming(int(positions[shown[i]])):
-                    plan.draw(height[at], width[at], keys[at], self.draw_seed, epoch, objects=own)
-            raise
-
-    @contextmanager
-    def _naming(self, position: int) -> Iterator[None]:
-        """Add the sample at ``position`` to a ConfigError."""
-        try:
-            yield
-        except ConfigError as error:
-            place = self.dataset.error(position, error.message)
-            raise ConfigError(
-                error.message,
-                path=place.path,
-                shard=place.shard,
-                record=place.record,
-                key=place.key,
-                hint=error.hint,
-            ) from None
+        seed = self.draw_seed
+        return draw_params(
+            column, self.dataset, positions, samples, keys, seed=seed, epoch=epoch, objects=objects, size=size
+        )
 
     @cached_property
     def _rows_are_distinct(self) -> bool:
@@ -252,6 +236,7 @@ def make_config(
     max_bad: int | float | None,
     objects: ObjectConfig,
     arrays: ArrayForm,
+    caption: Tokens | None,
 ) -> ImageLoaderConfig:
     """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
 
@@ -273,6 +258,7 @@ def make_config(
     images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     array_config = ArrayConfig(opened.arrays, arrays)
+    captions = find_captions(opened, caption, mixes=bool(batch_transform_plan.transforms))
     names = column_names(
         columns,
         images,
@@ -280,6 +266,7 @@ def make_config(
         last_batch=last_batch,
         objects=objects,
         arrays=array_config,
+        captions=captions,
         sizes=size_plan,
     )
     return ImageLoaderConfig(
@@ -295,5 +282,6 @@ def make_config(
         batch_type(names),
         batch_transform_plan,
         array_config.wanted(names),
+        captions,
         size_plan,
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .bad_samples import OnError
+    from .captions.tokens import Tokens
     from .columns.array_reader import ArrayForm
     from .columns.image_column import Transforms
     from .sizes.schedules import Sizes
@@ -130,6 +131,9 @@ class ImageLoader(EngineImages):
         arrays: Form of array columns whose shapes differ between samples. "ragged" hands out a list of N
             arrays. "padded" hands out one array, padded with zeros at the ends of its sides, and adds a
             column ``<name>_shape``, (N, sides) int64.
+        caption: Form of captions beside the images, a :class:`stoker.Tokens`: "caption" is then (N, L) int64,
+            token ids of one of the captions of each sample, or a list of N arrays; and "caption_mask" is
+            (N, L) bool, False at padding.
         box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH" (center,
             width, height), in pixels of the output.
         min_visible: Share of an object's box, 0 to 1, that must be visible; other objects are dropped from
@@ -204,6 +208,7 @@ class ImageLoader(EngineImages):
         columns: Sequence[str] | None = None,
         objects: ObjectForm = "ragged",
         arrays: ArrayForm = "ragged",
+        caption: Tokens | None = None,
         box_format: BoxFormat = "XYXY",
         min_visible: float = 0.0,
         min_size: float = 0.0,
@@ -247,6 +252,7 @@ class ImageLoader(EngineImages):
                 form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
             ),
             arrays=arrays,
+            caption=caption,
         )
         check_crops(self._config, sampler)
         super().__init__(self._config, ranks, last_batch, prefetch)

@@ -11,6 +11,7 @@ import numpy as np
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.dataset.columns.annotations import AnnotationInfo
 from stoker.formats.text.encoder import trained_column
+from stoker.formats.tokenization.captions import IDS_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,9 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
                 hint=f"Convert both in the same way; the first is {opened[0].path}.",
             )
         differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
-        if manifest.sample_type == "text" and differing:
+        has_ids = manifest.sample_type == "text"
+        has_ids |= IDS_COLUMN in manifest.columns and IDS_COLUMN in first.columns
+        if has_ids and differing:
             raise ConfigError(
                 f"the datasets of a mixture differ in {' and '.join(differing)}, so a token id would have "
                 "two meanings",

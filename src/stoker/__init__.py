@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stoker.formats.verification.verify import verify
     from stoker.pipeline.duplicates.find import duplicates
     from stoker.pipeline.engines.dali.options import DaliOptions
+    from stoker.pipeline.images.captions.tokens import Tokens
     from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.images.sizes.aspect_buckets import AspectBuckets
     from stoker.pipeline.images.sizes.patches import Patches
@@ -61,6 +62,7 @@ __all__ = [
     "Repeated",
     "TextLoader",
     "TextWriter",
+    "Tokens",
     "Weighted",
     "Writer",
     "append",
@@ -91,6 +93,7 @@ _HOME = {
     "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",
     "TextWriter": "stoker.formats.text.writer",
+    "Tokens": "stoker.pipeline.images.captions.tokens",
     "Weighted": "stoker.pipeline.order.sampling",
     "Writer": "stoker.formats.conversion.samples.writer",
     "append": "stoker.formats.changes.append",

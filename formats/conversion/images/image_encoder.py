@@ -16,6 +16,7 @@ from ...codecs.registry import SIGNATURE_BYTES, is_image_start
 from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import origin_columns
+from ...dataset.manifest import TOKENIZER_NAME
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_place, read_source_file
 from .encode_image import encode_image
@@ -67,11 +68,18 @@ class ImageEncoder(ImageColumns):
         listing: The images.
         options: How they are stored.
         images: Reads them where they lie in blocks of files.
+        tokenizer: Content of ``tokenizer.json``, with which captions became token ids; None if there is none.
     """
 
     listing: Listing
     options: ConvertOptions
     images: BlockImages | None = None
+    tokenizer: bytes | None = None
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """See :class:`Encoder`; the file of the tokenizer, if there is one."""
+        return {} if self.tokenizer is None else {TOKENIZER_NAME: self.tokenizer}
 
     @property
     def chunk_samples(self) -> int:

@@ -93,7 +93,11 @@ class ImageColumns:
         "width": np.int32,
         "orientation": np.uint8,
     }
-    files: ClassVar[Mapping[str, bytes]] = {}
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Further files of the dataset; there are none."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, DatasetError
@@ -9,21 +10,40 @@ from stoker.errors import ConfigError, DatasetError
 from ...dataset.columns.array_columns import array_types
 from ...dataset.columns.origin_columns import ORIGIN_COLUMNS, has_origins
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
+from ...dataset.manifest import MANIFEST_NAME, Manifest
+from ...remote.store import is_url
+from ...tokenization.captions import CAPTION_COLUMNS
 from .values.columns import ColumnType
 from .values.given_sample import SampleForm
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import os
 
-    from ...dataset.manifest import Manifest
-
-__all__ = ["appended_classes", "form_of"]
+__all__ = ["appended_classes", "existing_manifest", "form_of"]
 
 _NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
 _NUMBERS |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _BOXES = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
 _MASKS = {f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_owner", "runs", "run_counts")}
 _SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
+
+
+def existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
+    """Manifest of the dataset to append to; None if there is none.
+
+    Raises:
+        ConfigError: It is to be replaced, too, or lies at a URL.
+    """
+    if overwrite:
+        raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
+    if is_url(target):
+        raise ConfigError(
+            "append adds to a dataset in a folder, and the target is a URL",
+            path=target,
+            hint="copy the dataset to a folder with stoker stage, and append to that",
+        )
+    folder = Path(target)
+    return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
 
 
 def form_of(manifest: Manifest, folder: Path) -> SampleForm:
@@ -67,7 +87,7 @@ def form_of(manifest: Manifest, folder: Path) -> SampleForm:
     return SampleForm(kind, frozenset(objects - {"segmentation"}), "segmentation" in objects, ordered, arrays)
 
 
-_OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS}
+_OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS, *CAPTION_COLUMNS}
 
 
 def appended_classes(given: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:

@@ -20,4 +20,5 @@ class WriterOptions(ConvertOptions):
         """The options as the manifest records them."""
         of_sources = {"seed", "val", "test", "shards", "class_depth", "source_format"}
         kept = {item.name for item in fields(self)} - of_sources | {"made_by"}
+        kept |= set() if self.captions is None else {*vars(self.captions)}
         return {name: value for name, value in super().to_manifest().items() if name in kept}

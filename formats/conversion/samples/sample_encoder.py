@@ -15,9 +15,11 @@ from ...dataset.columns.annotations import AnnotationInfo
 from ...dataset.columns.array_columns import array_types, place_of, shape_column
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import origin_columns
+from ...dataset.manifest import TOKENIZER_NAME
 from ...sources.annotated.coco_categories import swap_of
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
+from ...tokenization.captions import CaptionTokens, encode_captions
 from ..images.encode_image import encode_image
 from ..images.sample_record import (
     ImageColumns,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ...dataset.columns.annotations import Annotations
+    from ...tokenization.tokenizers import Tokenizer
     from ..encoder import EncodedRecord
     from ..images.sample_record import RecordDetails
     from ..options import ConvertOptions
@@ -50,6 +53,7 @@ class _Details(NamedTuple):
 
     sample: GivenSample
     record: RecordDetails | None
+    captions: CaptionTokens | None
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class SampleEncoder(ImageColumns):
         keypoints: Names of the keypoints of an object; empty to number them.
         ignore: Value in masks for pixels without a class; None if there is none.
         keeps_origins: Whether the index says where each image lies in the one that was given.
+        tokenizer: Makes token ids of captions; None if samples have none.
     """
 
     options: ConvertOptions
@@ -69,6 +74,13 @@ class SampleEncoder(ImageColumns):
     keypoints: tuple[str, ...]
     ignore: int | None
     keeps_origins: bool = False
+    tokenizer: Tokenizer | None = None
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """See :class:`IndexColumns`; the file of the tokenizer, if there is one."""
+        file = None if self.tokenizer is None else self.tokenizer.file
+        return {} if file is None else {TOKENIZER_NAME: file}
 
     @property
     def arrays(self) -> Mapping[str, str]:
@@ -94,6 +106,7 @@ class SampleEncoder(ImageColumns):
             StokerError: The image cannot be read or stored; or, strict, it or an object is broken.
         """
         try:
+            captions = self._captions(sample)
             image = encode_image(image_file(sample.image, sample.key), self.options)
             mask = None if sample.segmentation is None else mask_file(sample.segmentation, sample.key)
             given = ImageSample(sample.key, sample.labels, sample.objects, mask, sample.arrays)
@@ -106,11 +119,20 @@ class SampleEncoder(ImageColumns):
         # The image and the bytes of arrays are not kept: a shard may have a million samples.
         kept = sample._replace(
             image=None,
+            captions=(),
             segmentation=None,
             objects=None,
             arrays=tuple(replace(a, data=b"") for a in sample.arrays),
         )
-        return record._replace(details=_Details(kept, record.details))
+        return record._replace(details=_Details(kept, record.details, captions))
+
+    def _captions(self, sample: GivenSample) -> CaptionTokens | None:
+        if self.tokenizer is None or self.options.captions is None:
+            return None
+        made = encode_captions(self.tokenizer, [sample.captions], self.options.captions.dtype)
+        if not made.counts[0]:
+            raise SkippedError("no caption", "")
+        return made
 
     @property
     def _rules(self) -> RecordRules:
@@ -153,6 +175,8 @@ class SampleEncoder(ImageColumns):
             columns |= object_columns(objects, objects[0])
         if form.segmentation:
             columns |= place_columns(tuple(MASK_COLUMNS), [one.mask for one in records], ends)
+        if captions := [one.captions for one in details if one.captions is not None]:
+            columns |= CaptionTokens.join(captions).columns()
         for at, name in enumerate(form.arrays):
             columns |= place_columns(place_of(name), [one.arrays[at] for one in records], ends)
             shapes = np.array([one.sample.arrays[at].shape for one in details], np.int64)

@@ -15,22 +15,22 @@ from ...concurrency.cores import check_threads
 from ...containers.registry import DEFAULT_CONTAINER
 from ...dataset.columns.origin_columns import has_origins
 from ...dataset.index import BAND_COLUMNS
-from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.reading import check_named
 from ...remote.store import is_url
 from ...sources.classes import check_classes
 from ...sources.listing import Skip
 from ..execution import Summary
+from ..images.captions import written_captions
 from ..options import parse_resize, shard_bytes
 from ..writer_context import WriterContext
 from .encoding_pool import EncodingPool
-from .existing import appended_classes, form_of
+from .existing import appended_classes, existing_manifest, form_of
 from .options import WriterOptions
 from .output import ShardedOutput
 from .sample_encoder import SampleEncoder
 from .url_output import UrlOutput
 from .values.given_sample import SampleChecker
-from .values.objects import BOX_FORMATS
+from .values.objects import upper_box_format
 
 if TYPE_CHECKING:
     import os
@@ -72,6 +72,13 @@ class Writer(WriterContext):
         strict: Whether a broken image raises an error; else it is left out, counted, and named in
             ``skipped.jsonl``.
         max_pixels: An image of more pixels is broken.
+        caption_column: Name under which :meth:`write` takes the caption of an image, or a list of several.
+            They become token ids beside the images.
+        tokenizer: Of captions: "bytes", or the path of a Hugging Face tokenizers JSON; this and the next
+            three as for :func:`stoker.convert_text`.
+        vocabulary: Folder of a dataset whose tokenizer is taken.
+        bos: Whether each caption begins with a token for it.
+        eos: Whether each caption ends with a token for it.
         num_threads: Threads that check and encode; by default the cores that this process may use.
         append: Add the samples to the dataset in ``target``, if there is one: its next version. They have
             what its samples have; ``classes`` may add names behind its classes. Its shards stay as they are.
@@ -103,15 +110,29 @@ class Writer(WriterContext):
         shard_records: int | None = None,
         strict: bool = True,
         max_pixels: int = MAX_PIXELS,
+        caption_column: str | None = None,
+        tokenizer: str | os.PathLike[str] | None = None,
+        vocabulary: str | os.PathLike[str] | None = None,
+        bos: bool = False,
+        eos: bool = False,
         num_threads: int | None = None,
         append: bool = False,
         overwrite: bool = False,
     ) -> None:
         check_named(target=target)
         url, folder = (str(target) if is_url(target) else None), Path(target)
-        existing = _existing(target, overwrite=overwrite) if append else None
+        existing = existing_manifest(target, overwrite=overwrite) if append else None
         if existing:
             format, restarts = existing.container, set(BAND_COLUMNS) <= existing.columns.keys()  # noqa: A001
+        captions = written_captions(
+            caption_column,
+            tokenizer=tokenizer,
+            vocabulary=vocabulary,
+            bos=bos,
+            eos=eos,
+            existing=existing,
+            folder=folder,
+        )
         mode, height, width = parse_resize(resize)
         options = WriterOptions(
             container=format,
@@ -126,6 +147,7 @@ class Writer(WriterContext):
             shard_records=shard_records or 0,
             max_pixels=max_pixels,
             strict=strict,
+            captions=captions and captions.options,
         )
         threads = check_threads(num_threads)
         names, points = check_classes(classes), tuple(keypoints or ())
@@ -136,12 +158,15 @@ class Writer(WriterContext):
         self._checker = SampleChecker(
             list(names or ()),
             names is not None,
-            _box_format(box_format),
+            upper_box_format(box_format),
             len(points) if points else None,
             form,
+            captions and captions.options.caption_column,
         )
         keeps_origins = mode != "none" if existing is None else has_origins(existing.columns)
-        self._encoder = SampleEncoder(options, self._checker, points, ignore_index, keeps_origins)
+        self._encoder = SampleEncoder(
+            options, self._checker, points, ignore_index, keeps_origins, captions and captions.tokenizer
+        )
         self._output = (
             UrlOutput(url, self._encoder, options, overwrite=overwrite)
             if url
@@ -177,6 +202,7 @@ class Writer(WriterContext):
                   ``keypoints`` (M, K, 3) of x, y and visibility, or (M, 3K); and ``masks``: (M, H, W), or M
                   arrays (H, W), lists of polygons, or run lengths as COCO has them.
                 - ``segmentation``: a mask of classes, (H, W) uint8 or uint16, or a file of it, or its path.
+                - The name ``caption_column``: a text, or a list of texts.
                 - Any other name is a column: a number, a text, or an array of numbers of any shape.
 
         Raises:
@@ -265,31 +291,6 @@ class Writer(WriterContext):
                 raise
         if failed is not None:
             raise failed
-
-
-def _box_format(name: str) -> str:
-    """The format of boxes in upper case; raises ConfigError if there is no such format."""
-    if name not in (*BOX_FORMATS, *map(str.lower, BOX_FORMATS)):
-        raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {name!r}")
-    return name.upper()
-
-
-def _existing(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
-    """Manifest of the dataset to append to; None if there is none.
-
-    Raises:
-        ConfigError: It is to be replaced, too, or lies at a URL.
-    """
-    if overwrite:
-        raise ConfigError("append and overwrite contradict each other", hint="leave one of them out")
-    if is_url(target):
-        raise ConfigError(
-            "append adds to a dataset in a folder, and the target is a URL",
-            path=target,
-            hint="copy the dataset to a folder with stoker stage, and append to that",
-        )
-    folder = Path(target)
-    return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
 
 
 def _abandon(pool: EncodingPool, output: ShardedOutput) -> None:

@@ -98,7 +98,7 @@ def list_tar(source: Source) -> Listing:
     """
     files = expand(source.path)
     gathered = _Gathered()
-    for archive in _read_all(files, name_parts(source.fields, TAR_NAMES)):
+    for archive in _read_all(files, name_parts(source.parts, TAR_NAMES)):
         gathered.add(archive)
     if not gathered.places:
         raise no_images_error("the archives hold no image", source.path, gathered.skipped)

@@ -60,6 +60,17 @@ class EntryColumns:
         for one in labels:
             self._labels.add(one)
 
+    def has_labels(self) -> bool:
+        """Whether the entries have labels.
+
+        Raises:
+            ValueError: Some have one and some have none.
+        """
+        unlabelled = type(None) in self._labels.types
+        if unlabelled and len(self._labels.types) > 1:
+            raise ValueError("some entries have a label and some have none")
+        return not unlabelled
+
     def labels(self, rows: Rows) -> tuple[pa.Array, tuple[str, ...]]:
         """Labels of the entries at ``rows``, (M,) int64.
 
@@ -116,7 +127,8 @@ class _Column:
         return len(self._strings)
 
     def add(self, value: Any) -> None:
-        self.types.add(self._type_of_cell(value) if self._cells else type(value))
+        is_cell = self._cells and value is not None
+        self.types.add(self._type_of_cell(value) if is_cell else type(value))
         # JSON can spell half of a surrogate pair, which UTF-8 cannot encode.
         self._strings.add(_text(value).encode(errors="backslashreplace"))
 

@@ -61,7 +61,10 @@ def list_listed_images(source: Source) -> Listing:
     folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
     usual = ListColumns()
     columns = ListColumns(
-        source.path_column or usual.path, source.label_column or usual.label, source.suffix or usual.suffix
+        source.path_column or usual.path,
+        source.label_column or usual.label,
+        source.suffix or usual.suffix,
+        needs_label=source.caption_column is None,
     )
     with local_copies([source.path]) as (file,):
         return list_file(file, source.images or folder, columns, follow_links=source.follow_links)
@@ -103,7 +106,7 @@ def list_file(
         hint = None if is_url(folder) else likely_cause(folder, [skip.key for skip in skipped])
         raise no_images_error("the list names no image that can be read", file, skipped, hint)
     try:
-        labels, classes = values.labels(found.entries)
+        labels, classes = values.labels(found.entries) if values.has_labels() else (None, ())
         missing = set(values.class_names()) - set(classes) if classes and skipped else set()
     except ValueError as error:
         fail(file, str(error))

@@ -57,11 +57,13 @@ class ListColumns:
         path: Name of the column with the path.
         label: Name of the column with the label.
         suffix: Text to append to every path, such as ``.jpg`` where the list has names without it.
+        needs_label: Whether every entry has a label; otherwise that of an entry without one is None.
     """
 
     path: str = "path"
     label: str = "label"
     suffix: str = ""
+    needs_label: bool = True
 
     def renamed(self, names: Iterable[str]) -> list[str]:
         """Return names of columns, with ``path`` and ``label`` for these two."""
@@ -94,7 +96,7 @@ def has_cells(file: Path) -> bool:
 
 
 def read_entries(file: Path, columns: ListColumns = _USUAL) -> Iterator[Entry]:
-    """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels.
+    """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None.
 
     Args:
         file: The list.
@@ -112,7 +114,7 @@ def read_entries(file: Path, columns: ListColumns = _USUAL) -> Iterator[Entry]:
         fail(file, "the source is neither a folder nor a .csv, .json, .jsonl or .txt file")
     try:
         for number, entry in enumerate(reader(file, columns)):
-            _check(file, number, entry)
+            _check(file, number, entry, columns)
             entry["path"] += columns.suffix
             yield entry
     except OSError as error:
@@ -142,7 +144,8 @@ def _read_csv(file: Path, columns: ListColumns) -> Iterator[Entry]:
         if {"label", _SEVERAL} <= set(header):
             fail(file, f"the columns label and {_SEVERAL} exclude each other")
         if header:
-            _check_names(file, "the header", header, _SEVERAL if _SEVERAL in header else "label")
+            label = _SEVERAL if _SEVERAL in header else "label"
+            _check_names(file, "the header", header, label if columns.needs_label else "path")
         for row in rows:
             if row and len(row) != len(header):
                 fail(file, f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}")
@@ -212,7 +215,7 @@ def _check_names(file: Path, where: str, names: Collection[str], label: str) -> 
             fail(file, f"{where} has no {name}: it has {there}")
 
 
-def _check(file: Path, number: int, entry: Any) -> None:
+def _check(file: Path, number: int, entry: Any, columns: ListColumns) -> None:
     where = f"entry {number + 1}"
     if not isinstance(entry, dict):
         fail(file, f"{where} is no object")
@@ -220,16 +223,22 @@ def _check(file: Path, number: int, entry: Any) -> None:
         if not isinstance(entry[_SEVERAL], list):
             fail(file, f"{where} has {_SEVERAL} that are no list: {entry[_SEVERAL]!r}")
         entry["label"] = entry.pop(_SEVERAL)
+    if not columns.needs_label:
+        entry.setdefault("label", None)
     _check_names(file, where, entry, "label")
     if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
         fail(file, f"{where} has a path that is no file name: {entry['path']!r}")
-    labels = entry["label"] if isinstance(entry["label"], list) else [entry["label"]]
-    for label in labels:
-        if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
-            fail(file, f"{where} has a label that is neither number nor name: {label!r}")
-        if label == "":
-            fail(file, f"{where} has an empty label; use labels where an image may have none")
+    if entry["label"] is not None or columns.needs_label:
+        _check_labels(file, where, entry["label"])
     if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
         fail(file, f"{where} has a column with a name that the index uses: {reserved}")
     if wrong := [name for name in entry if not name.isascii() and printable_name(name) != name]:
         fail(file, f"{where} has a column whose name is no Unicode: {printable_name(wrong[0])}")
+
+
+def _check_labels(file: Path, where: str, given: Any) -> None:
+    for label in given if isinstance(given, list) else [given]:
+        if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
+            fail(file, f"{where} has a label that is neither number nor name: {label!r}")
+        if label == "":
+            fail(file, f"{where} has an empty label; use labels where an image may have none")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .table_files import TableFile
 
-__all__ = ["TableColumns", "find_columns"]
+__all__ = ["TableColumns", "find_columns", "holds_texts"]
 
 _IMAGE_NAMES = ("image", "img", "picture", "photo")
 _HUGGING_FACE = b"huggingface"
@@ -82,7 +82,11 @@ def find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> T
         label,
         tuple(_class_names(features.get(label or "", {}))),
         key,
-        {name: fields.get(name) or free_name(name) for name in others if _is_value(schema.field(name).type)},
+        {
+            name: fields.get(name) or free_name(name)
+            for name in others
+            if _is_value(schema.field(name).type) or (name in fields and holds_texts(schema.field(name).type))
+        },
     )
 
 
@@ -133,6 +137,13 @@ def _holds_bytes(kind: pa.DataType) -> bool:
         at = kind.get_field_index("bytes")
         return at >= 0 and _holds_bytes(kind.field(at).type)
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def holds_texts(kind: pa.DataType) -> bool:
+    """Return whether a column holds lists of texts, such as the captions of an image."""
+    if not pa.types.is_list(kind) and not pa.types.is_large_list(kind):
+        return False
+    return bool(pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type))
 
 
 def _is_value(kind: pa.DataType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.errors import SourceError
+
+from ...dataset.columns.strings import each
+from .table_columns import holds_texts
 
 if TYPE_CHECKING:
     from .table_columns import TableColumns
@@ -28,6 +32,8 @@ def key_column(name: str, rows: int) -> pa.Array:
 def value_column(values: pa.ChunkedArray) -> pa.Array | None:
     """Return a column of the index: NaN for a missing number, an empty text for a missing one.
 
+    A list of texts becomes JSON.
+
     Returns:
         (N,) numbers or large_string; None if no row has a value.
     """
@@ -37,6 +43,9 @@ def value_column(values: pa.ChunkedArray) -> pa.Array | None:
         values = values.cast(kind)
     if values.null_count == len(values):
         return None
+    if holds_texts(kind):
+        lists = (json.dumps(some, ensure_ascii=False) if some else "" for some in each(values))
+        return pa.array(lists, pa.large_string())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _one(values.cast(pa.large_string()).fill_null(""))
     if pa.types.is_boolean(kind):

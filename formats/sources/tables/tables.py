@@ -52,7 +52,7 @@ def list_table(source: Source) -> Listing:
         tables = [table for _, table in opened]
         if not any(sum(table.rows) for table in tables):
             raise SourceError("the table has no rows", path=source.path, hint="name a table with samples")
-        columns = find_columns(tables, source.fields or {})
+        columns = find_columns(tables, source.parts)
         parts = _read_listed(pool, tables, columns)
     root = os.path.commonpath([os.path.dirname(file) for file in files]) if len(files) > 1 else ""  # noqa: PTH120 - may be URLs
     keys = _keys(files, tables, columns, parts, root)

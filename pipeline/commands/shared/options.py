@@ -11,12 +11,17 @@ from stoker.errors import ConfigError
 from stoker.formats.containers.registry import writable
 
 __all__ = [
+    "TOKENIZERS",
+    "Bos",
     "Classes",
     "Columns",
     "Container",
     "Dataset",
+    "Eos",
     "JsonFile",
     "JsonOutput",
+    "MaxSize",
+    "MinCount",
     "Overwrite",
     "ShardRecords",
     "ShardSize",
@@ -27,6 +32,7 @@ __all__ = [
     "Threads",
     "Unlabelled",
     "Val",
+    "Vocabulary",
     "parse_columns",
     "split_names",
 ]
@@ -52,6 +58,17 @@ Val = Annotated[
     str,
     typer.Option(help="Share of the samples held out for validation, such as 10%; the same of each class."),
 ]
+TOKENIZERS = "whitespace, bytes, bpe, or a file of Hugging Face tokenizers (.json)"
+Vocabulary = Annotated[str | None, typer.Option(help="Folder of a dataset whose tokenizer is taken.")]
+MinCount = Annotated[
+    int | None, typer.Option(help="Words that occur less often are unknown; of bpe, pairs stay apart.")
+]
+MaxSize = Annotated[
+    int | None,
+    typer.Option(help="Largest number of words of the vocabulary; of bpe, of token ids (30000)."),
+]
+Bos = Annotated[bool, typer.Option("--bos", help="Begin each sequence with its token.")]
+Eos = Annotated[bool, typer.Option("--eos", help="End each sequence with its token.")]
 Test = Annotated[str, typer.Option(help="Share of the samples held out for testing; the same of each class.")]
 Classes = Annotated[
     str | None,

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.array_columns import shape_column
+from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN
 
 from ...order.sample_source import batchable_columns
 from ..annotations.annotation_config import task_columns
+from ..captions.captions import MASK
 from ..sizes.padding import IMAGE_SIZE
 from ..sizes.patch_columns import patch_column_names
 from . import source_columns
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ...order.rank_draws import LastBatch
     from ...order.sample_source import SampleSource
     from ..annotations.objects import ObjectConfig
+    from ..captions.captions import Captions
     from ..sizes.size_plan import SizePlan
     from .array_reader import ArrayConfig
     from .image_column import ImageColumn
@@ -35,6 +38,7 @@ def column_names(
     last_batch: LastBatch,
     objects: ObjectConfig,
     arrays: ArrayConfig,
+    captions: Captions | None,
     sizes: SizePlan,
 ) -> tuple[str, ...]:
     """Names of the columns of a batch, in their order, with those that arguments add.
@@ -47,6 +51,7 @@ def column_names(
         last_batch: The loader's argument; "pad" adds a column "mask".
         objects: The form of objects; "padded" adds columns "count".
         arrays: The form of arrays; "padded" adds columns of shapes.
+        captions: Captions and their form; None for no captions.
         sizes: The sizes of images; "padded" adds a column "image_size".
 
     Raises:
@@ -54,9 +59,15 @@ def column_names(
     """
     if sizes.patch_planner:
         return patch_column_names(columns, dataset, last_batch)
+    of_captions = captions.columns if captions else ()
     if columns is None:
         masks = [f"{one.prefix}mask" for one in images if one.mask]
-        columns = (*(one.name for one in images), *masks, *(["label"] if "label" in dataset.types else []))
+        columns = (
+            *(one.name for one in images),
+            *masks,
+            *of_captions[:1],
+            *(["label"] if "label" in dataset.types else []),
+        )
     names, annotated = list_of_names("columns", columns), task_columns(dataset)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
@@ -67,8 +78,16 @@ def column_names(
     if sizes.padding and not sizes.ragged and IMAGE_SIZE not in names and images[0].name in names:
         names = (*names, IMAGE_SIZE)
     names = arrays.with_shapes(names)
+    _check_captions(names, captions, dataset)
     of_images = {one.name: _names_of_images(one, annotated) for one in images}
-    of_samples = {"row", "mask", source_columns.SIZE, *batchable_columns(dataset), *arrays.columns}
+    of_samples = {
+        "row",
+        "mask",
+        source_columns.SIZE,
+        *batchable_columns(dataset),
+        *arrays.columns,
+        *of_captions,
+    }
     of_samples |= {*map(shape_column, arrays.columns), *(["label"] if "label" in dataset.types else [])}
     if images[0].prefix:
         _check_taken(of_images, of_samples, dataset)
@@ -81,6 +100,21 @@ def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]
     follow = [*annotated, *(["count"] if "boxes" in annotated else []), *(["mask"] if column.mask else [])]
     follow += [source_columns.MATRIX, *([IMAGE_SIZE] if column.plan.multiple else [])]
     return [column.name, *(f"{column.prefix}{name}" for name in follow)]
+
+
+def _check_captions(names: Sequence[str], captions: Captions | None, dataset: SampleSource) -> None:
+    """Raise ConfigError if captions are asked for without their form, or have a form alone."""
+    if captions and not {CAPTION, MASK} & set(names):
+        raise ConfigError(
+            "caption= says how captions are handed out, and columns names none",
+            hint=f"Add {CAPTION!r} to columns, or leave caption out.",
+        )
+    if not captions and CAPTION in names and CAPTION not in dataset.types and IDS_COLUMN in dataset.types:
+        raise ConfigError(
+            f"columns: {CAPTION!r} has token ids, and their form is not given",
+            path=dataset.path,
+            hint="Give caption=stoker.Tokens(max_length=77).",
+        )
 
 
 def _check_taken(of_images: Mapping[str, Sequence[str]], of_samples: set[str], dataset: SampleSource) -> None:

@@ -6,10 +6,12 @@ import numpy as np
 import pyarrow
 from fsspec.implementations.memory import MemoryFileSystem
 from helpers.data import coco_files
+from helpers.data.tar_shards import write_samples
 from helpers.data.external_shards import datum, example, write_lmdb, write_tfrecord
 from PIL import Image
 from pyarrow import parquet
 
+from stoker.formats.tokenization.tokenizers import Whitespace
 from stoker.formats.containers.example import encode_example
 
 # A folder with classes for training, and one for validation.
@@ -83,7 +85,20 @@ Path("caffe").mkdir()
 payloads = [photo.read_bytes() for photo in photos]
 write_tfrecord(Path("imagenet/train-0.tfrecord"), [example(data, n % 12) for n, data in enumerate(payloads)])
 write_lmdb(Path("caffe/train_lmdb"), {b"%03d" % n: datum(data, n % 12) for n, data in enumerate(payloads)})
+
+# Captions.
+names = [f"train/{path.relative_to('photos/train')}" for path in sorted(Path("photos/train").rglob("*.jpg"))[:3]]
+shutil.copy(photos[0], "photos/1.jpg")
+Path("captions.jsonl").write_text(
+    "".join(json.dumps({"path": name, "captions": ["a dog", f"number {n}"]}) + "\n" for n, name in enumerate(names))
+)
+Path("tokenizer.json").write_bytes(Whitespace(("a", "dog", "number", "photo")).file)
+Path("laion").mkdir()
+write_samples(
+    Path("laion/00000.tar"), [{"__key__": str(n), "jpg": data, "txt": "a photo"} for n, data in enumerate(payloads[:2])]
+)
 # [the page]
+assert sum(stoker.open("shards/written").lists("caption_lengths", [0]).values) == 6
 assert found.labels.tolist() and found.boxes.shape[1] == 4
 assert len(stoker.open("shards/voc-train")) == len(stoker.open("shards/yolo")) == len(stoker.open("shards/ade")) == 1
 assert stoker.open("shards/cityscapes").category_ids[2] == 26

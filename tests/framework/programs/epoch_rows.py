@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import sys
 
-from stoker.pipeline.execution.ranks.ranks import find_ranks
-
 import stoker
 from stoker.augment import Resize
+from stoker.pipeline.execution.ranks.ranks import find_ranks
 
 loader = stoker.ImageLoader(
     sys.argv[1], batch_size=4, shuffle=True, columns=("image", "row"), transforms=[Resize((8, 8))]

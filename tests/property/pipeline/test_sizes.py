@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stoker.pipeline.execution.ranks.ranks import Ranks
 
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
+from stoker.pipeline.execution.ranks.ranks import Ranks
 from stoker.pipeline.images.sizes.size_plan import make_size_plan
 
 if TYPE_CHECKING:

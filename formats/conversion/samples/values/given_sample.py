@@ -35,6 +35,7 @@ class GivenSample(NamedTuple):
         segmentation: Its mask of classes, see :func:`.pictures.mask_file`; None where samples have none.
         values: Numbers and texts, in the order of the columns.
         arrays: Arrays, in the order of the columns.
+        captions: Its captions; empty where samples have none.
     """
 
     key: str
@@ -44,6 +45,7 @@ class GivenSample(NamedTuple):
     segmentation: Any
     values: tuple[int | float | str, ...]
     arrays: tuple[StoredArray, ...]
+    captions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class SampleChecker:
         box_format: Format of the boxes.
         keypoints: Number of keypoints of an object; None as long as it is unknown.
         form: What all samples have; None before the first one.
+        caption_column: Name of the argument with captions; None if samples have none.
     """
 
     classes: list[str]
@@ -90,6 +93,7 @@ class SampleChecker:
     box_format: str
     keypoints: int | None = None
     form: SampleForm | None = None
+    caption_column: str | None = None
     _label_of: dict[str, int] = field(default_factory=dict)
     _numbered: bool = False  # whether labels are plain numbers
 
@@ -109,6 +113,7 @@ class SampleChecker:
             ConfigError: It does not fit the first sample, or cannot be stored; names key and column.
         """
         _check_key(key)
+        captions, given = self._captions(key, given)
         form = self.form or self._form(key, label, given)
         self._check_names(form, key, label, given)
         labels = self._labels(form, label, key)
@@ -131,7 +136,24 @@ class SampleChecker:
             given.get("segmentation"),
             tuple(value for name in form.values if not isinstance(value := stored[name], np.ndarray)),
             tuple(store_array(name, value) for name, value in arrays if isinstance(value, np.ndarray)),
+            captions,
         )
+
+    def _captions(self, key: str, given: Mapping[str, Any]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+        """The captions of a sample, and its other arguments."""
+        name = self.caption_column
+        if name is None:
+            return (), given
+        found = given.get(name)
+        texts = [found] if isinstance(found, str) else found
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) for one in texts):
+            raise ConfigError(
+                f"{name} is {'missing' if found is None else repr(found)}, and every sample has captions",
+                key=key,
+                hint=f"give {name}= a text or a list of texts",
+            )
+        others = {other: value for other, value in given.items() if other != name}
+        return tuple(text for text in texts if text.strip()), others
 
     def _form(self, key: str, label: Any, given: Mapping[str, Any]) -> SampleForm:
         objects = frozenset(name for name in OBJECT_FIELDS if name in given)

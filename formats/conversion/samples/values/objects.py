@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Runs = npt.NDArray[np.uint32]
 
-__all__ = ["BOX_FORMATS", "OBJECT_FIELDS", "OPTIONAL_FIELDS", "make_objects"]
+__all__ = ["BOX_FORMATS", "OBJECT_FIELDS", "OPTIONAL_FIELDS", "make_objects", "upper_box_format"]
 
 BOX_FORMATS = ("XYXY", "XYWH", "CXCYWH")
 OBJECT_FIELDS = ("boxes", "box_labels", "crowd", "area", "object_id", "keypoints", "masks")
@@ -161,3 +161,14 @@ def _runs(mask: Any) -> Runs:
     if pixels.ndim != 2:
         raise ValueError(f"it has the shape {pixels.shape}, not (H, W)")
     return runs_of_mask(pixels != 0)
+
+
+def upper_box_format(name: str) -> str:
+    """Return the format of boxes in upper case.
+
+    Raises:
+        ConfigError: There is no such format.
+    """
+    if name not in (*BOX_FORMATS, *map(str.lower, BOX_FORMATS)):
+        raise ConfigError(f"box_format must be one of {', '.join(BOX_FORMATS)}, not {name!r}")
+    return name.upper()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stoker.pipeline.execution.ranks.ranks import Ranks
 
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.registry import ENGINES
 from stoker.pipeline.engines.selection.devices import BatchPlacement, Machine
 from stoker.pipeline.engines.selection.execution import ExecutionPlan, choose_engine, plan_execution
+from stoker.pipeline.execution.ranks.ranks import Ranks
 
 PLAIN: frozenset[str] = frozenset()
 NATIVE_ALONE = frozenset({"noise"})

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stoker.pipeline.execution.ranks.ranks import Ranks
 
 from stoker.errors import EngineError
 from stoker.pipeline.commands.description import machine as description
@@ -14,6 +13,7 @@ from stoker.pipeline.engines.selection.devices import BatchPlacement, Machine
 from stoker.pipeline.engines.selection.execution import plan_execution
 from stoker.pipeline.engines.selection.kept_rates import KeptRates, MeasuredRates
 from stoker.pipeline.engines.selection.measured_choice import choose_by_rate
+from stoker.pipeline.execution.ranks.ranks import Ranks
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from helpers.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
-from stoker.pipeline.execution.ranks.ranks import Ranks, check_ranks, find_ranks
 
 from stoker.errors import ConfigError
+from stoker.pipeline.execution.ranks.ranks import Ranks, check_ranks, find_ranks
 from stoker.pipeline.order.epoch_order import FullShuffle
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from helpers.launchers import SLURM, TORCHRUN, set_all, tf_config
-from stoker.pipeline.execution.ranks.ranks import Ranks, find_ranks
 
 from stoker.errors import ConfigError
+from stoker.pipeline.execution.ranks.ranks import Ranks, find_ranks
 
 
 @pytest.mark.parametrize(

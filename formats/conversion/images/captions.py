@@ -1,0 +1,197 @@
+"""Captions of the images of a source: a column of texts in the listing becomes columns of token ids."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import ConfigError, SourceError
+
+from ...concurrency.bounded_map import bounded_map
+from ...sources.listing import Skip
+from ...tokenization.captions import (
+    CAPTION,
+    CAPTION_COLUMNS,
+    CaptionOptions,
+    CaptionTokens,
+    encode_captions,
+    split_captions,
+)
+from ...tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from ...dataset.manifest import Manifest
+    from ...sources.listing import Listing
+    from ...tokenization.tokenizers import Tokenizer
+    from ..request import ConvertRequest
+
+__all__ = [
+    "ListedCaptions",
+    "WrittenCaptions",
+    "caption_choice",
+    "tokenize_captions",
+    "written_captions",
+]
+
+_LEFT_OUT = "no caption"
+
+
+class ListedCaptions(NamedTuple):
+    """A listing whose captions are token ids.
+
+    Attributes:
+        listing: The samples that have a caption.
+        options: What the dataset's options say of the captions.
+        file: Content of ``tokenizer.json``; None if the tokenizer has no file.
+    """
+
+    listing: Listing
+    options: CaptionOptions
+    file: bytes | None
+
+
+class WrittenCaptions(NamedTuple):
+    """What a writer makes of captions.
+
+    Attributes:
+        tokenizer: Makes their token ids.
+        options: What the dataset's options say of them.
+    """
+
+    tokenizer: Tokenizer
+    options: CaptionOptions
+
+
+def caption_choice(request: ConvertRequest) -> TokenizerChoice | None:
+    """The tokenizer that a request asks for; None if it names no column of captions.
+
+    Raises:
+        ConfigError: An option of the tokenizer is wrong, or is given without a column of captions.
+    """
+    if request.caption_column is not None:
+        return TokenizerChoice(
+            request.tokenizer or "whitespace",
+            request.vocabulary,
+            request.min_count,
+            request.max_size,
+            request.bos,
+            request.eos,
+        )
+    for name in ("tokenizer", "vocabulary", "min_count", "max_size", "bos", "eos"):
+        if getattr(request, name):
+            raise ConfigError(
+                f"{name} is for captions, and the conversion reads none",
+                hint="name their column: --caption-column NAME (caption_column=); for text alone use stoker "
+                "convert-text",
+            )
+    return None
+
+
+def written_captions(
+    column: str | None,
+    *,
+    tokenizer: str | os.PathLike[str] | None,
+    vocabulary: str | os.PathLike[str] | None,
+    bos: bool,
+    eos: bool,
+    existing: Manifest | None,
+    folder: Path,
+) -> WrittenCaptions | None:
+    """Return what the arguments of a writer say of captions, or the dataset that it appends to.
+
+    Raises:
+        ConfigError: An argument is wrong, or the dataset decides what the argument says.
+    """
+    given = {"tokenizer": tokenizer, "vocabulary": vocabulary, "bos": bos, "eos": eos}
+    if existing is not None:
+        for name, value in {"caption_column": column, **given}.items():
+            if value:
+                raise ConfigError(f"append takes {name} from the dataset", hint=f"leave {name} out")
+        column = cast("str | None", existing.options.get("caption_column"))
+        vocabulary = folder if column is not None else None
+        bos, eos = bool(existing.options.get("bos")), bool(existing.options.get("eos"))
+    if column is None:
+        for name, value in given.items():
+            if value and existing is None:
+                raise ConfigError(
+                    f"{name} is for captions, and the samples have none",
+                    hint="say with caption_column= under which name write() takes them",
+                )
+        return None
+    if vocabulary is None and tokenizer in (None, "whitespace", "bpe"):
+        raise ConfigError(
+            "a writer tokenizes each sample at once, and cannot first count the words of all captions",
+            hint="give tokenizer='bytes', the path of a tokenizers JSON, or vocabulary=FOLDER of a dataset",
+        )
+    choice = TokenizerChoice(tokenizer or "whitespace", vocabulary, None, None, bos, eos)
+    made = make_tokenizer(choice, SourceTexts(0, lambda _: []), 1)
+    return WrittenCaptions(made, CaptionOptions.of(column, made, choice))
+
+
+def tokenize_captions(
+    listing: Listing, column: str, choice: TokenizerChoice, threads: int, source: str | os.PathLike[str]
+) -> ListedCaptions:
+    """Return a listing with token ids in place of a column of captions; samples without one are left out.
+
+    Raises:
+        ConfigError: There is no such column of texts, or the tokenizer cannot be used.
+        SourceError: No sample has a caption.
+    """
+    name = column if column in listing.columns else CAPTION
+    texts = _texts(listing, column, name)
+    tokenizer = make_tokenizer(choice, SourceTexts(len(listing), partial(_captions, texts)), threads)
+    options = CaptionOptions.of(column, tokenizer, choice)
+    tasks = (
+        (rows, partial(_encode, texts, tokenizer, options.dtype, rows))
+        for rows in SourceTexts(len(listing), partial(_captions, texts)).chunks()
+    )
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-caption") as pool:
+        tokens = CaptionTokens.join([part for _, part in bounded_map(pool, tasks, 2 * threads)])
+    kept = np.flatnonzero(tokens.counts > 0)
+    if not len(kept):
+        raise SourceError(f"no sample has a caption in {column!r}", path=source)
+    if len(kept) < len(listing):
+        missing = pa.array(tokens.counts == 0)
+        left = [Skip(key, _LEFT_OUT) for key in listing.keys.filter(missing).to_pylist()]
+        listing = replace(listing.take(kept), skipped=tuple(sorted((*listing.skipped, *left))))
+    others = {other: array for other, array in listing.columns.items() if other != name}
+    return ListedCaptions(replace(listing, columns={**others, **tokens.columns()}), options, tokenizer.file)
+
+
+def _texts(listing: Listing, column: str, name: str) -> pa.Array:
+    """(N,) large_string, the captions of each sample, as :func:`split_captions` takes them."""
+    found = listing.columns.get(name)
+    if found is None:
+        there = ", ".join(sorted(listing.columns)) or "no column but the label"
+        raise ConfigError(f"the source has no captions in {column!r}", hint=f"it has {there}")
+    if not pa.types.is_large_string(found.type):
+        raise ConfigError(
+            f"caption_column {column!r} holds {found.type}, and captions are texts",
+            hint="name a column of texts, or of lists of texts",
+        )
+    if taken := sorted(CAPTION_COLUMNS & listing.columns.keys()):
+        raise ConfigError(
+            f"the source has a column {taken[0]!r}, a name that the index uses for captions",
+            hint="give the column another name in the source",
+        )
+    return found
+
+
+def _captions(texts: pa.Array, rows: range) -> list[str]:
+    return [one for some in _samples(texts, rows) for one in some]
+
+
+def _samples(texts: pa.Array, rows: range) -> list[list[str]]:
+    return [split_captions(text) for text in texts.slice(rows.start, len(rows)).to_pylist()]
+
+
+def _encode(texts: pa.Array, tokenizer: Tokenizer, dtype: str, rows: range) -> CaptionTokens:
+    return encode_captions(tokenizer, _samples(texts, rows), dtype)

@@ -1,0 +1,136 @@
+"""Captions of images: texts, one or several of a sample, and the columns of the index with their token ids.
+
+Conversions and writers make the columns here, and loaders of images read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..dataset.columns.list_column import ListColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from .choice import TokenizerChoice
+    from .tokenizers import Tokenizer
+
+__all__ = [
+    "CAPTION",
+    "CAPTION_COLUMNS",
+    "IDS_COLUMN",
+    "LENGTHS_COLUMN",
+    "CaptionOptions",
+    "CaptionTokens",
+    "encode_captions",
+    "split_captions",
+]
+
+CAPTION = "caption"
+"""Name of the column of batches with captions, and of the column of texts where a source names a part."""
+
+IDS_COLUMN, LENGTHS_COLUMN = "caption_ids", "caption_lengths"
+"""Columns of the index: the token ids of all captions of a sample, end to end, and the number of each."""
+
+CAPTION_COLUMNS = frozenset((IDS_COLUMN, LENGTHS_COLUMN))
+
+
+@dataclass(frozen=True)
+class CaptionOptions:
+    """What the options of a dataset say of its captions; all but the first as those of datasets of text.
+
+    Attributes:
+        caption_column: Column of the source that had the captions.
+        tokenizer: whitespace, bytes, bpe, or the name of the tokenizer's file.
+        tokenizer_digest: SHA-256 of the dataset's ``tokenizer.json``; empty if it has none.
+        vocab_size: All token ids are less than this.
+        pad_id: Token id for padding.
+        dtype: Type of the token ids: uint16 or int32.
+        bos: Whether each caption begins with a token that the tokenizer alone does not add.
+        eos: Whether each caption ends with one.
+    """
+
+    caption_column: str
+    tokenizer: str
+    tokenizer_digest: str
+    vocab_size: int
+    pad_id: int
+    dtype: str
+    bos: bool
+    eos: bool
+
+    @classmethod
+    def of(cls, column: str, tokenizer: Tokenizer, choice: TokenizerChoice) -> CaptionOptions:
+        """The options of captions that a tokenizer encodes."""
+        file = tokenizer.file
+        return cls(
+            column,
+            tokenizer.name,
+            "" if file is None else hashlib.sha256(file).hexdigest(),
+            tokenizer.vocab_size,
+            tokenizer.pad_id,
+            "uint16" if tokenizer.vocab_size <= 1 << 16 else "int32",
+            choice.bos,
+            choice.eos,
+        )
+
+
+class CaptionTokens(NamedTuple):
+    """The captions of N samples.
+
+    Attributes:
+        ids: (T,) uint16 or int32, token ids of all captions, end to end.
+        lengths: (C,) int32, tokens of each caption.
+        counts: (N,) int64, captions of each sample.
+    """
+
+    ids: npt.NDArray[Any]
+    lengths: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int64]
+
+    @classmethod
+    def join(cls, parts: Sequence[CaptionTokens]) -> CaptionTokens:
+        """The captions of several groups of samples, one after the other; at least one group."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns of the index of the samples that have a caption."""
+        counts = self.counts[self.counts > 0]
+        lengths = ListColumn.of_counts(counts, self.lengths)
+        ends = np.concatenate(([0], np.cumsum(self.lengths, dtype=np.int64)))
+        ids = ListColumn(ends[lengths.starts], self.ids)
+        return {IDS_COLUMN: ids.to_arrow(), LENGTHS_COLUMN: lengths.to_arrow()}
+
+
+def split_captions(text: str) -> list[str]:
+    """The captions in a text: those of a JSON list of texts, or the text itself; empty ones are left out."""
+    found: Any = None
+    if text.startswith("["):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+    is_list = isinstance(found, list) and all(isinstance(one, str) for one in found)
+    return [one for one in (found if is_list else [text]) if one.strip()]
+
+
+def encode_captions(tokenizer: Tokenizer, samples: Sequence[Sequence[str]], dtype: str) -> CaptionTokens:
+    """Tokenize the captions of N samples; a caption without a token is left out."""
+    counts = np.array([len(one) for one in samples], np.int64)
+    texts = [text for one in samples for text in one]
+    if not texts:
+        return CaptionTokens(np.zeros(0, dtype), np.zeros(0, np.int32), counts)
+    ids, lengths = tokenizer.encode(texts)
+    if not lengths.all():
+        sample = np.repeat(np.arange(len(samples)), counts)
+        counts = np.bincount(sample[lengths > 0], minlength=len(samples)).astype(np.int64)
+        lengths = lengths[lengths > 0]
+    return CaptionTokens(ids.astype(dtype), lengths.astype(np.int32), counts)

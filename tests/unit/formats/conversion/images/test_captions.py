@@ -1,0 +1,163 @@
+"""Captions that a conversion turns into token ids beside the images, from every kind of source."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers.data.tar_shards import write_samples
+from PIL import Image
+
+import stoker
+from stoker.errors import ConfigError, SourceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CAPTIONS = [["a red cat", "the cat"], ["dogs, three"], ['a "big" bird'], []]
+KEPT = CAPTIONS[:3]
+
+
+def _image(number: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (number * 40, 10, 10)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root: Path = tmp_path_factory.mktemp("captions")
+    for number in range(4):
+        (root / f"{number}.png").write_bytes(_image(number))
+    return root
+
+
+def _jsonl(root: Path, rows: list[dict[str, Any]]) -> Path:
+    (root / "list.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return root / "list.jsonl"
+
+
+def _captions(path: Path) -> list[list[str]]:
+    """The captions of a dataset whose tokens are bytes."""
+    dataset = stoker.open(path)
+    everything = np.arange(len(dataset))
+    ids, lengths = (dataset.lists(name, everything) for name in ("caption_ids", "caption_lengths"))
+    text = bytes(ids.values.tolist()).decode()
+    ends = np.cumsum(lengths.values)
+    texts = [text[end - length : end] for end, length in zip(ends, lengths.values, strict=True)]
+    return [texts[a:b] for a, b in zip(lengths.starts, lengths.starts[1:], strict=False)]
+
+
+def _source(kind: str, folder: Path, target: Path) -> tuple[Any, dict[str, Any]]:
+    if kind == "jsonl":
+        rows = [{"file": f"{n}.png", "texts": texts} for n, texts in enumerate(CAPTIONS)]
+        return _jsonl(folder, rows), {"path_column": "file", "caption_column": "texts"}
+    if kind == "csv":
+        with (folder / "list.csv").open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["path", "text"])
+            writer.writerows([f"{n}.png", json.dumps(texts)] for n, texts in enumerate(CAPTIONS))
+        return folder / "list.csv", {"caption_column": "text"}
+    if kind == "tar":
+        samples = [
+            {"__key__": str(n), "png": _image(n), "json": {"texts": texts}}
+            for n, texts in enumerate(CAPTIONS)
+        ]
+        return write_samples(target / "a.tar", samples), {"caption_column": "json:texts"}
+    images = [{"bytes": _image(n), "path": None} for n in range(4)]
+    pq.write_table(pa.table({"image": images, "texts": CAPTIONS}), target / "a.parquet")
+    return target / "a.parquet", {"caption_column": "texts"}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "tar", "parquet"])
+def test_several_captions_of_an_image_are_token_ids_and_an_image_without_one_is_left_out(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
+    source, options = _source(kind, folder, tmp_path)
+    summary = stoker.convert(source, tmp_path / "out", tokenizer="bytes", **options)
+    assert _captions(tmp_path / "out") == KEPT
+    assert summary.skipped == {"no caption": 1}
+    again = stoker.convert(source, tmp_path / "out", tokenizer="bytes", **options)
+    assert again.already
+
+
+def test_a_text_member_of_a_tar_is_one_caption_and_words_have_the_vocabulary_of_the_training_data(
+    folder: Path, tmp_path: Path
+) -> None:
+    train, val = ([{"__key__": "1", "png": _image(1), "txt": text}] for text in ("a red cat", "a green cat"))
+    options = {"caption_column": "txt", "eos": True}
+    stoker.convert(write_samples(tmp_path / "t.tar", train), tmp_path / "train", **options)
+    stoker.convert(
+        write_samples(tmp_path / "v.tar", val), tmp_path / "val", vocabulary=tmp_path / "train", **options
+    )
+    words = {"[UNK]": 0, "[EOS]": 3, "a": 4, "cat": 5, "red": 6}
+    found = stoker.open(tmp_path / "val").lists("caption_ids", [0]).values.tolist()
+    assert found == [words[one] for one in ("a", "[UNK]", "cat", "[EOS]")]
+
+
+def test_a_writer_makes_tokens_of_captions_and_appends_with_the_same_tokenizer(tmp_path: Path) -> None:
+    pixels = np.zeros((8, 8, 3), np.uint8)
+    with stoker.Writer(tmp_path / "out", caption_column="texts", tokenizer="bytes") as writer:
+        for texts in (CAPTIONS[0], "dogs, three"):
+            writer.write(pixels, texts=texts)
+    with stoker.Writer(tmp_path / "out", append=True) as writer:
+        writer.write(pixels, texts=CAPTIONS[2])
+    assert _captions(tmp_path / "out") == KEPT
+    summary = stoker.convert(
+        [{"image": pixels, "texts": one} for one in KEPT],
+        tmp_path / "b",
+        caption_column="texts",
+        tokenizer="bytes",
+    )
+    assert summary.written == 3
+    assert _captions(tmp_path / "b") == KEPT
+
+
+def test_append_tokenizes_as_the_dataset_was(folder: Path, tmp_path: Path) -> None:
+    rows = [{"path": f"{n}.png", "text": f"photo {n}"} for n in range(2)]
+    stoker.convert(_jsonl(folder, rows), tmp_path / "out", caption_column="text", tokenizer="bytes")
+    more = _jsonl(folder, [{"path": "2.png", "text": "photo 2"}])
+    stoker.append(tmp_path / "out", more)
+    assert _captions(tmp_path / "out") == [["photo 0"], ["photo 1"], ["photo 2"]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([{"path": "0.png", "label": 1}], {"caption_column": "text"}, "no captions in 'text'"),
+        ([{"path": "0.png", "text": 7}], {"caption_column": "text"}, "captions are texts"),
+        ([{"path": "0.png", "text": " "}], {"caption_column": "text"}, "no sample has a caption"),
+        ([{"path": "0.png", "text": "a"}], {}, "has no label"),
+        ([{"path": "0.png", "label": 1}], {"tokenizer": "bytes"}, "tokenizer is for captions"),
+        (
+            [{"path": "0.png", "label": 1, "text": "a"}, {"path": "1.png", "text": "a"}],
+            {"caption_column": "text"},
+            "some entries have a label",
+        ),
+    ],
+)
+def test_captions_that_cannot_be_read_are_refused(
+    rows: list[dict[str, Any]], options: dict[str, Any], message: str, folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises((ConfigError, SourceError), match=message):
+        stoker.convert(_jsonl(folder, rows), tmp_path / "out", **options)
+
+
+def test_a_writer_refuses_a_vocabulary_that_it_cannot_count_and_samples_without_captions(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ConfigError, match="cannot first count the words"):
+        stoker.Writer(tmp_path / "a", caption_column="text")
+    with pytest.raises(ConfigError, match="bos is for captions"):
+        stoker.Writer(tmp_path / "a", bos=True)
+    with (
+        pytest.raises(ConfigError, match="text is missing"),
+        stoker.Writer(tmp_path / "b", caption_column="text", tokenizer="bytes") as writer,
+    ):
+        writer.write(np.zeros((8, 8, 3), np.uint8))

@@ -1,0 +1,149 @@
+"""Captions beside the images of a batch: the draw of one of several, their form, and states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker import ImageLoader, Tokens
+from stoker.augment import MixUp, Resize
+from stoker.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N = 24
+TEXTS = [[f"{'x' * (n % 5)}{n} {k}" for k in range(1 + n % 3)] for n in range(N)]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images with one to three captions as bytes, and the first of them as a column of texts."""
+    root: Path = tmp_path_factory.mktemp("captions")
+    with stoker.Writer(root / "d", caption_column="texts", tokenizer="bytes") as writer:
+        for n in range(N):
+            writer.write(np.full((8, 8, 3), n, np.uint8), texts=TEXTS[n], text=TEXTS[n][0], label=n % 2)
+    return root / "d"
+
+
+def _loader(source: Any, **options: Any) -> ImageLoader:
+    options = {"caption": Tokens(12, form="ragged"), "columns": ("row", "caption"), **options}
+    return ImageLoader(
+        source, **{"batch_size": 4, "transforms": [Resize((8, 8))], "shuffle": True, **options}
+    )
+
+
+def _drawn(loader: ImageLoader) -> dict[int, str]:
+    """The caption of each sample of a pass."""
+    return {
+        int(row): bytes(ids.tolist()).decode()
+        for rows, captions in loader
+        for row, ids in zip(rows, captions, strict=True)
+    }
+
+
+def test_each_epoch_draws_one_of_the_captions_of_a_sample_by_seed_epoch_and_sample(shards: Path) -> None:
+    loader = _loader(shards, seed=3)
+    epochs = [_drawn(loader) for _ in range(30)]
+    for n in range(N):
+        assert {epoch[n] for epoch in epochs} == set(TEXTS[n])
+    assert epochs[0] == _drawn(_loader(shards, seed=3, batch_size=7, num_threads=1))
+    assert epochs[0] != _drawn(_loader(shards, seed=4))
+    first = Tokens(12, form="ragged", choose="first")
+    assert _drawn(_loader(shards, caption=first)) == {n: TEXTS[n][0] for n in range(N)}
+
+
+def test_ranks_and_a_resume_hand_out_the_captions_of_one_rank(shards: Path) -> None:
+    whole = _drawn(_loader(shards, seed=5))
+    ranks = [_loader(shards, seed=5, rank=rank, world_size=3, batch_size=2) for rank in range(3)]
+    assert {n: text for rank in ranks for n, text in _drawn(rank).items()} == whole
+    loader = _loader(shards, seed=5)
+    for _ in zip(range(3), loader, strict=False):
+        pass
+    state = loader.state_dict()
+    rest = _loader(shards, seed=5, batch_size=6)
+    rest.load_state_dict(state)
+    found = _drawn(rest)
+    assert len(found) == N - 12
+    assert found.items() <= whole.items()
+    other = _loader(shards, seed=5, caption=Tokens(11, form="ragged"))
+    with pytest.raises(CheckpointError, match="caption"):
+        other.load_state_dict(state)
+
+
+@pytest.mark.parametrize("form", ["padded", "longest"])
+def test_padded_captions_have_a_mask_and_one_length(form: Any, shards: Path) -> None:
+    columns = ("caption", "caption_mask", "image")
+    loader = _loader(shards, caption=Tokens(5, form=form, choose="first"), columns=columns, shuffle=False)
+    at = 0
+    for ids, mask, _images in loader:
+        texts = [one[0].encode()[:5] for one in TEXTS[at : at + 4]]
+        width = 5 if form == "padded" else max(map(len, texts))
+        assert ids.dtype == np.int64
+        assert [bytes(row[here].tolist()) for row, here in zip(ids, mask, strict=True)] == texts
+        assert ids.shape == mask.shape == (4, width)
+        assert (ids[~mask] == 256).all()
+        at += 4
+
+
+def test_a_column_of_texts_is_tokenized_by_the_tokenizer_that_is_given(shards: Path) -> None:
+    stored = {n: TEXTS[n][0] for n in range(N)}
+    for tokenizer in ("bytes", lambda texts: [list(text.encode()) for text in texts]):
+        given = Tokens(12, form="ragged", tokenizer=tokenizer, column="text")
+        assert _drawn(_loader(shards, caption=given)) == stored
+
+
+def test_a_mixture_draws_the_captions_of_each_dataset(shards: Path, tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "b", caption_column="c", tokenizer="bytes") as writer:
+        writer.write(np.zeros((8, 8, 3), np.uint8), c=["other", "another"], label=0)
+    found = _drawn(_loader(stoker.mix([(shards, N), (tmp_path / "b", 1)])))
+    assert found.pop(N) in ("other", "another")
+    assert all(text in TEXTS[n] for n, text in found.items())
+
+
+def test_a_cut_caption_keeps_the_token_at_its_end(tmp_path: Path) -> None:
+    with stoker.Writer(tmp_path / "d", caption_column="c", tokenizer="bytes", eos=True) as writer:
+        writer.write(np.zeros((8, 8, 3), np.uint8), c="abcdef")
+    (batch,) = _loader(tmp_path / "d", caption=Tokens(4), columns=("caption",))
+    assert batch.caption.tolist() == [[*b"abc", 258]]
+    with pytest.raises(ConfigError, match="no place beside the special tokens"):
+        _loader(tmp_path / "d", caption=Tokens(1))
+
+
+def test_captions_and_labels_are_the_columns_by_default(shards: Path) -> None:
+    loader = _loader(shards, caption=Tokens(12), columns=None)
+    assert next(iter(loader))._fields == ("image", "caption", "label")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"caption": None}, "form is not given"),
+        ({"columns": ("image",)}, "columns names none"),
+        ({"caption": Tokens(12, tokenizer="bytes", column="words")}, "no column of texts 'words'"),
+        ({"transforms": [Resize((8, 8)), MixUp()]}, "mixed image has no caption"),
+        ({"columns": ("caption_mask",)}, "no 'caption_mask'"),
+    ],
+)
+def test_captions_that_cannot_be_handed_out_are_refused(
+    options: dict[str, Any], message: str, shards: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        _loader(shards, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_length": 0}, "max_length"),
+        ({"max_length": 4, "form": "dense"}, "form must be one of"),
+        ({"max_length": 4, "column": "text"}, "no tokenizer is given"),
+        ({"max_length": 4, "tokenizer": "whitespace"}, "makes its vocabulary of all texts"),
+    ],
+)
+def test_a_form_of_captions_that_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Tokens(**arguments)
