@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["MergedClasses", "check_mixable", "merge_classes"]
+__all__ = ["MergedClasses", "check_mixable", "common_info", "merge_classes"]
 
 # The parts of a manifest's options that determine which text a sequence of ids is, by their names in errors.
 _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -31,6 +31,17 @@ _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     # One tokenizer can have two names, so the digest of its file identifies it.
     "tokenizer": lambda options: options.get("tokenizer_digest") or options.get("tokenizer"),
 }
+
+
+# The task whose annotations a part of AnnotationInfo explains.
+_TASKS = {
+    "keypoints": "keypoints",
+    "swap": "keypoints",
+    "skeleton": "keypoints",
+    "ignore": "segmentation",
+    "mask_classes": "segmentation",
+}
+_LABELLED = {"label", "labels", "boxes"}  # tasks with classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +97,7 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
                 path=dataset.path,
                 hint="Mix datasets of images, or datasets of text.",
             )
-        other = [
-            item.name
-            for item in fields(AnnotationInfo)
-            if getattr(manifest.annotations, item.name) != getattr(first.annotations, item.name)
-        ]
+        other = _differing(opened[0], dataset)
         if other:
             raise ConfigError(
                 f"the annotations of the datasets have different meanings: {' and '.join(other)} differ",
@@ -116,6 +123,22 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
             )
 
 
+def _differing(first: Dataset, other: Dataset) -> list[str]:
+    """Names of what annotations of both datasets mean, where it differs."""
+    common = first.tasks & other.tasks
+    names = [name for name, task in _TASKS.items() if task in common]
+    infos = first.manifest.annotations, other.manifest.annotations
+    return [name for name in names if getattr(infos[0], name) != getattr(infos[1], name)]
+
+
+def common_info(datasets: Sequence[Dataset]) -> AnnotationInfo:
+    """Return the meaning of the annotations that all datasets have."""
+    common = frozenset.intersection(*(dataset.tasks for dataset in datasets))
+    info, plain = datasets[0].manifest.annotations, AnnotationInfo()
+    lost = {name: getattr(plain, name) for name, task in _TASKS.items() if task not in common}
+    return info if len(datasets) == 1 else replace(info, **lost)
+
+
 def _states_trained_tokens(manifest: Manifest) -> bool:
     """Whether the index says which tokens of a text a model is trained on; otherwise it is trained on all."""
     fields_of_text = str(manifest.options.get("fields", "")).split(",")
@@ -125,12 +148,17 @@ def _states_trained_tokens(manifest: Manifest) -> bool:
 def merge_classes(datasets: Sequence[Dataset]) -> MergedClasses:
     """Merge the classes of datasets by name. The labels of the first dataset do not change.
 
+    If samples and objects of all have no labels in common, there are no classes.
+
     Raises:
         ConfigError: The datasets have different classes, and one has no names or a name twice.
     """
     lists = [dataset.classes for dataset in datasets]
     if all(names == lists[0] for names in lists):
         return MergedClasses(lists[0], None)
+    tasks = frozenset.intersection(*(dataset.tasks for dataset in datasets))
+    if not tasks & _LABELLED and any(dataset.tasks for dataset in datasets):
+        return MergedClasses((), None)  # no column has classes
     for dataset, names in zip(datasets, lists, strict=True):
         repeated = [name for name, times in Counter(names).items() if times > 1]
         if not names or repeated:

@@ -34,14 +34,17 @@ def mix(
     If the datasets have different classes, the mixture has all their names in the order in which they first
     appear. So labels of the first dataset do not change; other labels of samples and objects are translated.
 
+    Datasets may have different tasks, such as boxes with and without keypoints. The mixture has the columns
+    that all of them have; ``Mixture.left_out`` names the others.
+
     Args:
         datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
         samples: Draws in an epoch; by default the number of samples of all datasets together.
 
     Raises:
         ConfigError: A weight is no number from 0, or all are 0, or the datasets cannot be mixed: only some
-            have names of classes, their annotations, tokenizers or fields differ, or there are no samples to
-            draw.
+            have names of classes, annotations of one task have different meanings, tokenizers or fields
+            differ, or there are no samples to draw.
         DatasetError: A path has no dataset that can be read.
     """
     opened = [_open(pair) for pair in datasets_and_weights]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -12,22 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import CorruptRecordError, SampleError
-from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.columns.annotation_columns import MASK_COLUMNS
 from stoker.formats.dataset.columns.array_columns import merged_column
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.columns.origin_columns import Origins
 from stoker.formats.dataset.reading.samples import Samples
 
+from .class_merging import common_info
 from .draws import MixedOrder
 from .epoch_order import BlockShuffle, make_order
+from .joined_values import dataset_parts, gathered, gathered_bands, joined_objects
 from .quotas import QuotaSchedule
+from .sample_source import batchable_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
 
+    from stoker.formats.dataset.columns.annotations import Annotations
     from stoker.formats.dataset.columns.array_columns import ArrayColumn
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.manifest import Manifest
@@ -66,7 +69,8 @@ class Mixture:
             f"{quota:,} of {dataset!r}"
             for quota, dataset in zip(self.quotas.tolist(), self.datasets, strict=True)
         )
-        return f"<Mixture: an epoch draws {parts}>"
+        without = f"; without {', '.join(sorted(self.left_out))}" if self.left_out else ""
+        return f"<Mixture: an epoch draws {parts}{without}>"
 
     @property
     def path(self) -> Path:
@@ -75,8 +79,9 @@ class Mixture:
 
     @property
     def manifest(self) -> Manifest:
-        """Manifest of the first dataset, whose sample type, tokenizer and annotations stand for all."""
-        return self.datasets[0].manifest
+        """Manifest of the first dataset, which stands for all, with the annotations that all have."""
+        first = self.datasets[0].manifest
+        return replace(first, annotations=common_info(self.datasets))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -98,6 +103,16 @@ class Mixture:
     def tasks(self) -> frozenset[str]:
         """Tasks that the samples of all datasets have annotations for."""
         return frozenset.intersection(*(dataset.tasks for dataset in self.datasets))
+
+    @property
+    def left_out(self) -> dict[str, tuple[Path, ...]]:
+        """Tasks and columns that only some datasets have, with the folders of the datasets that lack them."""
+        have = [
+            {*one.tasks, *batchable_columns(one), *one.arrays} - MASK_COLUMNS.keys() for one in self.datasets
+        ]
+        some = set.union(*have) - set.intersection(*have)
+        paths = [(dataset.path, names) for dataset, names in zip(self.datasets, have, strict=True)]
+        return {name: tuple(path for path, names in paths if name not in names) for name in sorted(some)}
 
     @property
     def arrays(self) -> Mapping[str, ArrayColumn]:
@@ -147,14 +162,14 @@ class Mixture:
         which, local = self._locate(positions)
         if name == "dataset":
             return which
-        parts = [(d, self.datasets[d].values(name, local[here])) for d, here in _parts(which)]
-        found = _gathered(which, [self._relabelled(d, name, values) for d, values in parts])
+        parts = [(d, self.datasets[d].values(name, local[here])) for d, here in dataset_parts(which)]
+        found = gathered(which, [self._relabelled(d, name, values) for d, values in parts])
         return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
 
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
         """M lists of an index column that holds lists of numbers."""
         which, local = self._locate(positions)
-        parts = list(_parts(which))
+        parts = list(dataset_parts(which))
         found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
         values = [self._relabelled(d, name, one.values) for (d, _), one in zip(parts, found, strict=True)]
         joined = ListColumn.of_counts(np.concatenate([one.counts for one in found]), np.concatenate(values))
@@ -164,14 +179,14 @@ class Mixture:
         """Where M payloads lie; shards and rows are counted through all datasets."""
         which, local = self._locate(positions)
         parts = []
-        for d, here in _parts(which):
+        for d, here in dataset_parts(which):
             part = self.datasets[d].samples(local[here])
             row, shard = part.row + self._first_rows[d], part.shard + self._first_shards[d]
             parts.append(replace(part, row=row, shard=shard.astype(np.int32)))
         columns = [column.name for column in fields(Samples) if column.name != "bands"]
         return Samples(
-            **{name: _gathered(which, [getattr(part, name) for part in parts]) for name in columns},
-            bands=_gathered_bands(which, [part.bands for part in parts]),
+            **{name: gathered(which, [getattr(part, name) for part in parts]) for name in columns},
+            bands=gathered_bands(which, [part.bands for part in parts]),
         )
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
@@ -188,19 +203,17 @@ class Mixture:
         """Objects of M samples, with the parts that all datasets have; see :meth:`Dataset.annotations`."""
         which, local = self._locate(positions)
         found = []
-        for d, here in _parts(which):
+        for d, here in dataset_parts(which):
             part = self.datasets[d].annotations(local[here], parts)
             labels = self._relabelled(d, "object_labels", part.labels)
             found.append(replace(part, owner=here[part.owner], labels=labels))
-        values = {item.name: [getattr(part, item.name) for part in found] for item in fields(Annotations)}
-        joined = Annotations(**{name: _concatenated(given) for name, given in values.items()})
-        return joined.take(np.argsort(joined.owner, kind="stable"))
+        return joined_objects(found)
 
     def origins(self, positions: npt.ArrayLike) -> Origins:
         """The way from M stored images back to those of their sources, see :meth:`Dataset.origins`."""
         which, local = self._locate(positions)
-        parts = [self.datasets[d].origins(local[here]) for d, here in _parts(which)]
-        return Origins(*(_gathered(which, list(values)) for values in zip(*parts, strict=True)))
+        parts = [self.datasets[d].origins(local[here]) for d, here in dataset_parts(which)]
+        return Origins(*(gathered(which, list(values)) for values in zip(*parts, strict=True)))
 
     def mask(self, position: int) -> bytes:
         """PNG with the mask of one sample, see :meth:`Dataset.mask`."""
@@ -258,43 +271,3 @@ class Mixture:
     def _one(self, position: int) -> tuple[Dataset, int]:
         which, local = self._locate([position])
         return self.datasets[int(which[0])], int(local[0])
-
-
-def _parts(which: Int64) -> Iterator[tuple[int, Int64]]:
-    """Yield the number of each dataset in ``which`` and its places there; at least dataset 0."""
-    for d in np.unique(which).tolist() or [0]:
-        yield d, np.flatnonzero(which == d)
-
-
-def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Merge the values of each dataset's samples into the order of all samples."""
-    values = np.empty((len(which), *parts[0].shape[1:]), np.result_type(*parts))
-    for (_, here), part in zip(_parts(which), parts, strict=True):
-        values[here] = part
-    return values
-
-
-def _gathered_bands(
-    which: Int64, parts: Sequence[npt.NDArray[np.uint32] | None]
-) -> npt.NDArray[np.uint32] | None:
-    """Merge tables of different widths, see :attr:`Samples.bands`; None is a table without columns."""
-    widths = [0 if part is None else part.shape[1] for part in parts]
-    if not any(widths):
-        return None
-    values = np.zeros((len(which), max(widths)), np.uint32)
-    for (_, here), part, width in zip(_parts(which), parts, widths, strict=True):
-        if part is not None:
-            values[here, :width] = part
-    return values
-
-
-def _concatenated(values: Sequence[Any]) -> Any:
-    """Concatenate an attribute of objects; parts that only some datasets have are left out."""
-    if any(value is None for value in values):
-        return None
-    if isinstance(values[0], list):
-        return list(chain.from_iterable(values))
-    if isinstance(values[0], Mapping):
-        common = set.intersection(*map(set, values))
-        return {name: np.concatenate([value[name] for value in values]) for name in sorted(common)}
-    return np.concatenate(values)

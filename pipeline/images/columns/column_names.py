@@ -139,9 +139,21 @@ def _check_known(names: Sequence[str], known: set[str], dataset: SampleSource) -
                 f"{name!r} holds {arrow_type}, which no batch has" if arrow_type else f"there is no {name!r}"
             )
             raise ConfigError(
-                f"columns: {found}",
+                f"columns: {found}{_only_in_some(name, dataset)}",
                 path=dataset.path,
                 hint=f"There are {', '.join(sorted(known))}.",
             )
     if not names:
         raise ConfigError("columns must name at least one column")
+
+
+def _only_in_some(name: str, dataset: SampleSource) -> str:
+    """What says that some datasets of a mixture lack a column; empty for other columns."""
+    lacking = [one.path for one in dataset.datasets if not _has_column(one, name)]
+    if not 0 < len(lacking) < len(dataset.datasets):
+        return ""
+    return f", which {', '.join(map(str, lacking))} lacks; a mixture has the columns that all datasets have"
+
+
+def _has_column(dataset: SampleSource, name: str) -> bool:
+    return name in dataset.types or name in dataset.arrays or name in task_columns(dataset)

@@ -13,7 +13,6 @@ import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
-from stoker.formats.dataset.columns.annotations import AnnotationInfo
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.order.mix import mix
 from stoker.pipeline.order.mixture import Mixture
@@ -269,14 +268,6 @@ def test_refuses_classes_that_cannot_be_merged(folders: list[Path]) -> None:
     assert found.value.path == str(folders[1])
     with pytest.raises(DatasetError, match="labels go from -1 to 1"):
         mixture.merged_classes.labels(1, np.array([1, -1]), mixture.datasets[1])
-
-
-def test_refuses_annotations_with_different_meanings(folders: list[Path]) -> None:
-    other = stoker.open(folders[1])
-    object.__setattr__(other.manifest, "annotations", AnnotationInfo(("nose",), (0,)))
-    with pytest.raises(ConfigError, match="have different meanings: keypoints and swap differ") as caught:
-        mix([(folders[0], 1), (other, 1)])
-    assert "Convert both in the same way" in str(caught.value)
 
 
 def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
