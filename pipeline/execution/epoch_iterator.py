@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +14,7 @@ from stoker.log import EventLog
 from .state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .batch import FinishedBatch
     from .observation.stats import StatsTotals
@@ -142,6 +143,25 @@ class EpochIterator:
                 hint="After an error iterate over the loader again, which goes on where this pass stood. "
                 "A loader runs one pass at a time; make a second loader to run two.",
             )
+
+    @contextmanager
+    def exchanged(self) -> Iterator[Callable[[Prefetcher[FinishedBatch]], None]]:
+        """Drop the batches that are made ahead, and take others for the rest of the pass.
+
+        No thread receives a batch in the block, in which the caller gives the new batches to the function
+        that it receives. Without them the pass stays as it is; one that has ended takes none.
+        """
+        with self._lock:
+            yield self._exchange
+
+    def _exchange(self, batches: Prefetcher[FinishedBatch]) -> None:
+        self._batches = batches
+        self._first = batches.handed_out - self._progress.received
+
+    @property
+    def runs(self) -> bool:
+        """Whether batches of the pass are still to come."""
+        return not (self._ended or self._complete)
 
     def end(self) -> None:
         """End the pass, and drop the batches that were not received; after a complete pass do nothing."""

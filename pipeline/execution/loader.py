@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +26,7 @@ from .state import State
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -127,17 +128,33 @@ class Loader(Refusals, ABC):
         self._totals.begin()
         batches, self._ahead = self._ahead, None
         if batches is None:
-            self._end_worker()
-            first = self._make_producer(progress.steps, state.epoch)
-            producers = following_producers(first, weakref.ref(self), state.epoch)
-            batches = Prefetcher(producers, self._prefetch, self._totals)
-            self._worker = batches.worker  # first: an interrupt may come during the start
-            self._worker.start()
+            batches = self._make_batches(progress.steps, state.epoch)
         running = EpochIterator(self._keep, batches, progress, self._totals)
         self._pass = weakref.ref(running)
         # Last: after an error or an interrupt the next pass is still this one.
         self._next, self._progress = State(state.epoch + 1, 0, self._identity), progress
         return running
+
+    def _make_batches(self, steps: Any, epoch: int) -> Prefetcher[FinishedBatch]:
+        """Start to make the batches of these steps and of the epochs that follow, on a thread."""
+        self._end_worker()
+        producers = following_producers(self._make_producer(steps, epoch), weakref.ref(self), epoch)
+        batches = Prefetcher(producers, self._prefetch, self._totals)
+        self._worker = batches.worker  # first: an interrupt may come during the start
+        self._worker.start()
+        return batches
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Change what is drawn from the next batch on; batches that were made ahead are made anew."""
+        running = self._pass() if self._pass else None
+        with running.exchanged() if running else nullcontext() as exchange, self._lock.get():
+            self._forget_ahead()
+            self._end_worker()
+            change()
+            if exchange and running and running.runs and self._progress:
+                done = self._progress
+                rest = self._schedule(done.epoch, done.steps.consumed(done.received))
+                exchange(self._make_batches(rest, done.epoch))
 
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank."""

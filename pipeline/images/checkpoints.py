@@ -9,14 +9,14 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import CheckpointError
+from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..execution.history import resumed
 from ..execution.state import State, convert_stream_state
+from ..order.changes.steered_loader import SteeredLoader
 from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
-from ..order.versioned_loader import VersionedLoader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointedImages"]
 
 
-class CheckpointedImages(VersionedLoader):
+class CheckpointedImages(SteeredLoader):
     """A loader of images whose states count draws, so that they fit any number of ranks and any batch size.
 
     Args:
@@ -38,6 +38,7 @@ class CheckpointedImages(VersionedLoader):
         prefetch: Batches that may be in flight or ready ahead of the consumer.
     """
 
+    point_numbers = 1
     _warned_of_empty_batch = False
 
     def __init__(
@@ -107,7 +108,7 @@ class CheckpointedImages(VersionedLoader):
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
-        state = self._go_to_version(state)
+        state, ledger = self._without_ledger(self._go_to_version(state))
         if isinstance(state, Mapping) and "global_batch" in state:
             state = dict(state)
             lightning.check_resume(state.pop("global_batch"), self._global_batch, "samples")
@@ -115,6 +116,7 @@ class CheckpointedImages(VersionedLoader):
             self._load_planned(state)
         else:
             super().load_state_dict(convert_stream_state(self._samples, state))
+        self._use_ledger(ledger)
 
     def _load_planned(self, state: Mapping[str, Any]) -> None:
         """Go to the position of a state that counts steps, on its number of ranks or on another one."""
@@ -134,6 +136,16 @@ class CheckpointedImages(VersionedLoader):
         """Make the next pass run ``epoch`` from its beginning."""
         super().set_epoch(epoch)
         self._history = (0, ())
+
+    def _check_exclusion(self) -> None:
+        if self._plan.planner:
+            raise ConfigError(
+                f"{type(self._plan.given).__name__} plan epochs by the sizes of images, and take no substitutes",
+                hint="Leave the samples out of the next epoch: dataset.select(...), or stoker exclude.",
+            )
+
+    def _point(self, epoch: int, position: int) -> tuple[int, ...]:
+        return (epoch * self._samples + position,)
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
         history = self._history[1] if self._history[0] == epoch else ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..order.sample_source import SampleSource
     from ..text.config import TextLoaderConfig
-    from ..text.epoch import TextSchedule
+    from ..text.planning.schedule import TextSchedule
 
 __all__ = ["ShownText", "read_texts", "text_page"]
 
@@ -52,7 +52,7 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
         MissingDependencyError: The dataset has a tokenizer, and the package tokenizers is missing.
         SampleError: A sample cannot be read.
     """
-    slices = config.planner.epoch(epoch).token_slices(schedule.batch(0)[0].rows)
+    slices = schedule.slices(config.planner.epoch(epoch), schedule.batch(0)[0], 0)
     fields, sequences = (
         config.reader.fields,
         config.reader.read(slices, config.reader.locate(slices.positions)),

@@ -13,19 +13,22 @@ from stoker.errors import CheckpointError
 from ..adapters.training_loops import lightning
 from ..execution.history import History, checked_history, resumed
 from ..execution.state import State
-from ..order.versioned_loader import VersionedLoader
-from .planning.epoch import TextSchedule
+from ..order.changes.steered_loader import SteeredLoader
+from ..order.changes.substitutes import groups_of
+from .planning.schedule import Leaving, TextSchedule
 
 if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan
 
     from ..execution.ranks.ranks import Ranks
+    from ..order.changes.ledger import Ledger
+    from ..order.epoch_order import Order
     from .config import TextLoaderConfig
 
 __all__ = ["CheckpointedText"]
 
 
-class CheckpointedText(VersionedLoader):
+class CheckpointedText(SteeredLoader):
     """A loader of text whose states count steps, and name the parts in which ranks have run an epoch.
 
     Args:
@@ -33,6 +36,8 @@ class CheckpointedText(VersionedLoader):
         ranks: This process among those that train together.
         prefetch: Batches that may be in flight or ready ahead of the consumer.
     """
+
+    point_numbers = 3
 
     def __init__(self, config: TextLoaderConfig, ranks: Ranks, prefetch: int) -> None:
         self._planner = config.planner
@@ -86,7 +91,7 @@ class CheckpointedText(VersionedLoader):
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
-        state = self._go_to_version(state)
+        state, ledger = self._without_ledger(self._go_to_version(state))
         own = {"world_size", "history"}
         if not isinstance(state, Mapping) or not own <= state.keys():
             raise CheckpointError(
@@ -99,6 +104,7 @@ class CheckpointedText(VersionedLoader):
         if is_new:
             self._next = State(self._next.epoch, 0, self._identity)
         self._history = (self._next.epoch, history)
+        self._use_ledger(ledger)
 
     def _history_of(self, epoch: int) -> History:
         return self._history[1] if self._history[0] == epoch else ()
@@ -113,7 +119,21 @@ class CheckpointedText(VersionedLoader):
             raise CheckpointError(
                 f"the state is at step {start}, beyond the end of its epoch (steps: {len(plan)})"
             )
-        return TextSchedule(plan, self._ranks.rank, start)
+        if not self._ledger:
+            return TextSchedule(plan, self._ranks.rank, start)
+        part, seed = len(self._history_of(epoch)), self._planner.batching.seed
+        leaving = Leaving(self._ledger, epoch, part, seed, groups_of(self._drawn_order))
+        return TextSchedule(plan, self._ranks.rank, start, leaving)
+
+    @property
+    def _drawn_order(self) -> Order:
+        return self._planner.order
+
+    def _point(self, epoch: int, position: int) -> tuple[int, ...]:
+        return epoch, len(self._history_of(epoch)), position
+
+    def _use_ledger(self, ledger: Ledger) -> None:
+        self._ledger = ledger
 
 
 def _with_batch_size(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..execution.batch import ColumnSpec
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
-    from .planning.epoch import TextSchedule
+    from .planning.schedule import TextSchedule
 
 __all__ = ["TextLoader"]
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ..caching.cache_prefetcher import CachePrefetcher
     from ..execution.observation.stats import StatsTotals
     from .config import TextLoaderConfig
-    from .planning.epoch import TextEpoch, TextSchedule, TokenSlices
+    from .planning.epoch import TextEpoch, TokenSlices
+    from .planning.schedule import TextSchedule
     from .token_reader import PayloadLocations
 
 __all__ = ["TextBatchProducer"]
@@ -92,7 +93,7 @@ class TextBatchProducer:
         stages = self._totals.worker
         with stages.stage("planning"):
             batch, mask = self._schedule.batch(self._next)
-            slices = self._epoch.token_slices(batch.rows)
+            slices = self._schedule.slices(self._epoch, batch, self._next)
             if self._cached_epoch:
                 with stages.stage("fetching"):
                     self._cached_epoch.wait()
@@ -154,7 +155,7 @@ def _reads_of_batches(
     reader = config.reader
     earlier = np.zeros(len(config.dataset) if reader.reads_slices else 0, np.bool_)
     for step in range(len(schedule)):
-        slices = epoch.token_slices(schedule.batch(step)[0].rows)
+        slices = schedule.slices(epoch, schedule.batch(step)[0], step)
         rows = config.rows[slices.positions]
         if reader.reads_slices:
             bounds = reader.byte_slices(slices, reader.locate(slices.positions), earlier)

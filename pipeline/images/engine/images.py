@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...order.changes.substitutes import original, substituted
 from ..checkpoints import CheckpointedImages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...execution.batch import ColumnSpec
+    from ...order.changes.ledger import Ledger
+    from ...order.epoch_order import Order
     from ...order.rank_draws import Schedule
     from ...order.sample_source import SampleSource
     from ..config import ImageLoaderConfig
@@ -64,6 +68,16 @@ class EngineImages(CheckpointedImages):
         called once, with a batch of zeros, to find out.
         """
         return tuple(self._producers.spec(name) for name in self._config.columns)
+
+    @property
+    def _drawn_order(self) -> Order:
+        return self._config.order
+
+    def _use_ledger(self, ledger: Ledger) -> None:
+        config = self._config
+        order = substituted(original(config.order), ledger, config.seed)
+        self._ledger, self._config = ledger, replace(config, order=order)
+        self._producers.change(self._config)
 
     def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
         return self._producers.make(schedule, epoch)

@@ -222,6 +222,10 @@ class ProducerFactory:
             cache_prefetcher=self._cache_prefetcher,
         )
 
+    def change(self, config: ImageLoaderConfig) -> None:
+        """Make producers with another config, which differs in the order of the draws alone."""
+        self._setup = replace(self._setup, config=config)
+
     def alone(self) -> ProducerFactory:
         """Return a factory with an engine of its own, whose batches do not count. The caller closes it."""
         return ProducerFactory(self._setup, self._plan, StatsTotals(), read_ahead=0)

@@ -1,4 +1,4 @@
-"""One epoch of text: the samples that it draws, its steps, and the parts in which it was run."""
+"""One epoch of text: the samples that it draws, and how they form batches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.bucketing import Batch, BatchPlan, BatchSampler, PackingPlan
+    from stoker.bucketing import BatchSampler, PackingPlan
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["TextEpoch", "TextSchedule", "TokenSlices"]
+__all__ = ["TextEpoch", "TokenSlices"]
 
 
 class TokenSlices(NamedTuple):
@@ -33,37 +33,6 @@ class TokenSlices(NamedTuple):
     lengths: Int64
     groups: Int64 | None
     draws: Int64
-
-
-@dataclass(frozen=True)
-class TextSchedule:
-    """The remaining steps of one epoch, on one rank (see ``Steps`` in execution/epoch_iterator).
-
-    Attributes:
-        plan: Batches of the epoch.
-        rank: This rank.
-        start: Steps of the plan that are done.
-    """
-
-    plan: BatchPlan
-    rank: int = 0
-    start: int = 0
-
-    def __len__(self) -> int:
-        return len(self.plan) - self.start
-
-    def consumed(self, steps: int) -> int:
-        """Steps of the plan that are done after ``steps`` more."""
-        return self.start + steps
-
-    def batch(self, step: int) -> tuple[Batch, npt.NDArray[np.bool_]]:
-        """This rank's batch at a step, and a mask of its rows, (n,) bool, False for repeated ones."""
-        at = self.start + step
-        return self.plan.batch(at, self.rank), self.plan.mask(at, self.rank)
-
-    def number(self, step: int) -> int:
-        """Number of a step among all of the epoch, those before a change of ranks included."""
-        return sum(done for _, done in self.plan.history) + self.start + step
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +61,16 @@ class TextEpoch:
         packing = self.packing
         if packing is None:
             lengths = self.lengths[rows].astype(np.int64, copy=False)
-            return TokenSlices(self._samples(rows), np.zeros_like(rows), lengths, None, rows)
+            return TokenSlices(self.samples(rows), np.zeros_like(rows), lengths, None, rows)
         counts = packing.offsets[rows + 1] - packing.offsets[rows]
         groups = np.concatenate(([0], np.cumsum(counts)))
         which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
         draws = packing.rows[which].astype(np.int64, copy=False)
         begins, lengths = packing.begins[which], packing.lengths[which, None]
         return TokenSlices(
-            self._samples(draws), begins.astype(np.int64), lengths.astype(np.int64), groups, draws
+            self.samples(draws), begins.astype(np.int64), lengths.astype(np.int64), groups, draws
         )
 
-    def _samples(self, draws: npt.NDArray[Any]) -> Int64:
+    def samples(self, draws: npt.NDArray[Any]) -> Int64:
+        """Positions in the dataset of draws, (n,) each."""
         return (draws if self.drawn is None else self.drawn[draws]).astype(np.int64, copy=False)

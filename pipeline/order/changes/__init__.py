@@ -1,0 +1,1 @@
+"""Changes of what a loader draws while a training runs: samples left out, weights of a mixture."""

@@ -1,0 +1,126 @@
+"""Loaders that leave samples out while they run.
+
+The classes of checkpoints of images and of text derive from :class:`SteeredLoader`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from stoker.errors import ConfigError
+
+from ...execution.arguments import whole_number
+from ...execution.interrupts import check_owner
+from ..versioned_loader import VersionedLoader
+from .ledger import Ledger, positions_of
+from .substitutes import check_rest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..epoch_order import Order
+
+__all__ = ["SteeredLoader"]
+
+_EXCLUDED = "excluded"
+
+
+class SteeredLoader(VersionedLoader):
+    """A loader with a ledger of samples that are left out, which its states hold.
+
+    Attributes:
+        point_numbers: How many numbers a point of the ledger has.
+    """
+
+    point_numbers: ClassVar[int]
+    _ledger = Ledger()
+
+    @property
+    @abstractmethod
+    def _drawn_order(self) -> Order:
+        """The order of the draws."""
+
+    @abstractmethod
+    def _point(self, epoch: int, position: int) -> tuple[int, ...]:
+        """The point of the ledger at a checkpoint's position."""
+
+    @abstractmethod
+    def _use_ledger(self, ledger: Ledger) -> None:
+        """Draw by another ledger from now on."""
+
+    def exclude(self, keys: str | int | Iterable[str | int], *, from_step: int | None = None) -> int:
+        """Leave samples out of all batches to come, without a change of any other sample.
+
+        A substitute takes the place of each of these samples: another one of the epoch, of the same dataset
+        of a mixture, and with :class:`stoker.ClassBalanced` of the same class. The seed and the place alone
+        decide on it. Sequences of text have substitutes that fit into their place. Batches that were made
+        ahead are made anew; those of the past stay as they were, for :meth:`batch`, too.
+
+        Call it on all ranks between the same two batches, or agree on ``from_step``. States hold the list of
+        these samples, so the same samples are left out after a resume, on any number of ranks.
+
+        Args:
+            keys: Keys of samples, as the column "key" has them, or their positions, as "row" has them.
+            from_step: Number of the first batch without them, as ``enumerate(loader)`` counts in the running
+                pass. None is the batch that comes next. After a resume on another number of ranks, text
+                leaves the samples out at once.
+
+        Returns:
+            The number of that batch.
+
+        Raises:
+            ConfigError: There is no such sample, the batch was received already, or nothing would be left.
+        """
+        check_owner(self._owner)
+        rows = positions_of(self.dataset, [keys] if isinstance(keys, (str, int)) else keys)
+        if not len(rows):
+            raise ConfigError("exclude needs the key of a sample, found none")
+        self._check_exclusion()
+        everything = self._ledger.after((0,) * self.point_numbers, rows).rows
+        check_rest(self._drawn_order, len(self.dataset), everything)
+        first = 0
+
+        def change() -> None:
+            nonlocal first
+            first, epoch, position = self._place(from_step)
+            self._use_ledger(self._ledger.after(self._point(epoch, position), rows))
+
+        self._change(change)
+        return first
+
+    def _check_exclusion(self) -> None:
+        """Raise ConfigError if the loader's batches have no place for substitutes."""
+
+    def _place(self, from_step: int | None) -> tuple[int, int, int]:
+        """The number of a batch in its pass, its epoch, and the checkpoint's position there."""
+        progress = self._progress
+        if progress is None or progress.received == len(progress.steps):
+            state = self._state()
+            epoch, steps, received = state.epoch, self._schedule(state.epoch, state.position), 0
+        else:
+            epoch, steps, received = progress.epoch, progress.steps, progress.received
+        first = received if from_step is None else whole_number("from_step", from_step, 0)
+        if not received <= first < len(steps):
+            raise ConfigError(
+                f"from_step must be from {received}, the next batch of the pass, to {len(steps) - 1}, "
+                f"found {first}"
+            )
+        return first, epoch, steps.consumed(first)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the loader's state, with the samples that are left out if there are any."""
+        state = super().state_dict()
+        return {**state, _EXCLUDED: self._ledger.to_json()} if self._ledger else state
+
+    def _without_ledger(self, state: Any) -> tuple[Any, Ledger]:
+        """Return a state of this dataset without its ledger, and the ledger.
+
+        Raises:
+            CheckpointError: The ledger cannot be read.
+        """
+        if not isinstance(state, Mapping) or _EXCLUDED not in state:
+            return state, Ledger()
+        ledger = Ledger.from_json(state[_EXCLUDED], len(self.dataset), self.point_numbers)
+        return {name: value for name, value in state.items() if name != _EXCLUDED}, ledger

@@ -1,0 +1,114 @@
+"""Substitutes for sequences of samples that are left out: others that fit into their place in the batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+from stoker.random import hash_words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.bucketing import Batch
+
+    from .epoch import TextEpoch, TokenSlices
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["with_substitutes"]
+
+_SUBSTITUTE = 0x53554254  # the word of these draws among those of orders
+_ATTEMPTS = 64
+
+
+def with_substitutes(
+    epoch: TextEpoch,
+    batch: Batch,
+    slices: TokenSlices,
+    excluded: Int64,
+    *,
+    groups: npt.NDArray[np.int64] | None,
+    key: tuple[int, int],
+) -> TokenSlices:
+    """Return the sequences of a batch with substitutes for those of excluded samples.
+
+    A substitute is a random sample that the epoch draws. It is whole and fits: into the tokens of the
+    sequence in a packed row, and into the padded length otherwise. If no sample fits, a longer one is cut.
+
+    Args:
+        epoch: The draws of the epoch.
+        batch: The batch.
+        slices: Its P sequences.
+        excluded: (M,) int64, positions of the excluded samples, ascending.
+        groups: (N,) group of each sample; a substitute has that of its sequence. None without groups.
+        key: Seed and number of the epoch, which decide the substitutes.
+    """
+    bad = np.flatnonzero(np.isin(slices.positions, excluded))
+    if not bad.size:
+        return slices
+    positions, begins, lengths = slices.positions.copy(), slices.begins.copy(), slices.lengths.copy()
+    for i in bad.tolist():
+        line, place = i, 0
+        limit = np.array(batch.shape[1:], np.int64)
+        if slices.groups is not None:
+            line = int(np.searchsorted(slices.groups, i, side="right")) - 1
+            place, limit = i - int(slices.groups[line]), lengths[i].copy()
+        allowed = _Allowed(epoch, excluded, groups, int(positions[i]), limit)
+        draw = allowed.find((*key, _SUBSTITUTE, int(batch.rows[line]), place))
+        positions[i], begins[i] = epoch.samples(np.array([draw]))[0], 0
+        lengths[i] = np.minimum(epoch.lengths[draw], limit)
+    return slices._replace(positions=positions, begins=begins, lengths=lengths)
+
+
+class _Allowed:
+    """The draws that can take the place of one sequence.
+
+    Args:
+        epoch: The draws of the epoch.
+        excluded: Positions of the excluded samples.
+        groups: Group of each sample, or None.
+        position: Position of the sequence's sample.
+        limit: (D,) the most tokens in each field.
+    """
+
+    def __init__(
+        self,
+        epoch: TextEpoch,
+        excluded: Int64,
+        groups: npt.NDArray[np.int64] | None,
+        position: int,
+        limit: Int64,
+    ) -> None:
+        self._epoch, self._excluded, self._groups = epoch, excluded, groups
+        self._position, self._limit = position, limit
+
+    def find(self, key: tuple[int, ...]) -> int:
+        """Return the draw that ``key`` decides."""
+        n = len(self._epoch.lengths)
+        for attempt in range(_ATTEMPTS):
+            draw = np.array([int(hash_words((*key, attempt))[0] % np.uint64(n))])
+            if (self._are_allowed(draw) & self._fit(draw))[0]:
+                return int(draw[0])
+        draws = np.arange(n)
+        allowed = draws[self._are_allowed(draws)]
+        if not allowed.size:
+            raise ConfigError(
+                f"no sample could take the place of sample {self._position}", hint="Exclude fewer samples."
+            )
+        fitting = allowed[self._fit(allowed)]
+        chosen = fitting if fitting.size else allowed
+        return int(chosen[int(hash_words((*key, _ATTEMPTS))[0] % np.uint64(chosen.size))])
+
+    def _are_allowed(self, draws: Int64) -> npt.NDArray[np.bool_]:
+        positions = self._epoch.samples(draws)
+        good: npt.NDArray[np.bool_] = ~np.isin(positions, self._excluded)
+        if self._groups is not None:
+            good = good & np.equal(self._groups[positions], self._groups[self._position])
+        return good
+
+    def _fit(self, draws: Int64) -> npt.NDArray[np.bool_]:
+        fits: npt.NDArray[np.bool_] = (self._epoch.lengths[draws] <= self._limit).all(axis=1)
+        return fits

@@ -1,0 +1,191 @@
+"""Samples that are left out in mid-run: nothing else shifts, on all ranks, after a resume, in a replay."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data import text_shards
+
+import stoker
+from stoker import BlockShuffle, ImageLoader
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
+from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.replay.run import replay
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CROP = [RandomResizedCrop(8), RandomHorizontalFlip()]
+COLUMNS = ("image", "row")
+
+
+def rows_of(batch: Any) -> list[int]:
+    return np.asarray(batch.row).ravel().tolist()
+
+
+def run(loader: Any, passes: int, at: int = -1, bad: Any = (), **given: Any) -> list[Any]:
+    """The batches of some passes; after ``at`` of them ``bad`` is excluded."""
+    found: list[Any] = []
+    for _ in range(passes):
+        for batch in loader:
+            found.append(batch)
+            if len(found) == at:
+                loader.exclude(bad, **given)
+    return found
+
+
+def check(before: list[Any], after: list[Any], first: int, bad: set[int]) -> int:
+    """Compare runs without and with an exclusion; returns how many samples were replaced."""
+    replaced = 0
+    assert len(before) == len(after)
+    for step, (old, new) in enumerate(zip(before, after, strict=True)):
+        for i, (row, found) in enumerate(zip(rows_of(old), rows_of(new), strict=True)):
+            if step >= first and row in bad:
+                assert found not in bad
+                assert found >= 0
+                replaced += 1
+            else:
+                assert found == row, (step, i)
+                assert not hasattr(old, "image") or np.array_equal(old.image[i], new.image[i])
+    return replaced
+
+
+@pytest.mark.parametrize(
+    ("ranks", "options"),
+    [
+        (2, {"batch_size": 5, "shuffle": True, "last_batch": "drop"}),
+        (1, {"batch_size": 7, "shuffle": BlockShuffle(8), "last_batch": "pad"}),
+        (3, {"batch_size": 2, "steps_per_epoch": 7, "sampler": stoker.ClassBalanced(np.arange(61) % 3)}),
+        (2, {"batch_size": 4, "sampler": stoker.Repeated(2), "shuffle": True}),
+        (1, {"batch_size": 8, "sampler": stoker.Weighted("label")}),
+    ],
+)
+def test_images(thumbnails: Path, tmp_path: Path, ranks: int, options: dict[str, Any]) -> None:
+    given = {"seed": 3, "columns": COLUMNS, "transforms": CROP, **options}
+    bad, labels = {2, 11, 30}, np.arange(61) % 3
+    state, replaced = None, 0
+    for rank in range(ranks):
+        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **given) as loader:
+            before = run(loader, 2)
+        with ImageLoader(thumbnails, rank=rank, world_size=ranks, **given) as loader:
+            after = run(loader, 2, 4, bad)
+            replaced += check(before, after, 4, bad)
+            if "Balanced" in str(options.get("sampler")):
+                for old, new in zip(before, after, strict=True):
+                    assert labels[rows_of(old)].tolist() == labels[rows_of(new)].tolist()
+            for step in (0, 3, 4, 5):
+                assert rows_of(loader.batch(0, step)) == rows_of(after[step]), "batch() obeys the ledger"
+            described = json.loads(json.dumps(loader.describe()))
+            for step in (3, 4, len(after) - 1):
+                assert rows_of(replay(described, step, rank=rank).batch) == rows_of(after[step])
+            state = loader.state_dict()
+    assert replaced
+    assert state is not None
+    with ImageLoader(thumbnails, rank=0, world_size=1, **{**given, "batch_size": 3}) as loader:
+        loader.load_state_dict(state)  # on another number of ranks
+        assert not {row for batch in loader for row in rows_of(batch)} & bad
+        assert loader.state_dict()["excluded"] == state["excluded"]
+
+
+def test_datasets_of_a_mixture_keep_their_shares(thumbnails: Path) -> None:
+    opened = stoker.open(thumbnails)
+    mixture = stoker.mix([(opened.select(np.arange(5)), 0.5), (opened.select(np.arange(5, 61)), 0.5)])
+    given: dict[str, Any] = {"batch_size": 8, "shuffle": True, "transforms": CROP, "columns": COLUMNS}
+    with ImageLoader(mixture, **given) as loader:
+        before = run(loader, 2)
+    bad = {0, 1, 2, 3}  # one sample of the first dataset is left
+    with ImageLoader(mixture, **given) as loader:
+        after = run(loader, 2, 3, bad)
+        with pytest.raises(ConfigError, match="would leave no sample of group 0"):
+            loader.exclude(4)
+    assert check(before, after, 3, bad)
+    for old, new in zip(before, after, strict=True):
+        assert [row < 5 for row in rows_of(old)] == [row < 5 for row in rows_of(new)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_tokens": 64}, {"pack": 32, "batch_size": 4}, {"pack": 12, "batch_size": 4, "too_long": "split"}],
+)
+def test_texts(tmp_path: Path, options: dict[str, Any]) -> None:
+    shards = text_shards.write_shards(tmp_path)
+    keys, bad = stoker.open(shards).keys(np.arange(97)), {0, 5, 29, 88}
+
+    def make(rank: int, ranks: int = 2) -> Any:
+        columns = ("input_ids", "row", *(["segment_ids"] if "pack" in options else ["attention_mask"]))
+        return text_shards.make(shards, rank=rank, world_size=ranks, columns=columns, **options)
+
+    sequences = text_shards.read_sequences(shards)
+    for rank in range(2):
+        with make(rank) as loader:
+            before = run(loader, 2)
+        with make(rank) as loader:
+            after = run(loader, 2, 3, [keys[row] for row in bad])
+            assert check(before, after, 3, bad)
+            assert [batch.input_ids.shape for batch in after] == [batch.input_ids.shape for batch in before]
+            described, state = json.loads(json.dumps(loader.describe())), loader.state_dict()
+            last = len(after) - 1
+            assert np.array_equal(replay(described, last, rank=rank).batch.input_ids, after[last].input_ids)
+        if "max_tokens" in options:
+            for batch in after:
+                for row, ids, shown in zip(batch.row, batch.input_ids, batch.attention_mask, strict=True):
+                    assert ids[shown.astype(bool)].tolist() == sequences[int(row)][0]
+    with make(0, 1) as loader:
+        loader.load_state_dict(state)
+        assert not {row for batch in loader for row in rows_of(batch)} & bad
+
+
+def test_all_ranks_agree_on_a_step(thumbnails: Path) -> None:
+    given: dict[str, Any] = {"batch_size": 4, "shuffle": True, "columns": COLUMNS, "transforms": CROP}
+    with ImageLoader(thumbnails, **given) as loader:
+        before = run(loader, 1)
+    bad = {rows_of(before[step])[0] for step in (1, 2, 5, 7)}
+    for called_after in (1, 3, 6):
+        with ImageLoader(thumbnails, **given) as loader:
+            after = run(loader, 1, called_after, bad, from_step=6)
+        assert check(before, after, 6, bad) == 1
+
+
+def test_mistakes_are_named(thumbnails: Path) -> None:
+    with ImageLoader(thumbnails, batch_size=16, transforms=CROP) as loader:
+        running = iter(loader)
+        next(running)
+        for given, what in [
+            ({"keys": "nobody"}, "no sample has the key 'nobody'"),
+            ({"keys": []}, "needs the key of a sample, found none"),
+            ({"keys": 61}, "positions go from 0 to 60, found 61"),
+            (
+                {"keys": 3, "from_step": 0},
+                "from_step must be from 1, the next batch of the pass, to 3, found 0",
+            ),
+            ({"keys": range(61)}, "would leave no sample of the dataset"),
+        ]:
+            with pytest.raises(ConfigError, match=what):
+                loader.exclude(**given)  # type: ignore[arg-type]
+        assert "excluded" not in loader.state_dict()
+        assert loader.exclude(3) == 1
+        assert len(list(running)) == 3, "the pass goes on"
+        state = loader.state_dict()
+        for damaged in (
+            [{"from": [0]}],
+            [{"from": [0], "rows": [61]}],
+            {"from": 1},
+            [{"from": [-1], "rows": [0]}],
+        ):
+            with pytest.raises(
+                CheckpointError, match=r"excluded samples cannot be read|leaves out sample 61"
+            ):
+                loader.load_state_dict({**state, "excluded": damaged})
+        loader.load_state_dict({name: value for name, value in state.items() if name != "excluded"})
+        assert "excluded" not in loader.state_dict(), "a state decides alone"
+    sizes = stoker.AspectBuckets(area=256)
+    with (
+        ImageLoader(
+            thumbnails, batch_size=4, sizes=sizes, transforms=[stoker.augment.CoverCrop(16)]
+        ) as loader,
+        pytest.raises(ConfigError, match="AspectBuckets plan epochs by the sizes of images"),
+    ):
+        loader.exclude(3)
