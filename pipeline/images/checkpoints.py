@@ -140,7 +140,7 @@ class CheckpointedImages(SteeredLoader):
     def _check_exclusion(self) -> None:
         if self._plan.planner:
             raise ConfigError(
-                f"{type(self._plan.given).__name__} plan epochs by the sizes of images, and take no substitutes",
+                f"{type(self._plan.given).__name__} plan epochs by sizes of images, and take no substitutes",
                 hint="Leave the samples out of the next epoch: dataset.select(...), or stoker exclude.",
             )
 

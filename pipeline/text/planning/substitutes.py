@@ -104,11 +104,10 @@ class _Allowed:
 
     def _are_allowed(self, draws: Int64) -> npt.NDArray[np.bool_]:
         positions = self._epoch.samples(draws)
-        good: npt.NDArray[np.bool_] = ~np.isin(positions, self._excluded)
+        good = np.asarray(~np.isin(positions, self._excluded))
         if self._groups is not None:
-            good = good & np.equal(self._groups[positions], self._groups[self._position])
+            good[self._groups[positions] != self._groups[self._position]] = False
         return good
 
     def _fit(self, draws: Int64) -> npt.NDArray[np.bool_]:
-        fits: npt.NDArray[np.bool_] = (self._epoch.lengths[draws] <= self._limit).all(axis=1)
-        return fits
+        return np.asarray((self._epoch.lengths[draws] <= self._limit).all(axis=1))

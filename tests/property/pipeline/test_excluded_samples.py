@@ -186,6 +186,6 @@ def test_mistakes_are_named(thumbnails: Path) -> None:
         ImageLoader(
             thumbnails, batch_size=4, sizes=sizes, transforms=[stoker.augment.CoverCrop(16)]
         ) as loader,
-        pytest.raises(ConfigError, match="AspectBuckets plan epochs by the sizes of images"),
+        pytest.raises(ConfigError, match="AspectBuckets plan epochs by sizes of images"),
     ):
         loader.exclude(3)
