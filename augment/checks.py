@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_channels",
-    "check_erased",
     "check_mean",
     "check_moved_with_mean",
     "check_padded",
@@ -105,25 +104,16 @@ def check_channels(transform: Transform, state: TransformState, channels: int, *
         deep: Whether they are other channels than RGB or grey.
     """
     name = type(transform).__name__
-    changed = state.color.changed or state.color.steps or state.erased or state.warp or state.padding
-    if deep and changed:
+    colored = state.color.changed or not all(isinstance(step, Displace) for step in state.color.steps)
+    if deep and (colored or state.padding):
         raise ConfigError(
             f"{name} executes on RGB and grey images alone, and color='rgba' or 'as_stored' makes others",
-            hint="Use crops, resizes, flips and Normalize, or load with color='rgb' or color='gray'.",
+            hint="Leave it out, or load with color='rgb' or color='gray'.",
         )
     if (deep or channels == 1) and len(set(state.fill.tolist())) > 1:
         raise ConfigError(
             f"{name} fills with {tuple(state.fill.tolist())}, and the images are not RGB",
             hint="Give fill one level, for all channels.",
-        )
-
-
-def check_erased(values: npt.NDArray[np.float64], channels: int) -> None:
-    """Raise ConfigError where the values of RandomErasing, (2, 3), are no grey, and the images are."""
-    if channels == 1 and np.ptp(values, axis=1).any():
-        raise ConfigError(
-            f"RandomErasing: value {tuple(values[0].tolist())} is a colour, and the images are grey",
-            hint="Give it one number.",
         )
 
 

@@ -3,7 +3,8 @@
 The pixel in row r and column c of an image W wide has place ``p = r * W + c``. Its 64 bits are number p of
 the SplitMix64 sequence from the key (:func:`stoker.random.sequence`). The lowest 16 bits are red's,
 the next green's, the next blue's: k of them is the quantile ``(k + 0.5) / 65536`` of the standard normal
-distribution, in float32. So values reach from -4.33 to 4.33, have a variance of 0.9999, and are the same in
+distribution, in float32. A fourth channel takes the highest 16 bits, and four channels more the bits of place
+``p + 2**40``, and so on. So values reach from -4.33 to 4.33, have a variance of 0.9999, and are the same in
 every engine.
 """
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["normal_noise", "quantiles"]
 
 _LEVELS = 1 << 16
-_SHIFTS = np.array([0, 16, 32], np.uint64)
+_CHANNELS_OF_NUMBER = 4
+_NEXT_NUMBER = 1 << 40
+"""Places from a pixel's number to the one that its next four channels take."""
 
 
 @lru_cache(maxsize=1)
@@ -36,18 +39,23 @@ def quantiles() -> npt.NDArray[np.float32]:
     return table
 
 
-def normal_noise(key: int, box: tuple[int, int, int, int], width: int) -> npt.NDArray[np.float32]:
+def normal_noise(
+    key: int, box: tuple[int, int, int, int], width: int, channels: int = 3
+) -> npt.NDArray[np.float32]:
     """Noise of a key within a box of an image.
 
     Args:
         key: 64 bits.
         box: Top, left, height and width, pixels.
         width: Width of the image, pixels.
+        channels: Channels of the image.
 
     Returns:
-        (height, width of the box, 3) float32.
+        (height, width of the box, channels) float32.
     """
     top, left, rows, columns = box
     places = (top + np.arange(rows))[:, None] * width + left + np.arange(columns)
-    parts = sequence(key, places)[..., None] >> _SHIFTS
+    number, part = np.divmod(np.arange(channels), _CHANNELS_OF_NUMBER)
+    numbers = sequence(key, places[..., None] + np.arange(number[-1] + 1) * _NEXT_NUMBER)
+    parts = numbers[..., number] >> (16 * part).astype(np.uint64)
     return np.asarray(quantiles()[(parts & np.uint64(_LEVELS - 1)).astype(np.intp)])

@@ -11,7 +11,6 @@ from stoker.random import derive_key, uniform
 
 from .checks import (
     check_channels,
-    check_erased,
     check_mean,
     check_moved_with_mean,
     check_padded,
@@ -54,9 +53,9 @@ class ImagePlan:
         size: Height and width of the output, pixels; with ``multiple`` the least that a batch can have.
         canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads to it.
-        deep: Whether the images have other channels than RGB or grey, so that only their geometry changes.
-        erase_values: (2, 3) float64 for each RandomErasing, in the units of the output: its value, and its
-            value plus the deviation of its noise.
+        deep: Whether the images have other channels than RGB or grey, so that their colours do not change.
+        erase_values: (2, 3) or (2, C) float64 for each RandomErasing, in the units of the output: its value,
+            and its value plus the deviation of its noise.
         multiple: Images keep the sizes that the transforms leave, and a batch is as high and wide as its
             largest, rounded up to a multiple of this. None where all images have ``size``.
     """
@@ -167,7 +166,7 @@ def compile_image(
             Normalize, else uint8. Floats are in 0..1 unless ``ToDtype(scale=False)`` or Normalize
             says otherwise.
         channels: Channels of the images, from 1: of Normalize.
-        deep: Whether these are other channels than RGB or grey, so that only their geometry may change.
+        deep: Whether these are other channels than RGB or grey, so that their colours may not change.
         bits: Of a level of the images, 8 or 16, or 32 of floats.
         multiple: Images may leave the transforms in different sizes: a batch is as high and wide as its
             largest image, rounded up to a multiple of this. None where all must have one size.
@@ -192,8 +191,8 @@ def compile_image(
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
         elif isinstance(transform, RandomErasing):
-            check_erased(transform.values(), channels)
-            erased.append(form.to_levels(transform.values()))
+            levels = form.to_levels(transform.values(form))
+            erased.append(levels if deep else np.broadcast_to(levels, (2, 3)))  # engines execute grey as RGB
     if multiple:
         check_padded(checked, deep=deep)
     size = (multiple, multiple) if multiple else fixed_size(size)

@@ -8,17 +8,19 @@ it. :mod:`stoker.augment.reference` and the steps of AugMix execute warps by the
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Float = npt.NDArray[np.float64]
-    Pixels = npt.NDArray[np.uint8]
+    Pixels = npt.NDArray[Any]
     Indices = npt.NDArray[np.intp]
-    Color = tuple[int, int, int]
+    Color = Sequence[float] | npt.NDArray[np.floating[Any]]
 
 __all__ = ["apply_matrix", "held_pixels", "pick", "resample"]
 
@@ -38,18 +40,24 @@ def resample(
     """Resample an image as :class:`stoker.augment.params.optional_params.Warp` defines it.
 
     Args:
-        source: (H, W, 3) uint8.
+        source: (H, W, C) uint8, uint16 or floats, in which a NaN spreads over the pixels that are computed
+            from it.
         matrix: (3, 3), from homogeneous (x, y, 1) in the output to the source; edges of pixels are
             integers in both.
         size: Height and width of the output.
-        fill: RGB outside of ``window``.
+        fill: A level for each channel, outside of ``window``.
         window: Top, left, bottom, right of the part of the source that is seen; by default all of it.
 
     Returns:
-        (*size, 3) uint8.
+        (*size, C) uint8, rounded half up; of other sources float64.
     """
+    if source.dtype.kind == "f" and np.isnan(source).any():
+        holes = resample(np.isnan(source).astype(np.float64), matrix, size, np.zeros(len(fill)), window)
+        made = resample(np.where(np.isnan(source), 0, source), matrix, size, fill, window)
+        return np.where(holes > 0, np.nan, made)
     top, left, bottom, right = window or (0, 0, *source.shape[:2])
-    output = np.empty((*size, 3), np.uint8)
+    rounds, channels = source.dtype == np.uint8, source.shape[2]
+    output = np.empty((*size, channels), np.uint8 if rounds else np.float64)
     for row, column in itertools.product(range(0, size[0], _TILE), range(0, size[1], _TILE)):
         tile = output[row : row + _TILE, column : column + _TILE]
         y, x = np.indices(tile.shape[:2], np.float64).reshape(2, -1)
@@ -59,10 +67,10 @@ def resample(
         part = source[first_y : first_y + weights_y.shape[1], first_x : first_x + weights_x.shape[1]]
         above_fill = (part.astype(np.float64) - fill).reshape(len(part), -1)
         # A vector at a time, not one product of matrices: BLAS would start threads for so little.
-        columns = np.matmul(weights_y[:, None], above_fill).reshape(len(x), -1, 3)
+        columns = np.matmul(weights_y[:, None], above_fill).reshape(len(x), -1, channels)
         values = np.einsum("px,pxc->pc", weights_x, columns)
         values = fill + np.where(seen[:, None], values, 0.0)
-        tile[:] = np.floor(values + 0.5).reshape(tile.shape)
+        tile[:] = (np.floor(values + 0.5) if rounds else values).reshape(tile.shape)
     return output
 
 
@@ -72,7 +80,7 @@ def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> P
     Arguments and result are those of :func:`resample`.
     """
     rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
-    return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, np.uint8))
+    return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, source.dtype))
 
 
 def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Indices, Indices]:

@@ -16,8 +16,8 @@ __all__ = ["Channels"]
 class Channels:
     """Units of images of C channels that are not RGB or grey.
 
-    The geometry is that of a batch without a warp or a border. Each channel is resampled by itself, and a
-    resampled uint8 is rounded after each axis, as Pillow does. Then each level x becomes
+    The geometry is that of a batch without a border. Each channel is resampled by itself, and a resampled
+    uint8 is rounded after each axis, as Pillow does. The steps are displacements. Then each level x becomes
     ``scale * x + shift``.
 
     Attributes:

@@ -97,7 +97,8 @@ class Noise:
 
     Attributes:
         keys: (N,) uint64, of :func:`stoker.augment.noise.normal_noise`.
-        deviation: (3,) float32, RGB, in the units of the output: the noise is multiplied by it, in float32.
+        deviation: (3,) float32, RGB, or (C,), in the units of the output: the noise is multiplied by it, in
+            float32.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -110,7 +111,7 @@ class Erase:
 
     Attributes:
         box: (N, 4) int32, top, left, height, width in the output; height or width 0 for none.
-        value: (3,) float32, RGB, in the units of the output.
+        value: (3,) float32, RGB, or (C,), in the units of the output.
         noise: Noise that is added to ``value``, or None.
     """
 
@@ -119,11 +120,12 @@ class Erase:
     noise: Noise | None = None
 
     def content(self, i: int, width: int) -> npt.NDArray[np.float32]:
-        """Pixels of the box of sample ``i``, in an image of ``width``: (3,), or (height, width, 3)."""
+        """Pixels of the box of sample ``i``, in an image of ``width``: (C,), or (height, width, C)."""
         if self.noise is None:
             return self.value
         top, left, rows, columns = self.box[i].tolist()
-        normal = normal_noise(int(self.noise.keys[i]), (top, left, rows, columns), width)
+        box = top, left, rows, columns
+        normal = normal_noise(int(self.noise.keys[i]), box, width, len(self.value))
         return normal * self.noise.deviation + self.value
 
 

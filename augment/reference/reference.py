@@ -12,11 +12,12 @@ from PIL import Image
 from ..geometry.interpolation import Interpolation
 from ..params.channel_params import ChannelParams
 from ..resample import pick, resample
+from ..steps import Displace
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.types import DType, Layout
+    from stoker.types import DType, Layout, Size
 
     from ..params.channels import Channels
     from ..params.image_params import ImageParams
@@ -46,37 +47,68 @@ def execute(
         size where it has one.
     """
     if isinstance(params, ChannelParams) and params.channels is not None:
-        image = convert(_channels_of(params, params.channels, i, pixels) - _mean_of(params, i), dtype)
-        return np.ascontiguousarray(image.transpose(2, 0, 1)) if layout == "NCHW" else image
-    rgb = render(params, i, pixels)
-    for step in params.steps or ():
-        rgb = step.run(i, rgb)
-    color = params.color[i].astype(np.float64)
-    values = rgb @ color[:, :3].T + color[:, 3]
-    if params.mean_matrix is not None:
-        values += params.mean_matrix[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+        values = _in_units(_levels_of(params, params.channels, i, pixels), params.channels)
+    else:
+        values = _colors_of(params, i, pixels)
     values -= _mean_of(params, i)
     for erase in params.erase or ():
         top, left, height, width = erase.box[i].tolist()
-        values[top : top + height, left : left + width] = erase.content(i, rgb.shape[1])
+        values[top : top + height, left : left + width] = erase.content(i, values.shape[1])
     image = convert(values, dtype)
     if layout == "NCHW":
         return np.ascontiguousarray(image.transpose(2, 0, 1))
     return np.pad(image, ((0, 0), (0, 0), (0, 1))) if layout == "NHWC4" else image
 
 
-def _channels_of(
+def _colors_of(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+    """The values of an RGB source, (H, W, 3), after all geometry and colours."""
+    rgb = render(params, i, pixels)
+    for step in params.steps or ():
+        rgb = step.run(i, rgb)
+    color = params.color[i].astype(np.float64)
+    values = np.asarray(rgb @ color[:, :3].T + color[:, 3])
+    if params.mean_matrix is not None:
+        values += params.mean_matrix[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+    return values
+
+
+def _levels_of(
     params: ImageParams, channels: Channels, i: int, pixels: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
-    """The values of a source that is not RGB or grey, (H, W, C)."""
+    """The levels of a source that is not RGB or grey, (H, W, C), after all geometry."""
+    warp, fill = params.warp, channels.fill
+    if params.empty is not None and params.empty[i]:
+        return np.tile(fill, (*params.size, 1)).astype(np.float64)
+    if warp is None or not warp.applies(i, params.size):
+        levels = _placed(params, i, pixels, fill, params.size)
+    elif warp.picks(i):
+        levels = pick(_placed(params, i, pixels, fill, warp.canvas), warp.matrix[i], params.size, fill)
+    else:
+        window = _window(params.region[i])
+        levels = resample(pixels, params.to_source()[i], params.size, fill, window).astype(np.float64)
+    for step in params.steps or ():
+        if isinstance(step, Displace):
+            moved = step.move(i, levels, fill.astype(np.float64))
+            levels = np.floor(moved + 0.5) if pixels.dtype == np.uint8 else moved
+    return levels
+
+
+def _placed(
+    params: ImageParams, i: int, pixels: npt.NDArray[Any], fill: npt.NDArray[np.float32], size: Size
+) -> npt.NDArray[np.float64]:
+    """The levels after the geometry along the axes, of ``size``; see :func:`_upright`."""
     top, left, height, width = params.dest[i].tolist()
-    image = np.tile(channels.fill, (*params.size, 1)).astype(np.float64)
-    for channel in range(len(channels.fill)):
+    image = np.tile(fill, (*size, 1)).astype(np.float64)
+    for channel in range(len(fill)):
         place = image[top : top + height, left : left + width, channel]
         place[:] = _resize(params, i, np.ascontiguousarray(pixels[:, :, channel]))
     horizontal, vertical = params.flip[i].tolist()
-    upright = image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
-    return np.asarray(upright * channels.scale.astype(np.float64) + channels.shift.astype(np.float64))
+    return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
+
+
+def _in_units(levels: npt.NDArray[np.float64], channels: Channels) -> npt.NDArray[np.float64]:
+    """Levels in the units of the output."""
+    return np.asarray(levels * channels.scale.astype(np.float64) + channels.shift.astype(np.float64))
 
 
 def _mean_of(params: ImageParams, i: int) -> npt.NDArray[np.float64] | float:
@@ -84,7 +116,8 @@ def _mean_of(params: ImageParams, i: int) -> npt.NDArray[np.float64] | float:
     mean = params.mean_image
     if mean is None or not mean.where[i]:
         return 0.0
-    return _channels_of(replace(params, crop=mean.crop, region=mean.region), mean.units, i, mean.levels)
+    placed = replace(params, crop=mean.crop, region=mean.region)
+    return _in_units(_placed(placed, i, mean.levels, mean.units.fill, params.size), mean.units)
 
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

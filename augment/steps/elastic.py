@@ -50,18 +50,26 @@ class Displace(Step):
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """See :class:`Step`."""
-        size = pixels.shape[0], pixels.shape[1]
+        return to_uint8(self.move(i, pixels, np.array(self.fill, np.float64)))
+
+    def move(self, i: int, pixels: npt.NDArray[Any], fill: Float) -> Float:
+        """Image ``i``, (H, W, C) of any dtype, displaced and not rounded; ``fill``, (C,), outside of it."""
+        source = pixels.astype(np.float64)
+        if not self.where[i]:
+            return source
+        places = self._places(i, (pixels.shape[0], pixels.shape[1]))
         if self.nearest:
-            return _picked(pixels, self._places(i, size), np.array(self.fill, np.uint8))
-        rows, columns = self._places(i, size)
+            return _picked(source, places, fill)
+        rows, columns = places
         top, left = np.floor(rows).astype(np.intp), np.floor(columns).astype(np.intp)
         down, right = (rows - top)[..., None], (columns - left)[..., None]
-        source = _framed(pixels, np.array(self.fill, np.uint8)).astype(np.float64)
+        source = _framed(source, fill)
         # Place (-1, -1) of the image is (0, 0) of the frame.
         upper, upper_next = source[top + 1, left + 1], source[top + 1, left + 2]
         lower, lower_next = source[top + 2, left + 1], source[top + 2, left + 2]
         upper, lower = upper + (upper_next - upper) * right, lower + (lower_next - lower) * right
-        return to_uint8(upper + (lower - upper) * down)
+        moved: Float = upper + (lower - upper) * down
+        return moved
 
     def mask(self, i: int, mask: npt.NDArray[Any], outside: int) -> npt.NDArray[Any]:
         """Mask of image ``i``, (H, W), displaced as its image; pixels are picked."""

@@ -82,7 +82,7 @@ class ImageFormat:
 
     @property
     def is_deep(self) -> bool:
-        """Whether images have other channels than RGB or grey, so that only their geometry changes."""
+        """Whether images have other channels than RGB or grey, so that their colours do not change."""
         return self.color in ("rgba", "as_stored")
 
     @property

@@ -146,8 +146,8 @@ class ImageLoader(EngineImages):
         color: Channels of the images: "rgb", "gray" (one channel), "rgba" (four; alpha is 255 where an image
             has none), or "as_stored" (as many as the first image has; an image with another number is an
             error; arrays of ``.npy`` files may have any number, and floats). The last two allow crops,
-            resizes, flips and Normalize alone, on the engines "native" and "reference". See the guide to
-            pixels.
+            resizes, flips, warps, RandomErasing and Normalize, on the engines "native" and "reference". See
+            the guide to pixels.
         layout: Axes of the images: "NCHW", "NHWC", or "NHWC4", which has a fourth channel of zeros.
         num_threads: Threads of the engine. None takes this rank's share of the cores that the process may
             use.

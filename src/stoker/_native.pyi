@@ -134,7 +134,7 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
     """Read the header of an image, a buffer, without decoding.
 
     Returns:
-        Codec, stored width, stored height, EXIF orientation and number of channels of a JPEG or PNG;
+        Codec, stored width, stored height, EXIF orientation and number of channels of a JPEG, PNG or WebP;
         (255, 0, 0, 1, 0) for anything else. Codec numbers are those of ``stoker.formats.codecs.codec.Codec``.
 
     Raises:
@@ -450,6 +450,55 @@ def resample_channels(
 
     Raises:
         ValueError: An array has another type or shape, or a parameter leads outside of the image.
+    """
+
+def warp_channels(
+    pixels: npt.NDArray[Any],
+    levels: npt.NDArray[np.float32],
+    *,
+    matrix: npt.NDArray[np.float64],
+    window: npt.NDArray[np.int32],
+    picks: bool,
+    fill: npt.NDArray[np.float32],
+) -> None:
+    """Warp an image of C channels; see ``stoker.augment.resample``.
+
+    Args:
+        pixels: (H, W, C) uint8, uint16 or float32.
+        levels: Where to write, (height, width, C); levels of uint8 are rounded.
+        matrix: (3, 3), from ``levels`` to ``pixels``.
+        window: (4,), top, left, bottom, right of the part of ``pixels`` that is seen.
+        picks: Whether pixels are picked, not interpolated.
+        fill: (C,), outside of the window.
+
+    Raises:
+        ValueError: An array has another type or shape, or a parameter leads outside of the image.
+    """
+
+def displace_channels(
+    levels: npt.NDArray[np.float32],
+    *,
+    key: int,
+    alpha: npt.NDArray[np.float64],
+    sigma: npt.NDArray[np.float64],
+    nearest: bool,
+    rounds: bool,
+    fill: npt.NDArray[np.float32],
+) -> None:
+    """Move each pixel of ``levels``, (H, W, C), in place; see ``stoker.augment.steps.elastic.Displace``.
+
+    Args:
+        levels: Changed in place.
+        key: Of the field.
+        alpha: (2,), along x and y.
+        sigma: (2,), along x and y, 0 to 1000 pixels.
+        nearest: Whether pixels are picked, not interpolated.
+        rounds: Whether results are rounded to whole levels.
+        fill: (C,), outside of the image.
+
+    Raises:
+        ValueError: An array has another type or shape, ``alpha`` is not finite, or ``sigma`` is out of its
+            range.
     """
 
 class ImageArray:

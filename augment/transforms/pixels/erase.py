@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ...state.transform_state import TransformState
+    from .output import Form
 
 __all__ = ["RandomErasing"]
 
@@ -33,9 +34,9 @@ class RandomErasing(Transform):
         p: Probability.
         scale: Range of the box's area as a share of the image's, drawn uniformly.
         ratio: Range of its aspect ratio, height over width, drawn uniformly in the logarithm.
-        value: One number, or three (RGB), in the units of the pixels where the transform stands: 0..255, or
-            0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of mean 0 and
-            standard deviation 1 in these units, for each pixel and channel, which suits normalised images;
+        value: One number, or one for each channel, in the units of the pixels where the transform stands:
+            0..255, or 0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of mean 0
+            and standard deviation 1 in these units, for each pixel and channel, which suits normalised images;
             :mod:`stoker.augment.noise` says how it is drawn.
 
     The distribution is torchvision's: a size is drawn up to ten times, and the first one that is smaller than
@@ -57,8 +58,8 @@ class RandomErasing(Transform):
         if isinstance(self.value, str) and self.value == "random":
             return
         value = as_tuple(self.value, 3)
-        good = len(value) == 3 and all(map(is_finite, value))
-        self.check("value", good, 'a finite number or three of them (RGB), or "random"')
+        good = len(value) > 0 and all(map(is_finite, value))
+        self.check("value", good, 'a finite number or one for each channel, or "random"')
         self.set("value", tuple(map(float, value)))
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
@@ -70,8 +71,18 @@ class RandomErasing(Transform):
         keys = (u[:, -1] * 2.0**53).astype(np.uint64) if self.value == "random" else None
         state.erase((u[:, 1:3].T * (state.size - size + 1)).astype(np.int64), size, keys)
 
-    def values(self) -> npt.NDArray[np.float64]:
-        """(2, 3): the RGB value of boxes, and this value plus the standard deviation of the noise."""
-        if self.value == "random":
-            return np.array([[0.0] * 3, [1.0] * 3])
-        return np.array([self.value, self.value], np.float64)
+    def values(self, form: Form) -> npt.NDArray[np.float64]:
+        """The value of boxes, and this value plus the standard deviation of the noise.
+
+        Args:
+            form: Of the images where the transform stands.
+
+        Returns:
+            (2, C).
+
+        Raises:
+            ConfigError: The value has more or fewer numbers than the images have channels.
+        """
+        if isinstance(self.value, str):
+            return np.array([np.zeros(len(form.scale)), np.ones(len(form.scale))])
+        return np.tile(form.per_channel("RandomErasing: value", as_tuple(self.value, 3)), (2, 1))

@@ -72,7 +72,7 @@ class Form:
             one = "channel" if channels == 1 else "channels"
             raise ConfigError(
                 f"{name} has {len(values)} numbers, and the images have {channels} {one}: {tuple(values)!r}",
-                hint="Give a number for each channel, or one for all, as in Normalize(mean=0.5, std=0.25).",
+                hint="Give a number for each channel, or one for all, such as 0.5.",
             )
         return np.array(values if len(values) == channels else [values[0]] * channels, np.float64)
 

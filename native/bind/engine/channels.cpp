@@ -1,6 +1,10 @@
+#include <cmath>
+
 #include "bind/bind.h"
 #include "bind/columns.h"
 #include "channels/channel_image.h"
+#include "channels/channel_warp.h"
+#include "pixels/displacement.h"
 
 namespace stoker {
 namespace {
@@ -87,9 +91,50 @@ void resample_channels(const Pixels& pixels, const ChannelOutput& out, const std
     resampler.run(image, parameters, target);
 }
 
+// The levels of an image, (height, width, C), in place.
+using LevelImage = nb::ndarray<float, nb::c_contig, nb::ndim<3>, nb::device::cpu>;
+
+Size size_of(const LevelImage& levels) {
+    require(levels.shape(0) <= kMaxSide && levels.shape(1) <= kMaxSide, "levels must have at most 2^24 pixels a side");
+    return {static_cast<int>(levels.shape(0)), static_cast<int>(levels.shape(1))};
+}
+
+void warp_levels(const Pixels& pixels, const LevelImage& levels, const Array<const double, nb::shape<3, 3>>& matrix,
+                 const Array<const std::int32_t, nb::shape<4>>& window, bool picks, const Levels& fill) {
+    const ChannelImage image = image_of(pixels);
+    const Size size = size_of(levels);
+    require(levels.shape(2) == pixels.shape(2) && fill.shape(0) == pixels.shape(2),
+            "levels must have the channels of pixels, and fill a number for each");
+    const std::int32_t* edges = window.data();
+    const Window seen{edges[1], edges[0], edges[3], edges[2]};
+    require(seen.left >= 0 && seen.top >= 0 && seen.left < seen.right && seen.top < seen.bottom &&
+                seen.right <= image.width && seen.bottom <= image.height,
+            "window must lie within the image");
+    for (std::size_t i = 0; i < 9; ++i) require(std::isfinite(matrix.data()[i]), "matrix must be finite");
+    const WarpMap map(matrix.data(), seen);
+    const nb::gil_scoped_release release;
+    warp_channels(image, map, size, picks, fill.data(), levels.data());
+}
+
+void displace_levels(const LevelImage& levels, std::uint64_t key, const Array<const double, nb::shape<2>>& alpha,
+                     const Array<const double, nb::shape<2>>& sigma, bool nearest, bool rounds, const Levels& fill) {
+    const Size size = size_of(levels);
+    require(fill.shape(0) == levels.shape(2), "fill must have a number for each channel");
+    for (const double one : {sigma.data()[0], sigma.data()[1]})
+        require(one >= 0 && one <= kMaxDisplacementSigma, "sigma must be two numbers within 0 to 1000");
+    require(std::isfinite(alpha.data()[0]) && std::isfinite(alpha.data()[1]), "alpha must be two finite numbers");
+    const Displacement displacement{key, alpha.data(), sigma.data(), nearest};
+    const nb::gil_scoped_release release;
+    displace_channels(levels.data(), size, static_cast<int>(levels.shape(2)), displacement, rounds, fill.data());
+}
+
 }  // namespace
 
 void bind_channels(nb::module_& m) {
+    m.def("warp_channels", warp_levels, "pixels"_a.noconvert(), "levels"_a.noconvert(), nb::kw_only(), "matrix"_a,
+          "window"_a, "picks"_a, "fill"_a);
+    m.def("displace_channels", displace_levels, "levels"_a.noconvert(), nb::kw_only(), "key"_a, "alpha"_a, "sigma"_a,
+          "nearest"_a, "rounds"_a, "fill"_a);
     m.def("resample_channels", resample_channels, "pixels"_a.noconvert(), "out"_a.noconvert(), nb::kw_only(),
           "dtype"_a, "planar"_a, "crop"_a, "region"_a, "dest"_a, "flip"_a, "interpolation"_a, "scale"_a, "shift"_a,
           "fill"_a);

@@ -153,7 +153,7 @@ def test_geometry_and_colour_do_not_follow(transform):
         ({"ratio": (0, 1)}, "ratio"),
         ({"value": "noise"}, "value"),
         ({"value": None}, "value"),
-        ({"value": (1, 2)}, "value"),
+        ({"value": ()}, "value"),
     ],
 )
 def test_a_bad_argument_is_named(arguments, name):
