@@ -11,6 +11,7 @@ import numpy as np
 from stoker.bucketing import BatchContext, Flatten, MaskTokens, Pack, Packed, Pad, Ragged, SpanCorruption
 from stoker.bucketing.batchify.context import Contextual
 from stoker.bucketing.batchify.sequences import Output
+from stoker.bucketing.batchify.windows import StreamWindows
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def default_batchify(
     mask: Mask | None,
 ) -> Batchify:
     """The function that makes the arrays that ``columns`` names; None names the usual ones."""
+    if planner.batching.stream is not None:
+        return StreamWindows()
     shared: dict[str, Any] = {"value": reader.pad_id, "labels": labels}
     packs = planner.batching.pack is not None
     if packs:
@@ -163,8 +166,10 @@ def probe_arrays(
     fixed = edges is not None and len(edges) == 1
     zero = np.zeros(1, np.int64)
     context = BatchContext(0, 0, rows=zero, begins=zero, draws=zero, seed=planner.batching.seed)
-    groups = None if planner.batching.pack is None else np.array([0, 1])
-    sequences = [Ragged(np.zeros(1, reader.dtype), np.array([0, 1]))] * len(reader.fields)
+    in_rows = planner.batching.pack is not None or planner.batching.stream is not None
+    groups = np.array([0, 1]) if in_rows else None
+    count = 1 if planner.batching.stream is None else widths[0] + 1
+    sequences = [Ragged(np.zeros(count, reader.dtype), np.array([0, count]))] * len(reader.fields)
     made = maker(sequences, groups, (1, *widths), context)
     return {
         name: (

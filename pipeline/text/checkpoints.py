@@ -152,7 +152,7 @@ def _with_batch_size(state: Mapping[str, Any], identity: Mapping[str, Any]) -> M
         return state
     if {**state["identity"], "batch_size": found} != identity:
         return state  # of another loader, which the error names
-    if identity["last_batch"] == "partial":
+    if identity["last_batch"] == "partial" and not identity.get("stream"):
         raise CheckpointError(
             f"batch_size was {saved} and is {found}, which changes the last batches of an epoch",
             hint=f'Resume with batch_size={saved}. With last_batch="drop" or "pad" batch sizes may change.',

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .planning.batching_config import BatchingConfig
     from .planning.epoch import TokenSlices
 
-__all__ = ["column_names", "rows_of_segments"]
+__all__ = ["column_names", "document_begins", "rows_of_segments", "rows_of_tokens"]
 
 
 def rows_of_segments(slices: TokenSlices, most: int) -> npt.NDArray[np.int64]:
@@ -30,6 +30,22 @@ def rows_of_segments(slices: TokenSlices, most: int) -> npt.NDArray[np.int64]:
     table = np.full((len(counts), most), -1, np.int64)
     table[np.arange(most) < counts[:, None]] = slices.positions
     return table
+
+
+def rows_of_tokens(slices: TokenSlices) -> npt.NDArray[np.int64]:
+    """(B, L) int64: the sample of each token of B rows of streams, which have L + 1 tokens."""
+    assert slices.groups is not None, "called only for streams"
+    each = np.repeat(slices.positions, slices.lengths[:, 0]).reshape(len(slices.groups) - 1, -1)
+    return np.ascontiguousarray(each[:, :-1])
+
+
+def document_begins(slices: TokenSlices) -> npt.NDArray[np.bool_]:
+    """(B, L) bool: the tokens of B rows of streams with which a document, or the stream, begins."""
+    assert slices.groups is not None, "called only for streams"
+    lengths = slices.lengths[:, 0]
+    begins = np.zeros(int(lengths.sum()), np.bool_)
+    begins[(np.cumsum(lengths) - lengths)[slices.opens]] = True
+    return np.ascontiguousarray(begins.reshape(len(slices.groups) - 1, -1)[:, :-1])
 
 
 def column_names(
@@ -58,7 +74,9 @@ def column_names(
     if batching.last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
     known = {*made, "mask", "row"}
-    if batching.pack is None:
+    if batching.stream is not None:
+        known = {*made, "row", "begins"}
+    elif batching.pack is None:
         known |= batchable_columns(dataset)
     for name in names:
         if name not in known:

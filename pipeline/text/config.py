@@ -16,6 +16,7 @@ from .arrays import ArrayMaker, array_names, default_batchify, probe_arrays
 from .columns import column_names
 from .masking import fit_mask
 from .planning.planner import TextPlanner
+from .planning.stream_planner import StreamPlanner
 from .token_reader import TokenReader
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stoker.bucketing import Batchify
     from stoker.bucketing.batchify.sequences import Labels
 
+    from ..order.epoch_order import Order
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .masking import Mask
@@ -79,7 +81,11 @@ class TextLoaderConfig:
             "fields": self.reader.fields,
             "order": None if planner.takes_all else repr(planner.order),
             "boundaries": None if edges is None else edges.tolist(),
-            **{name: value for name, value in vars(planner.batching).items() if name != "buckets"},
+            **{
+                name: value
+                for name, value in vars(planner.batching).items()
+                if name != "buckets" and (name, value) != ("stream", None)
+            },
             "batch_sampler": planner.batching.batch_sampler and planner.epoch(0).sampler.fingerprint,
         }
         if self.mask is not None:
@@ -88,8 +94,10 @@ class TextLoaderConfig:
 
     def spec(self, name: str) -> ColumnSpec:
         """Dtype and shape of a column, without the batch axis; None for lengths that differ."""
-        row = (self.segments,) if self.segments else ()
-        known = {"mask": ("bool", ()), "row": ("int64", row), **self.arrays}
+        row: tuple[int | None, ...] = (self.segments,) if self.segments else ()
+        if self.planner.batching.stream is not None:
+            row = (None,)
+        known = {"mask": ("bool", ()), "begins": ("bool", row), "row": ("int64", row), **self.arrays}
         return ColumnSpec(name, *(known.get(name) or (value_dtype(self.dataset, name), ())))
 
 
@@ -121,17 +129,10 @@ def make_config(
             hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
         )
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
-    reader = TokenReader(dataset, fields, dtype, batching.too_long, verify=verify)
+    too_long = batching.too_long if batching.stream is None else "split"
+    reader = TokenReader(dataset, fields, dtype, too_long, verify=verify)
     fitted = fit_mask(mask, dataset, reader.fields, batching)
-    planned_lengths = getattr(fitted, "planned_lengths", None)
-    planner = TextPlanner(
-        batching,
-        reader.lengths,
-        order,
-        world_size,
-        special_tokens=sum(reader.special_tokens),
-        planned_lengths=planned_lengths,
-    )
+    planner = _make_planner(batching, reader, order, world_size, fitted)
     if batchify is not None and labels != "causal":
         raise ConfigError(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
@@ -143,6 +144,21 @@ def make_config(
         columns, arrays, dataset, batching, fields=reader.fields, possible=array_names(reader.fields, fitted)
     )
     return TextLoaderConfig(dataset, reader, planner, maker, fitted, arrays, names, batch_type(names))
+
+
+def _make_planner(
+    batching: BatchingConfig, reader: TokenReader, order: Order, world_size: int, mask: Mask | None
+) -> TextPlanner:
+    if batching.stream is not None:
+        return StreamPlanner(batching, reader.lengths, order, world_size)
+    return TextPlanner(
+        batching,
+        reader.lengths,
+        order,
+        world_size,
+        special_tokens=sum(reader.special_tokens),
+        planned_lengths=getattr(mask, "planned_lengths", None),
+    )
 
 
 def ids_dtype(dtype: str | None, default: str) -> str:

@@ -11,8 +11,8 @@ from ..engines.selection.devices import device_name, numbered_device, place_batc
 from ..execution.observation.stats import StatsTotals
 from ..execution.ranks.ranks import find_ranks
 from ..order.sampling import open_source
-from .checkpoints import CheckpointedText
 from .config import ids_dtype, make_config
+from .description import DescribedText
 from .planning.batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
 from .producer import TextBatchProducer
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from stoker.bucketing.batchify.sequences import Labels
     from stoker.bucketing.samplers.batch_sampler import Balance
 
+    from ..caching.cache_prefetcher import CachePrefetcher
     from ..engines.selection.devices import BatchPlacement
-    from ..execution.batch import ColumnSpec
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .planning.schedule import TextSchedule
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["TextLoader"]
 
 
-class TextLoader(CheckpointedText):
+class TextLoader(DescribedText):
     """Loads batches of token ids for a training loop, ahead of the step that needs them.
 
     Batches are put together by length, so that little is padded, or packed, so that nearly nothing is.
@@ -64,6 +64,10 @@ class TextLoader(CheckpointedText):
         pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
             ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
         pack: Tokens of a row that holds several sequences. None gives each sample a row.
+        stream: Tokens that each row takes of its stream, for models whose state goes from batch to batch: row
+            i goes on in row i of the next one. The documents of an epoch are cut into one stream for each row
+            of all ranks. Columns are "input_ids"; "targets", the token that follows each; and "begins", True
+            where a document or a stream begins: (N, stream). "partial" ends an epoch with a shorter step.
         max_sequences: Largest number of sequences in a packed row, which decides the length of
             ``cu_seqlens``. None sets no limit.
         max_length: Largest number of tokens of a sequence. None sets no limit; ``pack`` and boundaries do.
@@ -151,6 +155,7 @@ class TextLoader(CheckpointedText):
         buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | None = DEFAULT_BUCKETS,
         pad_multiple: int = 1,
         pack: int | None = None,
+        stream: int | None = None,
         max_sequences: int | None = None,
         max_length: int | None = None,
         too_long: TooLong = "error",
@@ -195,9 +200,10 @@ class TextLoader(CheckpointedText):
             seed=seed,
             last_batch=last_batch,
             balance=balance,
+            stream=stream,
         )
         framework = adapters.framework_of(output)
-        self._config = make_config(
+        config = make_config(
             opened,
             batching,
             shuffle=shuffle,
@@ -211,7 +217,7 @@ class TextLoader(CheckpointedText):
             world_size=ranks.world_size,
             verify=verify,
         )
-        super().__init__(self._config, ranks, prefetch)
+        super().__init__(config, ranks, prefetch)
         adapters.specialize_loader(self, output)
 
         self._cache_prefetcher = make_cache_prefetcher(opened)
@@ -224,41 +230,6 @@ class TextLoader(CheckpointedText):
             f"rank {ranks.rank} of {ranks.world_size}>"
         )
 
-    @property
-    def dataset(self) -> SampleSource:
-        """The dataset or mixture whose samples are drawn."""
-        return self._config.dataset
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a batch, in their order."""
-        return self._config.columns
-
-    @property
-    def boundaries(self) -> npt.NDArray[np.int64] | None:
-        """(K, D) int64, the padded lengths of each field; None if each batch has its own."""
-        return self._config.planner.boundaries
-
-    @property
-    def pad_id(self) -> int:
-        """Token id that fills padding. Texts may contain it, too, so only masks tell what is padding."""
-        return self._config.reader.pad_id
-
-    def shapes(self) -> list[tuple[int, ...]]:
-        """The distinct shapes of batches, ascending: (samples, padded length), with a length for each field.
-
-        A compiler can be shown all of them before the first batch. With buckets or packing they are the
-        shapes of every epoch, and of the rest of an epoch that is resumed; without, those of the next epoch.
-        If epochs draw different samples, ``last_batch="partial"`` leaves smaller batches, of which only those
-        of the next epoch are listed.
-        """
-        shapes = self._config.planner.common_shapes  # first, as the next epoch's plan is to be kept
-        return sorted({*shapes, *self._plan(self._next.epoch).shapes()})
-
-    def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""
-        return tuple(self._config.spec(name) for name in self._config.columns)
-
     def _place_batches(self, device: Any, framework: adapters.Framework, pin_memory: bool) -> BatchPlacement:
         device = device_name(device)
         return place_batches(
@@ -269,30 +240,29 @@ class TextLoader(CheckpointedText):
         )
 
     def _make_producer(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
-        return TextBatchProducer(
-            self._config,
-            schedule,
-            self._config.planner.epoch(epoch),
-            adapter=self._adapter,
-            totals=self._totals,
-            cache_prefetcher=self._cache_prefetcher,
-        )
+        return self._producer(schedule, self._totals, self._cache_prefetcher)
 
     @contextmanager
     def _make_single_producer(self, schedule: TextSchedule, epoch: int) -> Iterator[TextBatchProducer]:
         prefetcher = make_cache_prefetcher(self._config.dataset)
         try:
-            yield TextBatchProducer(
-                self._config,
-                schedule,
-                self._config.planner.epoch(epoch),
-                adapter=self._adapter,
-                totals=StatsTotals(),
-                cache_prefetcher=prefetcher,
-            )
+            yield self._producer(schedule, StatsTotals(), prefetcher)
         finally:
             if prefetcher:
                 prefetcher.close()
+
+    def _producer(
+        self, schedule: TextSchedule, totals: StatsTotals, prefetcher: CachePrefetcher | None
+    ) -> TextBatchProducer:
+        epoch = self._config.planner.epoch_of(schedule.plan)
+        return TextBatchProducer(
+            self._config,
+            schedule,
+            epoch,
+            adapter=self._adapter,
+            totals=totals,
+            cache_prefetcher=prefetcher,
+        )
 
     def _release(self) -> None:
         if self._cache_prefetcher:

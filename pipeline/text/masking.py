@@ -39,6 +39,10 @@ def fit_mask(
     """
     if mask is None:
         return None
+    if batching.stream is not None:
+        raise ConfigError(
+            "mask takes whole sequences, which stream cuts", hint="Leave out one of them, or give pack."
+        )
     if isinstance(mask, MaskTokens):
         return mask.with_tokenizer(_word_parts(dataset)) if mask.needs_tokenizer else mask
     if not isinstance(mask, SpanCorruption):

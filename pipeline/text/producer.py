@@ -17,7 +17,7 @@ from stoker.bucketing import BatchContext
 from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
 from ..order.sample_source import batched_values
-from .columns import rows_of_segments
+from .columns import document_begins, rows_of_segments, rows_of_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,13 +139,19 @@ class TextBatchProducer:
             value = arrays[name]
         elif name == "mask":
             value = oldest.mask
+        elif name == "begins" and oldest.slices.opens is not None:
+            value = document_begins(oldest.slices)
         elif name == "row":
-            packed = oldest.slices.groups is not None
-            value = rows_of_segments(oldest.slices, self._most) if packed else oldest.slices.positions
+            value = self._rows(oldest.slices)
         else:
             value = batched_values(self._config.dataset, name, oldest.slices.positions)
         # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.
         return value if isinstance(value, int) else self._adapter.column(value)
+
+    def _rows(self, slices: TokenSlices) -> npt.NDArray[np.int64]:
+        if slices.groups is None:
+            return slices.positions
+        return rows_of_segments(slices, self._most) if slices.opens is None else rows_of_tokens(slices)
 
 
 def _reads_of_batches(

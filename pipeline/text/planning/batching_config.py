@@ -34,6 +34,7 @@ _COUNTS = (
     "max_sequences",
     "max_length",
     "samples_per_epoch",
+    "stream",
 )
 _CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))}
 
@@ -57,6 +58,7 @@ class BatchingConfig:
         seed: Seed of everything that is drawn.
         last_batch: What happens to samples that do not fill a batch.
         balance: What all ranks have about equally much of at each step; None deals samples in order.
+        stream: Tokens that a row takes of its stream at each step; None makes no streams.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
@@ -76,6 +78,7 @@ class BatchingConfig:
     seed: int
     last_batch: LastGroup
     balance: Balance | None
+    stream: int | None = None
 
     def __post_init__(self) -> None:
         if [self.batch_size, self.max_tokens, self.batch_sampler].count(None) != 2:
@@ -91,11 +94,32 @@ class BatchingConfig:
                 raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
+        self._check_stream()
         self._check_pack()
         self._check_padding()
         if self.pack is None and self.buckets is None and self.max_tokens is not None:
             raise ConfigError(
                 "max_tokens needs buckets, whose lengths decide how many samples fit", hint="Give buckets."
+            )
+
+    def _check_stream(self) -> None:
+        if self.stream is None:
+            return
+        others = {name: getattr(self, name) for name in ("max_tokens", "batch_sampler", "pack", "max_length")}
+        others |= {"balance": self.balance, "max_sequences": self.max_sequences}
+        given = [name for name, value in others.items() if value is not None]
+        if self.buckets is not None and self.buckets is not DEFAULT_BUCKETS:
+            given.append("buckets")
+        if given or self.too_long != "error" or self.pad_multiple != 1:
+            given += ["too_long"] * (self.too_long != "error") + ["pad_multiple"] * (self.pad_multiple != 1)
+            raise ConfigError(
+                f"{given[0]} has no effect beside stream, whose rows are full",
+                hint=f"Leave out {given[0]}, and give batch_size.",
+            )
+        if self.last_batch == "pad":
+            raise ConfigError(
+                "streams end together, and no sample is repeated",
+                hint='Give last_batch="partial" for a last step of fewer tokens, or "drop".',
             )
 
     def _check_pack(self) -> None:

@@ -26,6 +26,7 @@ class TokenSlices(NamedTuple):
         lengths: (P, D) int64, tokens of each slice in each of D fields.
         groups: (rows + 1,) int64, first slice of each packed row, and P at the end; None without packing.
         draws: (P,) int64, number of each slice's draw in the epoch.
+        opens: (P,) bool, whether a document begins with each slice of streams; None of other batches.
     """
 
     positions: Int64
@@ -33,6 +34,7 @@ class TokenSlices(NamedTuple):
     lengths: Int64
     groups: Int64 | None
     draws: Int64
+    opens: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["TextPlanner"]
+__all__ = ["TextPlanner", "drawn_positions"]
 
 _CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the processor's cache
 
@@ -93,6 +93,10 @@ class TextPlanner:
         """The draws of an epoch, and how they form batches."""
         same = self.takes_all and (self.batching.pack is None or not self.batching.shuffle)
         return self._epochs.get(0 if same else epoch, self._make_epoch)
+
+    def epoch_of(self, plan: BatchPlan) -> TextEpoch:
+        """The draws of a plan's epoch."""
+        return self.epoch(plan.epoch)
 
     @cached_property
     def boundaries(self) -> Int64 | None:
@@ -173,7 +177,7 @@ class TextPlanner:
         return TextEpoch(self._sampler(full, self._costs(packing)), read, drawn, packing)
 
     def _draw(self, epoch: int) -> Int64:
-        return _drawn_positions(self._draws, epoch)
+        return drawn_positions(self._draws, epoch)
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
         batching = self.batching
@@ -211,7 +215,7 @@ class TextPlanner:
         drawn = (
             self._drawn.get(0, self._draw)
             if order is self.order
-            else _drawn_positions(without_interleaving(order), 0)
+            else drawn_positions(without_interleaving(order), 0)
         )
         return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
 
@@ -220,7 +224,7 @@ def _takes_all(order: Order, samples: int) -> bool:
     return order.distinct and order.n == samples
 
 
-def _drawn_positions(order: Order, epoch: int) -> npt.NDArray[Any]:
+def drawn_positions(order: Order, epoch: int) -> npt.NDArray[Any]:
     """(n,) int32, or int64 where they need it, the positions that an epoch draws."""
     positions = np.empty(order.n, np.int64)
     for start in range(0, order.n, _CHUNK):

@@ -1,0 +1,67 @@
+"""What a text loader tells about its batches before it makes them: columns, dtypes and shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .checkpoints import CheckpointedText
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ..execution.batch import ColumnSpec
+    from ..execution.ranks.ranks import Ranks
+    from ..order.sample_source import SampleSource
+    from .config import TextLoaderConfig
+
+__all__ = ["DescribedText"]
+
+
+class DescribedText(CheckpointedText):
+    """A loader of text that tells columns, dtypes and shapes of its batches.
+
+    Args:
+        config: What the loader does with samples.
+        ranks: This process among those that train together.
+        prefetch: Batches that may be in flight or ready ahead of the consumer.
+    """
+
+    def __init__(self, config: TextLoaderConfig, ranks: Ranks, prefetch: int) -> None:
+        self._config = config
+        super().__init__(config, ranks, prefetch)
+
+    @property
+    def dataset(self) -> SampleSource:
+        """The dataset or mixture whose samples are drawn."""
+        return self._config.dataset
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch, in their order."""
+        return self._config.columns
+
+    @property
+    def boundaries(self) -> npt.NDArray[np.int64] | None:
+        """(K, D) int64, the padded lengths of each field; None if each batch has its own."""
+        return self._config.planner.boundaries
+
+    @property
+    def pad_id(self) -> int:
+        """Token id that fills padding. Texts may contain it, too, so only masks tell what is padding."""
+        return self._config.reader.pad_id
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The distinct shapes of batches, ascending: (samples, padded length), with a length for each field.
+
+        A compiler can be shown all of them before the first batch. With buckets or packing they are the
+        shapes of every epoch, and of the rest of an epoch that is resumed; without, those of the next epoch.
+        If epochs draw different samples, ``last_batch="partial"`` leaves smaller batches, of which only those
+        of the next epoch are listed.
+        """
+        shapes = self._config.planner.common_shapes  # first, as the next epoch's plan is to be kept
+        return sorted({*shapes, *self._plan(self._next.epoch).shapes()})
+
+    def element_spec(self) -> tuple[ColumnSpec, ...]:
+        """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""
+        return tuple(self._config.spec(name) for name in self._config.columns)

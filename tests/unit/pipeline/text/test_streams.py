@@ -1,0 +1,133 @@
+"""TextLoader(stream=...): rows that go on in the next batch, on any ranks and after any stop."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data.text_shards import N, make, same
+
+from stoker.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = ("input_ids", "targets", "begins", "row")
+
+
+def streams(shards: Path, world_size: int = 1, **options: Any) -> list[Any]:
+    given = {"stream": 7, "batch_size": 6, "columns": COLUMNS, **options}
+    return [make(shards, rank=rank, world_size=world_size, **given) for rank in range(world_size)]
+
+
+def joined(loaders: list[Any], steps: int | None = None) -> list[np.ndarray[Any, Any]]:
+    """Each column of a pass, (streams, tokens): the rows of all ranks in the order of the streams."""
+    passes = [list(itertools.islice(loader, steps)) for loader in loaders]
+    columns = range(len(loaders[0].columns))
+    return [
+        np.concatenate(
+            [np.stack([each[column] for each in step], 1).reshape(-1, step[0][column].shape[1])
+             for step in zip(*passes, strict=True)], axis=1,
+        )
+        for column in columns
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_each_row_goes_on_in_the_next_batch(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], shuffle: bool
+) -> None:
+    ids, targets, begins, rows = joined(streams(shards, shuffle=shuffle))
+    order = list(dict.fromkeys(rows.reshape(-1).tolist()))
+    assert (order == list(range(len(order)))) is not shuffle
+    text = [token for row in order for token in sequences[row][0]]
+    total = sum(len(one[0]) for one in sequences.values())
+    assert ids.size == (total - 1) // 6 * 6, "all but the last tokens, fewer than there are streams"
+    assert ids.reshape(-1).tolist() == text[: ids.size]
+    assert targets.reshape(-1)[:-1].tolist() == text[1 : ids.size]
+    starts = np.diff(rows.reshape(-1), prepend=-1) != 0
+    starts[:: ids.shape[1]] = True
+    assert (begins.reshape(-1) == starts).all()
+
+
+def test_each_epoch_has_its_own_order_and_all_steps_but_the_last_are_full(shards: Path) -> None:
+    (loader,) = streams(shards)
+    first, second = list(loader), list(loader)
+    assert len(first) == len(second) == len(loader)
+    assert not same(first, second)
+    assert [batch.input_ids.shape for batch in first[:-1]] == [(6, 7)] * (len(first) - 1)
+    assert sorted({batch.input_ids.shape for batch in first}) == loader.shapes()
+    (dropped,) = streams(shards, last_batch="drop")
+    assert same(list(dropped), first[:-1])
+
+
+@pytest.mark.parametrize(("world_size", "batch_size"), [(2, 3), (3, 2), (6, 1)])
+def test_ranks_own_streams_of_their_own(shards: Path, world_size: int, batch_size: int) -> None:
+    whole = joined(streams(shards))
+    parts = joined(streams(shards, world_size, batch_size=batch_size))
+    assert all((a == b).all() for a, b in zip(whole, parts, strict=True))
+
+
+@pytest.mark.parametrize(("world_size", "batch_size"), [(1, 6), (2, 3), (3, 2)])
+def test_streams_go_on_after_any_stop_with_as_many_rows(
+    shards: Path, world_size: int, batch_size: int
+) -> None:
+    whole = joined(streams(shards))
+    steps = len(streams(shards)[0])
+    for stop in (0, 1, steps // 2, steps - 1):
+        (first,) = streams(shards)
+        list(itertools.islice(first, stop))
+        rest = streams(shards, world_size, batch_size=batch_size)
+        for loader in rest:
+            loader.load_state_dict(first.state_dict())
+        assert all((a[:, stop * 7 :] == b).all() for a, b in zip(whole, joined(rest), strict=True))
+
+
+def test_on_another_number_of_rows_the_rest_of_the_epoch_is_cut_anew(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
+) -> None:
+    total = sum(len(one[0]) for one in sequences.values())
+    for first_world, stop, second_world, second_stop, third_world in ((2, 3, 3, 4, 1), (1, 20, 2, 2, 3)):
+        seen: list[tuple[np.ndarray[Any, Any], ...]] = []
+        state: Any = None
+        for world, steps in ((first_world, stop), (second_world, second_stop), (third_world, None)):
+            loaders = streams(shards, world)
+            for loader in loaders:
+                if state is not None:
+                    loader.load_state_dict(state)
+            seen.append(tuple(joined(loaders, steps)))
+            state = loaders[0].state_dict()
+        assert all(begins[:, 0].all() for _, _, begins, _ in seen), "streams begin anew"
+        tokens = np.concatenate([np.stack((ids, rows)).reshape(2, -1) for ids, _, _, rows in seen], axis=1)
+        left_out = total - tokens.shape[1]
+        assert 0 < left_out <= 6 * max(first_world, second_world, third_world)
+        found, counts = np.unique(tokens, axis=1, return_counts=True)
+        for (token, row), count in zip(found.T.tolist(), counts.tolist(), strict=True):
+            assert count <= sequences[row][0].count(token)
+
+
+def test_a_batch_size_that_does_not_divide_the_rows_is_refused(shards: Path) -> None:
+    (loader,) = streams(shards)
+    with pytest.raises(CheckpointError, match="no whole number of batches"):
+        streams(shards, batch_size=4)[0].load_state_dict(loader.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pack": 40}, "pack has no effect beside stream"),
+        ({"buckets": 3}, "buckets has no effect beside stream"),
+        ({"too_long": "truncate"}, "too_long has no effect beside stream"),
+        ({"last_batch": "pad"}, "streams end together"),
+        ({"fields": ("q", "a")}, "stream takes one field"),
+        ({"batch_size": 5 * N * 30}, "has no batch of"),
+        ({"columns": ("input_ids", "mask")}, "there is no 'mask'"),
+    ],
+)
+def test_arguments_that_do_not_fit_streams_are_refused(
+    shards: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        streams(shards, **options)
