@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import CheckpointError
+from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..execution.history import History, checked_history, resumed
@@ -124,6 +124,13 @@ class CheckpointedText(SteeredLoader):
         part, seed = len(self._history_of(epoch)), self._planner.batching.seed
         leaving = Leaving(self._ledger, epoch, part, seed, groups_of(self._drawn_order))
         return TextSchedule(plan, self._ranks.rank, start, leaving)
+
+    def _check_exclusion(self) -> None:
+        if self._planner.batching.stream is not None:
+            raise ConfigError(
+                "exclude needs batches of samples, and stream joins the samples of an epoch",
+                hint="Choose samples before the training with dataset.select().",
+            )
 
     @property
     def _drawn_order(self) -> Order:

@@ -47,12 +47,14 @@ class TextEpoch:
         lengths: (n, D) integers, tokens of each draw in each of D fields.
         drawn: (n,) int32 or int64, position in the dataset of each draw; None if draw i is sample i.
         packing: Which draws share a packed row; None without packing.
+        planned: (n, E) integers, the lengths by which batches are planned, if they are not ``lengths``.
     """
 
     sampler: BatchSampler
     lengths: npt.NDArray[Any]
     drawn: npt.NDArray[Any] | None
     packing: PackingPlan | None
+    planned: npt.NDArray[Any] | None = None
 
     def token_slices(self, rows: Int64) -> TokenSlices:
         """The sequences of one batch.

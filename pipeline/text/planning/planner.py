@@ -167,14 +167,14 @@ class TextPlanner:
     def _make_epoch(self, epoch: int) -> TextEpoch:
         drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
         lengths = self._lengths if drawn is None else self._lengths[drawn]
-        read = lengths
+        read, planned = lengths, None
         if self._read is not self._lengths:
-            read = self._read if drawn is None else self._read[drawn]
+            read, planned = self._read if drawn is None else self._read[drawn], lengths
         if self.batching.pack is None:
-            return TextEpoch(self._sampler(lengths, self.batching.balance), read, drawn, None)
+            return TextEpoch(self._sampler(lengths, self.batching.balance), read, drawn, None, planned)
         packing = self._pack(lengths[:, 0], epoch)
         full = np.full((len(packing), 1), packing.capacity, np.int64)
-        return TextEpoch(self._sampler(full, self._costs(packing)), read, drawn, packing)
+        return TextEpoch(self._sampler(full, self._costs(packing)), read, drawn, packing, planned)
 
     def _draw(self, epoch: int) -> Int64:
         return drawn_positions(self._draws, epoch)

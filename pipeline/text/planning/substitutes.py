@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,8 @@ def with_substitutes(
     """Return the sequences of a batch with substitutes for those of excluded samples.
 
     A substitute is a random sample that the epoch draws. It is whole and fits: into the tokens of the
-    sequence in a packed row, and into the padded length otherwise. If no sample fits, a longer one is cut.
+    sequence in a packed row, and into the padded length otherwise. If no sample fits, a longer one is cut;
+    with lengths that are planned otherwise than read, it must fit.
 
     Args:
         epoch: The draws of the epoch.
@@ -51,15 +52,15 @@ def with_substitutes(
         return slices
     positions, begins, lengths = slices.positions.copy(), slices.begins.copy(), slices.lengths.copy()
     for i in bad.tolist():
-        line, place = i, 0
+        line, place, table = i, 0, epoch.lengths if epoch.planned is None else epoch.planned
         limit = np.array(batch.shape[1:], np.int64)
         if slices.groups is not None:
             line = int(np.searchsorted(slices.groups, i, side="right")) - 1
-            place, limit = i - int(slices.groups[line]), lengths[i].copy()
-        allowed = _Allowed(epoch, excluded, groups, int(positions[i]), limit)
+            place, limit, table = i - int(slices.groups[line]), lengths[i].copy(), epoch.lengths
+        allowed = _Allowed(epoch, table, excluded, groups, position=int(positions[i]), limit=limit)
         draw = allowed.find((*key, _SUBSTITUTE, int(batch.rows[line]), place))
         positions[i], begins[i] = epoch.samples(np.array([draw]))[0], 0
-        lengths[i] = np.minimum(epoch.lengths[draw], limit)
+        lengths[i] = np.minimum(epoch.lengths[draw], limit) if table is epoch.lengths else epoch.lengths[draw]
     return slices._replace(positions=positions, begins=begins, lengths=lengths)
 
 
@@ -68,6 +69,7 @@ class _Allowed:
 
     Args:
         epoch: The draws of the epoch.
+        table: (n, D) lengths of the draws that ``limit`` limits.
         excluded: Positions of the excluded samples.
         groups: Group of each sample, or None.
         position: Position of the sequence's sample.
@@ -77,11 +79,14 @@ class _Allowed:
     def __init__(
         self,
         epoch: TextEpoch,
+        table: npt.NDArray[Any],
         excluded: Int64,
         groups: npt.NDArray[np.int64] | None,
+        *,
         position: int,
         limit: Int64,
     ) -> None:
+        self._table = table
         self._epoch, self._excluded, self._groups = epoch, excluded, groups
         self._position, self._limit = position, limit
 
@@ -99,6 +104,10 @@ class _Allowed:
                 f"no sample could take the place of sample {self._position}", hint="Exclude fewer samples."
             )
         fitting = allowed[self._fit(allowed)]
+        if not fitting.size and self._table is not self._epoch.lengths:
+            raise ConfigError(
+                f"no sample fits into the place of sample {self._position}", hint="Exclude fewer samples."
+            )
         chosen = fitting if fitting.size else allowed
         return int(chosen[int(hash_words((*key, _ATTEMPTS))[0] % np.uint64(chosen.size))])
 
@@ -110,4 +119,4 @@ class _Allowed:
         return good
 
     def _fit(self, draws: Int64) -> npt.NDArray[np.bool_]:
-        return np.asarray((self._epoch.lengths[draws] <= self._limit).all(axis=1))
+        return np.asarray((self._table[draws] <= self._limit).all(axis=1))

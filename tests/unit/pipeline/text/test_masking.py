@@ -82,6 +82,16 @@ def test_inputs_and_targets_are_padded_to_two_boundaries(shards: Path) -> None:
         assert (np.where(attention, ids, -100) == labels).all()
 
 
+def test_an_excluded_sample_has_a_substitute_that_fits_inputs_and_targets(shards: Path) -> None:
+    loader = make(shards, mask=SPANS, columns=("input_ids", "labels", "row"))
+    steps = iter(loader)
+    first = next(steps)
+    loader.exclude([29, 59])
+    rows = [row for batch in [first, *steps, *loader] for row in batch.row.tolist()]
+    assert {29, 59}.isdisjoint(rows[len(first.row) :])
+    assert len(rows) == 2 * N
+
+
 def test_a_state_names_another_mask(shards: Path) -> None:
     state = make(shards, mask=TOKENS).state_dict()
     for other in (None, MaskTokens(0.2, mask_id=260, vocabulary=256)):

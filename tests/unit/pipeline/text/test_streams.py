@@ -108,6 +108,12 @@ def test_on_another_number_of_rows_the_rest_of_the_epoch_is_cut_anew(
             assert count <= sequences[row][0].count(token)
 
 
+def test_samples_cannot_leave_a_stream(shards: Path) -> None:
+    (loader,) = streams(shards)
+    with pytest.raises(ConfigError, match="exclude needs batches of samples"):
+        loader.exclude([3])
+
+
 def test_a_batch_size_that_does_not_divide_the_rows_is_refused(shards: Path) -> None:
     (loader,) = streams(shards)
     with pytest.raises(CheckpointError, match="no whole number of batches"):
