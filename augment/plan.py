@@ -92,8 +92,6 @@ class ImagePlan:
     @property
     def last_custom_steps(self) -> frozenset[str]:
         """Those of :attr:`needs` that are custom steps after all other steps, which Python can run last."""
-        if self.multiple:
-            return frozenset()  # Python gets pixels of one size
         return last_custom_names(_probe(self).steps or ())
 
     def draw(

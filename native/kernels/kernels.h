@@ -79,6 +79,9 @@ struct Kernels {
     void (*prepare)(HorizontalPass& pass);
     void (*vertical)(const VerticalPass& pass, std::uint8_t* out);
     void (*store)(const StorePass& pass, DType dtype, Layout layout, bool diagonal);
+    // Between a row of planes, `plane` bytes apart, and 3 * width bytes of interleaved RGB.
+    void (*interleave)(const std::uint8_t* planes, std::ptrdiff_t plane, int width, std::uint8_t* rgb);
+    void (*deinterleave)(const std::uint8_t* rgb, int width, std::uint8_t* planes, std::ptrdiff_t plane);
 };
 
 // Returns the kernels of cpu_level().

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/axis_loops.h"
+#include "kernels/interleave.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_avx2.h"
 #include "kernels/store_kernels.h"
@@ -71,6 +72,8 @@ constinit const Kernels avx2_kernels = {
     .prepare = prepare,
     .vertical = vertical,
     .store = store_row,
+    .interleave = interleave,
+    .deinterleave = deinterleave,
 };
 
 }  // namespace stoker

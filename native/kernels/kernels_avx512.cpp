@@ -3,6 +3,7 @@
 
 #include "kernels/axis_loops.h"
 #include "cpu/cpu_features.h"
+#include "kernels/interleave.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_avx2.h"
 #include "kernels/store_kernels.h"
@@ -82,6 +83,8 @@ constinit const Kernels avx512_kernels = {
     .prepare = prepare,
     .vertical = vertical,
     .store = store_row,
+    .interleave = interleave,
+    .deinterleave = deinterleave,
 };
 
 }  // namespace stoker

@@ -1,4 +1,5 @@
 #include "kernels/axis_loops.h"
+#include "kernels/interleave.h"
 #include "kernels/kernels.h"
 #include "kernels/store_kernels.h"
 
@@ -60,6 +61,8 @@ constinit const Kernels plain_kernels = {
     .prepare = prepare,
     .vertical = vertical,
     .store = store_row,
+    .interleave = interleave,
+    .deinterleave = deinterleave,
 };
 
 }  // namespace stoker

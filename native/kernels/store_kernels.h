@@ -15,6 +15,7 @@
 
 #include "kernels/elements.h"
 #include "kernels/float_x16.h"
+#include "kernels/interleave.h"
 #include "kernels/kernels.h"
 
 namespace stoker {
@@ -136,8 +137,24 @@ void store_planes(const StorePass& pass, bool diagonal) {
     }
 }
 
+// Interleaves bytes that do not change. Returns false for other pixels.
+template <int channels, class Out>
+bool store_unchanged(const StorePass&, bool) {
+    return false;
+}
+
+template <>
+inline bool store_unchanged<3, std::uint8_t>(const StorePass& pass, bool diagonal) {
+    const float* m = pass.color;
+    if (!diagonal || m[0] != 1.0F || m[5] != 1.0F || m[10] != 1.0F) return false;
+    if (m[3] != 0.0F || m[7] != 0.0F || m[11] != 0.0F) return false;
+    interleave(pass.planes, pass.plane, pass.width, static_cast<std::uint8_t*>(pass.out));
+    return true;
+}
+
 template <int channels, class Out>
 void store_pixels(const StorePass& pass, bool diagonal) {
+    if (store_unchanged<channels, Out>(pass, diagonal)) return;
     Out values[3][kStoreBlock];
     alignas(64) Out block[kStoreBlock * channels];
     for (int x = 0; x < pass.width; x += kStoreBlock) {

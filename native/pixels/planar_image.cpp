@@ -32,17 +32,13 @@ std::array<double, 3> PlanarImage::mean() const {
 }
 
 void PlanarImage::interleave(std::uint8_t* rgb) const {
-    for (int y = 0; y < height_; ++y) {
-        const std::uint8_t *red = row(y), *green = red + plane_, *blue = green + plane_;
-        for (int x = 0; x < width_; ++x, rgb += 3) rgb[0] = red[x], rgb[1] = green[x], rgb[2] = blue[x];
-    }
+    for (int y = 0; y < height_; ++y, rgb += 3 * static_cast<std::ptrdiff_t>(width_))
+        kernels().interleave(row(y), plane_, width_, rgb);
 }
 
 void PlanarImage::deinterleave(const std::uint8_t* rgb) {
-    for (int y = 0; y < height_; ++y) {
-        std::uint8_t *red = row(y), *green = red + plane_, *blue = green + plane_;
-        for (int x = 0; x < width_; ++x, rgb += 3) red[x] = rgb[0], green[x] = rgb[1], blue[x] = rgb[2];
-    }
+    for (int y = 0; y < height_; ++y, rgb += 3 * static_cast<std::ptrdiff_t>(width_))
+        kernels().deinterleave(rgb, width_, row(y), plane_);
 }
 
 void PlanarImage::fill(int y, int begin, int end, const std::uint8_t* rgb) {

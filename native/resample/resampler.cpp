@@ -4,6 +4,26 @@
 #include <cstring>
 
 namespace stoker {
+namespace {
+
+constexpr std::int16_t kOne = 1 << kWeightBits;
+
+// Whether each output is the source pixel of the same number. With negative lobes, other weights may cancel out.
+bool is_unchanged(const Axis& axis) {
+    if (axis.negative_lobes) return false;
+    const std::int16_t* weights = axis.weights.data();
+    for (int i = 0; i < axis.outputs; ++i, weights += axis.taps) {
+        const int tap = i - axis.first[static_cast<std::size_t>(i)];
+        if (tap < 0 || tap >= axis.taps || weights[tap] != kOne) return false;
+    }
+    return true;
+}
+
+void split_into_planes(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+    kernels().deinterleave(rgb, pass.outputs, planes, pass.plane);
+}
+
+}  // namespace
 
 Window Resampler::set(const Placement& placement) {
     const Span &x = placement.x, &y = placement.y;
@@ -40,7 +60,10 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     horizontal_.plane = plane_;
     table_.grow(table_bytes(x_.outputs));
     horizontal_.table = table_.data();
-    kernels_.prepare(horizontal_);
+    if (is_unchanged(x_))
+        horizontal_.run = split_into_planes;
+    else
+        kernels_.prepare(horizontal_);
 }
 
 void Resampler::push(const std::uint8_t* rgb) {
@@ -59,16 +82,29 @@ int Resampler::rows_needed() const {
 
 void Resampler::emit() {
     const auto output = static_cast<std::size_t>(next_output_);
-    for (int t = 0; t < y_.taps; ++t) rows_[static_cast<std::size_t>(t)] = slot(y_.first[output] + t);
+    const std::uint8_t* row = resized_row(output);
+    if (vertical_first_) {
+        horizontal_.run(horizontal_, row, planes_.data());
+        row = planes_.data();
+    }
+    sink_->row(next_output_++, row, plane_);
+}
+
+// Returns an output row of the vertical pass, or the row of the ring that it would be equal to.
+const std::uint8_t* Resampler::resized_row(std::size_t output) {
+    const std::int16_t* weights = y_.weights.data() + output * static_cast<std::size_t>(y_.taps);
+    for (int t = 0; t < y_.taps; ++t) {
+        rows_[static_cast<std::size_t>(t)] = slot(y_.first[output] + t);
+        if (weights[t] == kOne && !y_.negative_lobes) return rows_[static_cast<std::size_t>(t)];
+    }
     VerticalPass pass;
     pass.rows = rows_.data();
-    pass.weights = y_.weights.data() + output * static_cast<std::size_t>(y_.taps);
+    pass.weights = weights;
     pass.negative_lobes = y_.negative_lobes;
     pass.taps = y_.taps;
     pass.bytes = vertical_first_ ? source_bytes_ : 3 * plane_;
     kernels_.vertical(pass, output_.data());
-    if (vertical_first_) horizontal_.run(horizontal_, output_.data(), planes_.data());
-    sink_->row(next_output_++, vertical_first_ ? planes_.data() : output_.data(), plane_);
+    return output_.data();
 }
 
 }  // namespace stoker

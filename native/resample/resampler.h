@@ -29,6 +29,7 @@ class Resampler {
     std::uint8_t* slot(int row) { return ring_.data() + static_cast<std::ptrdiff_t>(row & ring_mask_) * slot_bytes_; }
     int rows_needed() const;  // before the next output row can be computed
     void emit();
+    const std::uint8_t* resized_row(std::size_t output);
 
     const Kernels& kernels_ = kernels();
     Axis x_, y_;  // in the coordinates of the window

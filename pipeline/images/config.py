@@ -130,8 +130,9 @@ class ImageLoaderConfig:
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
-        """The parts of :attr:`needs` that Python can run last; empty if columns of images are named."""
-        return frozenset() if self.has_views else self.images[0].plan.last_custom_steps
+        """The parts of :attr:`needs` that Python can run last, in each column of images that has them."""
+        last = frozenset().union(*(one.plan.last_custom_steps for one in self.images))
+        return last.difference(*(one.plan.needs - one.plan.last_custom_steps for one in self.images))
 
     def transforms_to_json(self) -> dict[str, Any]:
         """Everything that decides the images, as a dictionary that JSON can hold."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import math
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..base import ImageFormat, Result, Status, Work
 from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
+from .batch import Batch
 from .custom_steps import PIXELS, CustomSteps, split_work, work_after
 from .image_memory import ImageMemory
 from .mean_image import subtract_means
@@ -31,42 +31,16 @@ if TYPE_CHECKING:
 
     from stoker.augment.params.image_params import ImageParams
     from stoker.augment.steps import Step
-    from stoker.errors import StokerError
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Layout
+
+    _Output = tuple[npt.NDArray[Any], int]
+    """An array of images, and the number of its layout in C++."""
 
 __all__ = ["NativeEngine"]
 
 _LAYOUT: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
 _GREY = 3  # the layout of one channel
-
-
-@dataclass
-class _Batch:
-    """A batch from submit to collect.
-
-    Attributes:
-        work: What to execute.
-        images: ImageFormat arrays, one for each of the work's columns.
-        status: (N,) uint8.
-        waiting: Samples that Pillow has not finished, and one more until all of them are handed over.
-        decoded: Pixels from Pillow by position.
-        failed: What Pillow said, or C++ before custom steps, by position.
-        step_errors: Errors of custom steps, by position.
-        started: Set when ``job`` or ``error`` is.
-    """
-
-    work: Work
-    images: tuple[npt.NDArray[Any], ...]
-    status: npt.NDArray[np.uint8]
-    waiting: int = 1
-    decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
-    failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
-    step_errors: dict[int, StokerError] = field(default_factory=dict)
-    job: _native.Job | None = None
-    error: BaseException | None = None
-    started: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class NativeEngine:
@@ -126,7 +100,7 @@ class NativeEngine:
         self._waiter = ThreadPoolExecutor(1, "stoker-custom-steps")
         self._pixels = _native.BufferPool(self.max_in_flight + 2)  # before custom steps
         self._memory = ImageMemory(image_format, empty or _native.BufferPool(self.max_in_flight + 2).array)
-        self._under_way: deque[_Batch] = deque()
+        self._under_way: deque[Batch] = deque()
         self._closed = False
 
     def submit(self, work: Work) -> None:
@@ -138,7 +112,7 @@ class NativeEngine:
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         images = self._memory.arrays(work)
-        batch = _Batch(work, images, np.empty(len(work.samples), np.uint8))
+        batch = Batch(work, images, np.empty(len(work.samples), np.uint8))
         on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
         batch.waiting += len(on_host)
         for i in on_host:
@@ -156,15 +130,15 @@ class NativeEngine:
             raise EngineError("no batch is under way", hint="Submit one first.")
         batch = self._under_way.popleft()
         batch.started.wait()
-        if batch.job is None:
+        if batch.error:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
-        batch.job.wait()
-        self._collect_failures(batch, batch.job)
+        for job, status in batch.jobs:
+            self._wait_for(batch, job, status)
         subtract_means(batch.work.columns, batch.images, self._image_format.layout, self._python)
-        for i, (status, _) in batch.failed.items():
+        for i, (found, _) in batch.failed.items():
             for array in batch.images:
                 array[i :: len(batch.status)] = 0
-            batch.status[i] = status
+            batch.status[i] = found
         reason = {i: text for i, (_, text) in batch.failed.items()}
         images, *others = batch.images
         return Result(images, batch.status, reason, batch.step_errors, tuple(others))
@@ -184,7 +158,7 @@ class NativeEngine:
         self._under_way.clear()
         self._shards.close()
 
-    def _decode(self, batch: _Batch, i: int) -> None:
+    def _decode(self, batch: Batch, i: int) -> None:
         samples = batch.work.samples
         try:
             view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
@@ -200,13 +174,15 @@ class NativeEngine:
         finally:
             self._one_less(batch)
 
-    def _collect_failures(self, batch: _Batch, job: _native.Job) -> None:
-        """Take down what is wrong with the samples that C++ could not execute."""
-        for i in set(np.flatnonzero(batch.status).tolist()) - batch.failed.keys():
-            found = Status(int(batch.status[i])), job.reason(i)
-            batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
+    def _wait_for(self, batch: Batch, job: _native.Job, status: npt.NDArray[np.uint8]) -> None:
+        """Wait for a job, and take down what is wrong with the samples that C++ could not execute."""
+        job.wait()
+        for image in np.flatnonzero(status).tolist():
+            if (i := image % len(batch.status)) not in batch.failed:
+                found = Status(int(status[image])), job.reason(image)
+                batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
 
-    def _one_less(self, batch: _Batch) -> None:
+    def _one_less(self, batch: Batch) -> None:
         """Start the batch when nothing is waited for any more."""
         with batch.lock:
             batch.waiting -= 1
@@ -218,83 +194,87 @@ class NativeEngine:
             batch.error = error
             batch.started.set()
 
-    def _start(self, batch: _Batch) -> None:
+    def _start(self, batch: Batch) -> None:
         """Start a batch, or what comes before its custom steps."""
-        first, steps = split_work(batch.work)
-        if not steps:
-            batch.job = self._finish(self._pool, batch, first, batch.decoded)
-            batch.started.set()
+        first, custom = split_work(batch.work)
+        out = [
+            self._before_custom(params) if steps else (images, self._layout)
+            for params, steps, images in zip(first.columns, custom, batch.images, strict=True)
+        ]
+        job = self._execute(self._pool, first, out, status=batch.status, decoded=batch.decoded)
+        if any(custom):
+            pixels = [array for array, _ in out]
+            self._waiter.submit(self._run_custom_steps, batch, custom, job, pixels)
             return
-        pixels = self._pixels.array(PIXELS.shape(len(batch.status), first.params.size), "uint8")
-        job = self._execute(
-            self._pool,
-            first,
-            out=(pixels,),
-            status=batch.status,
-            layout=_LAYOUT[PIXELS.layout],
-            decoded=batch.decoded,
-        )
-        self._waiter.submit(self._run_custom_steps, batch, steps, job, pixels)
+        batch.jobs.append((job, batch.status))
+        batch.started.set()
+
+    def _before_custom(self, params: ImageParams) -> _Output:
+        """What a column of images is written to before its custom steps."""
+        return self._pixels.array(PIXELS.shape(len(params), params.size), "uint8"), _LAYOUT[PIXELS.layout]
 
     def _run_custom_steps(
-        self, batch: _Batch, steps: tuple[Step, ...], job: _native.Job, pixels: npt.NDArray[np.uint8]
+        self,
+        batch: Batch,
+        custom: Sequence[tuple[Step, ...]],
+        job: _native.Job,
+        pixels: Sequence[npt.NDArray[np.uint8]],
     ) -> None:
         """Wait for the pixels of a batch, run its custom steps on them, and start the rest of it."""
         try:
-            job.wait()
-            self._collect_failures(batch, job)
-            images = dict(enumerate(pixels))
-            custom = CustomSteps(steps, images, batch.step_errors, lambda: self._closed)
-            good = np.flatnonzero(batch.status == Status.OK)
-            running = custom.start(self._python, self._num_threads, good)
-            for future in running:
-                future.result()
-            self._pool_after = self._pool_after or _native.Pool(self._num_threads)
-            batch.status = np.empty_like(batch.status)
-            batch.job = self._finish(self._pool_after, batch, work_after(batch.work), images)
+            self._wait_for(batch, job, batch.status)
+            columns = zip(custom, batch.work.columns, pixels, batch.images, strict=True)
+            for steps, params, before, images in columns:
+                if steps:
+                    changed = CustomSteps(steps, params, before, batch.status)
+                    for future in changed.start(self._python, self._num_threads, lambda: self._closed):
+                        future.result()
+                    batch.step_errors.update(changed.errors)
+                    self._start_rest(batch, params, images, changed.images)
         except BaseException as error:  # as above; a step may even raise SystemExit
             batch.error = error
         batch.started.set()
 
-    def _finish(
-        self, pool: _native.Pool, batch: _Batch, work: Work, decoded: dict[int, npt.NDArray[np.uint8]]
-    ) -> _native.Job:
-        """Start what writes the images of a batch."""
-        return self._execute(
-            pool,
-            work,
-            out=tuple(map(self._planes, work.columns, batch.images)),
-            status=batch.status,
-            layout=self._layout,
-            decoded=decoded,
-        )
-
-    def _planes(self, params: ImageParams, images: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Images in the form in which C++ writes them: grey as NCHW, which is the same memory as NHWC."""
-        return images.reshape(len(params), 1, *params.size) if self._layout == _GREY else images
+    def _start_rest(
+        self,
+        batch: Batch,
+        params: ImageParams,
+        images: npt.NDArray[Any],
+        changed: dict[int, npt.NDArray[np.uint8]],
+    ) -> None:
+        """Start what makes ``images``, those of a column, of the pixels that custom steps have changed."""
+        self._pool_after = self._pool_after or _native.Pool(self._num_threads)
+        rest, status = work_after(batch.work.samples, params), np.empty(len(params), np.uint8)
+        out = [(images, self._layout)]
+        job = self._execute(self._pool_after, rest, out, status=status, decoded=changed)
+        batch.jobs.append((job, status))
 
     def _execute(
         self,
         pool: _native.Pool,
         work: Work,
+        out: Sequence[_Output],
         *,
-        out: tuple[npt.NDArray[Any], ...],
         status: npt.NDArray[np.uint8],
-        layout: int,
         decoded: dict[int, npt.NDArray[np.uint8]],
     ) -> _native.Job:
-        height, width = work.params.size
-        pairs = zip(work.columns, out, strict=True)
-        first, *others = (pack_images(*pair, layout, exact=self._exact) for pair in pairs)
+        first, *others = map(self._pack, work.columns, out)
         return pool.submit(
             self._shards,
             pack(_native.SAMPLE_COLUMNS, work.samples),
             status=status,
             # Of large images, only those in shards are refused.
-            max_pixels=self._max_pixels if pool is self._pool else height * width,
+            max_pixels=self._max_pixels if pool is self._pool else math.prod(work.params.size),
             verify=self._verify,
             decoded=decoded,
             others=[_native.ImageArray(**options) for options in others],
             grey=self._image_format.color == "gray",
             **first,
         )
+
+    def _pack(self, params: ImageParams, out: _Output) -> dict[str, Any]:
+        """The arguments of ``_native.ImageArray``; grey is written as NCHW, the same memory as NHWC."""
+        images, layout = out
+        if layout == _GREY:
+            images = images.reshape(len(params), 1, *params.size)
+        return pack_images(params, images, layout, exact=self._exact)

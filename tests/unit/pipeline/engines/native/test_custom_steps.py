@@ -183,6 +183,68 @@ def test_batches_do_not_depend_on_threads_and_no_thread_is_left(
     wait_until(lambda: not new_threads("stoker-"))
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_steps_in_views_run_in_the_native_engine(thumbnails: Path, together: bool) -> None:
+    own = RandomUpsetTogether() if together else RandomUpset()
+    transforms = {
+        "large": Views(3, [RandomCrop(24), RandomPosterize(2), own, RandomHorizontalFlip()]),
+        "plain": [RandomCrop(20)],
+        "small": Views(2, [RandomCrop(12), RandomUpset()]),
+    }
+    found, expected = (
+        list(
+            stoker.ImageLoader(
+                thumbnails, batch_size=7, transforms=transforms, engine=engine, num_threads=3, seed=4
+            )
+        )
+        for engine in ("native", "reference")
+    )
+    for one, other in zip(found, expected, strict=True):
+        for name in transforms:
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    with stoker.ImageLoader(thumbnails, batch_size=7, transforms=transforms) as loader:
+        assert (loader.engine, loader.stats().slow_steps) == ("native", ())
+
+
+def test_a_step_that_another_column_runs_before_others_is_slow(thumbnails: Path) -> None:
+    transforms: Any = {
+        "last": [RandomCrop(8), RandomUpset()],
+        "first": [RandomCrop(8), RandomUpset(), GaussianBlur(3)],
+    }
+    with pytest.warns(UserWarning, match="Upset before another"):
+        assert stoker.ImageLoader(thumbnails, batch_size=2, transforms=transforms).engine == "reference"
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_an_error_in_a_step_of_a_view_names_the_sample(thumbnails: Path, engine: str) -> None:
+    loader = stoker.ImageLoader(
+        thumbnails,
+        batch_size=4,
+        transforms={"views": Views(2, [RandomCrop(8), RandomUpset(1, "raises")])},
+        engine=engine,
+    )
+    with pytest.raises(EngineError, match=r"no such lamp' \(key 'k[12]'\)"):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize("sizes", ["padded", "ragged"])
+@pytest.mark.parametrize("together", [False, True])
+def test_steps_get_images_without_padding(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], sizes: Any, together: bool
+) -> None:
+    dataset = pack_images([make_jpeg(i, 10 + 3 * i, 30 - i) for i in range(6)])
+    own = RandomUpsetTogether() if together else RandomUpset()
+    transforms = [RandomHorizontalFlip(), own, Normalize()]
+    found, expected = (
+        list(stoker.ImageLoader(dataset, batch_size=4, transforms=transforms, engine=engine, sizes=sizes))
+        for engine in ("native", "reference")
+    )
+    assert len({len(image[0]) for batch in found for image in batch.image}) > 1
+    for one, other in zip(found, expected, strict=True):
+        for image, same in zip(one.image, other.image, strict=True):
+            np.testing.assert_allclose(image, same, rtol=0, atol=1e-6)
+
+
 def test_which_custom_steps_come_last() -> None:
     def last(*transforms: Any) -> set[str]:
         return set(compile_image([RandomCrop(24), *transforms]).last_custom_steps)

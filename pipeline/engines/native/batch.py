@@ -1,0 +1,47 @@
+"""A batch in the native engine, from submit to collect."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker import _native
+    from stoker.errors import StokerError
+
+    from ..base import Status, Work
+
+__all__ = ["Batch"]
+
+
+@dataclass
+class Batch:
+    """A batch from submit to collect.
+
+    Attributes:
+        work: What to execute.
+        images: ImageFormat arrays, one for each of the work's columns.
+        status: (N,) uint8.
+        waiting: Samples that Pillow has not finished, and one more until all of them are handed over.
+        decoded: Pixels from Pillow by position.
+        failed: What Pillow said, or C++ before custom steps, by position.
+        step_errors: Errors of custom steps, by position.
+        jobs: What C++ executes last, each with the status of its images.
+        started: Set when ``jobs`` or ``error`` is.
+    """
+
+    work: Work
+    images: tuple[npt.NDArray[Any], ...]
+    status: npt.NDArray[np.uint8]
+    waiting: int = 1
+    decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    step_errors: dict[int, StokerError] = field(default_factory=dict)
+    jobs: list[tuple[_native.Job, npt.NDArray[np.uint8]]] = field(default_factory=list)
+    error: BaseException | None = None
+    started: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
