@@ -141,7 +141,8 @@ def convert(
             must be able to reach ``src`` and ``dst``. The bytes are the same.
         source_format: Name of the format of the source, such as ``folder`` or ``coco``; by default it is
             detected, see :func:`stoker.formats.sources.detect.find_format`.
-        images: Folder of the images of a COCO JSON or of a list, or its URL; by default that of the file.
+        images: Folder of the images that a file of annotations (COCO, Open Images, CrowdHuman) or a list
+            names, or its URL; by default that of the file.
         masks: Folder with a mask of classes for each image, or its URL, see
             :mod:`stoker.formats.sources.annotated.masks.mask_pairs`.
         instances: Folder with a mask for each image whose values number its objects, or its URL. They get

@@ -1,7 +1,7 @@
 """Folders that hold annotated datasets, which detection would take for folders of classes.
 
-Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, or of images and masks. It is
-refused with the command that converts a dataset in it.
+Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, of images and masks, or of
+MOTChallenge's splits. It is refused with the command that converts a dataset in it.
 """
 
 from __future__ import annotations
@@ -110,9 +110,15 @@ def _option_of(folder: str) -> str:
     return "--instances" if folder == "gtFine" else "--masks"
 
 
+def _mot(root: Path, folders: list[Path]) -> list[str]:
+    found = [one for one in folders if any((inner / "seqinfo.ini").is_file() for inner in _entries(one))]
+    return [f"a folder of sequences: stoker convert {one} TARGET" for one in found]
+
+
 _KINDS: dict[str, Callable[[Path, list[Path]], list[str]]] = {
     "Pascal VOC's datasets": _voc,
     "COCO's datasets": _coco,
     "YOLO's splits": _yolo,
     "images and masks": _masks,
+    "MOTChallenge's sequences": _mot,
 }

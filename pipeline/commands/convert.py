@@ -138,7 +138,7 @@ def convert(
     images: Annotated[
         str | None,
         typer.Option(
-            help="Folder or URL of the images of a COCO file or a list; by default the folder of that file."
+            help="Folder or URL of the images of a file of annotations or a list; by default its folder."
         ),
     ] = None,
     masks: Annotated[
@@ -233,6 +233,8 @@ def convert(
       stoker convert train.txt shards/train --images photos --labels labels.txt
       stoker convert instances.json shards/coco --images train2017
       stoker convert data.yaml shards/yolo
+      stoker convert train-annotations-bbox.csv shards/openimages --images train
+      stoker convert leftImg8bit/train shards/cityscapes --instances gtFine/train
       stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
       stoker convert 'data/train-*.parquet' shards/train
       stoker convert captions.jsonl shards/coco --images train2017 --caption-column captions

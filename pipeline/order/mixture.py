@@ -110,7 +110,7 @@ class Mixture:
         have = [
             {*one.tasks, *batchable_columns(one), *one.arrays} - MASK_COLUMNS.keys() for one in self.datasets
         ]
-        some = set.union(*have) - set.intersection(*have)
+        some = have[0].union(*have) - have[0].intersection(*have)
         paths = [(dataset.path, names) for dataset, names in zip(self.datasets, have, strict=True)]
         return {name: tuple(path for path, names in paths if name not in names) for name in sorted(some)}
 

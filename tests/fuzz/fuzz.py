@@ -42,6 +42,7 @@ TARGETS = (
     "yolo",
     "coco",
     "voc",
+    "boxes",
     "index",
     "manifest",
     "records",

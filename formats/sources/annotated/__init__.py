@@ -1,1 +1,1 @@
-"""Annotated sources: COCO, Pascal VOC, YOLO, and pairs of images and masks."""
+"""Annotated sources: COCO, Pascal VOC, YOLO, lists of boxes, and pairs of images and masks."""

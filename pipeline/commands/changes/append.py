@@ -30,7 +30,7 @@ def append(
         typer.Option(help="Format of the source, as of stoker convert; by default it is detected."),
     ] = None,
     images: Annotated[
-        str | None, typer.Option(help="Folder or URL of the images of a COCO file or a list.")
+        str | None, typer.Option(help="Folder or URL of the images that a file or a list names.")
     ] = None,
     masks: Annotated[str | None, typer.Option(help="Folder or URL with a mask for each image.")] = None,
     instances: Annotated[

@@ -79,6 +79,18 @@ for name, value in {"SegmentationObject": 1, "SegmentationClass": 8}.items():
 (voc / "ImageSets/Segmentation").mkdir()
 (voc / "ImageSets/Segmentation/train.txt").write_text("one\n")
 
+Path("openimages").mkdir()
+shutil.copy(photos[0], "openimages/one.jpg")
+Path("train-annotations-bbox.csv").write_text("ImageID,LabelName,XMin,XMax,YMin,YMax\none,/m/01,0.1,0.5,0.1,0.5\n")
+Path("Images").mkdir()
+shutil.copy(photos[0], "Images/one.jpg")
+Path("annotation_train.odgt").write_text('{"ID": "one", "gtboxes": [{"tag": "person", "fbox": [1, 1, 9, 9]}]}\n')
+for name in ("img1", "gt"):
+    Path("MOT17/train/MOT17-02", name).mkdir(parents=True)
+Image.new("RGB", (40, 30)).save("MOT17/train/MOT17-02/img1/000001.jpg")
+Path("MOT17/train/MOT17-02/gt/gt.txt").write_text("1,1,2,3,5,6,1,1,1\n")
+Path("MOT17/train/MOT17-02/seqinfo.ini").write_text("[Sequence]\nseqLength=1\nimWidth=40\nimHeight=30\n")
+
 # Shards of others.
 Path("imagenet").mkdir()
 Path("caffe").mkdir()

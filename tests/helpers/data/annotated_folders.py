@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,38 @@ def _segmentation_object(root: Path) -> Converted:
     return Converted(root / "JPEGImages", {"masks": masks, "instances": instances})
 
 
+def _open_images(root: Path) -> Converted:
+    write_images(root / "train", suffix=".jpg")
+    rows = ["ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsGroupOf"]
+    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
+        for label, (left, top, right, bottom) in objects:
+            sides = f"{left / width},{right / width},{top / height},{bottom / height}"
+            rows.append(f"{number},xclick,/m/0{label},1,{sides},1,0")
+    (root / "train-annotations-bbox.csv").write_text("\n".join(rows))
+    names = "".join(f"/m/0{label},{name}\n" for label, name in enumerate(CLASSES))
+    (root / "class-descriptions-boxable.csv").write_text(names)
+    return Converted(root / "train-annotations-bbox.csv", {"images": root / "train"})
+
+
+def _mot(root: Path) -> Converted:
+    """A sequence for each image, since the frames of one have one size."""
+    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
+        sequence = root / f"MOT-0{number}"
+        write_images(sequence / "all", suffix=".jpg")
+        for folder in ("img1", "gt"):
+            (sequence / folder).mkdir()
+        (sequence / "all" / f"{number}.jpg").rename(sequence / "img1" / "000001.jpg")
+        shutil.rmtree(sequence / "all")
+        facts = f"seqLength=1\nimWidth={width}\nimHeight={height}\nimDir=img1\nimExt=.jpg\n"
+        (sequence / "seqinfo.ini").write_text(f"[Sequence]\nname=MOT-0{number}\n{facts}")
+        lines = [
+            f"1,{track},{left + 1},{top + 1},{right - left},{bottom - top},1,{(1, 3)[label]},1\n"
+            for track, (label, (left, top, right, bottom)) in enumerate(objects, 1)
+        ]
+        (sequence / "gt" / "gt.txt").write_text("".join(lines))
+    return Converted(root, {"class_map": {"pedestrian": "person"}})
+
+
 FOLDERS: dict[str, Callable[[Path], Converted]] = {
     "coco": _coco,
     "coco.json.gz": _coco_gzip,
@@ -159,6 +192,8 @@ FOLDERS: dict[str, Callable[[Path], Converted]] = {
     "yolo": _yolo,
     "data.yaml": _data_yaml,
     "cityscapes instanceIds": _instance_ids,
+    "open images": _open_images,
+    "mot": _mot,
     "voc SegmentationObject": _segmentation_object,
 }
 """A function for each format that writes the scene into an empty folder."""

@@ -1,0 +1,128 @@
+"""Images with boxes, which a source names line by line; becomes the listing of the source."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import SourceError
+
+from ...listing import ListedObjects, Listing, Skip
+from ...lists.file_list import find_files
+from ..object_issues import BadObjectError, checked_box
+from ..object_table import ObjectTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Box = tuple[float, float, float, float]
+
+__all__ = ["BoxImages"]
+
+
+@dataclass
+class BoxImages:
+    """The images and boxes of a source.
+
+    Attributes:
+        file: What names the boxes, for messages.
+        name: Name of an object in messages, where ``{}`` stands for its id.
+        number_of: Number of each image, by its path in the folder of images.
+        sizes: Height and width of each image that the source states, by number.
+        label_of: Number of each class, by name.
+        table: The objects.
+        skipped: What was left out.
+    """
+
+    file: str
+    name: str
+    number_of: dict[str, int] = field(default_factory=dict)
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    label_of: dict[str, int] = field(default_factory=dict)
+    table: ObjectTable = field(default_factory=ObjectTable)
+    skipped: list[Skip] = field(default_factory=list)
+
+    def image(self, path: str) -> int:
+        """The number of the image with this path."""
+        return self.number_of.setdefault(path, len(self.number_of))
+
+    def of(self, id: int) -> str:  # noqa: A002 - COCO's word for it
+        """An object in a message."""
+        return self.name.replace("{}", str(id), 1)
+
+    def add(
+        self,
+        path: str,
+        box: Box,
+        label: str,
+        id: int,  # noqa: A002 - likewise
+        *,
+        crowd: bool = False,
+        extra: Mapping[str, int] | None = None,
+    ) -> None:
+        """Add an object; one whose box cannot be used is a skip.
+
+        Args:
+            path: Path of its image.
+            box: Left, top, right, bottom.
+            label: Name of its class.
+            id: Its number in the source.
+            crowd: Whether it stands for a group of objects.
+            extra: Further numbers, see :meth:`ObjectTable.add`.
+        """
+        image = self.image(path)
+        try:
+            corners = checked_box(*box)
+        except BadObjectError as error:
+            reason, detail = error.args
+            self.skipped.append(Skip(path, reason, f"{self.of(id)}: {detail}"))
+            return
+        number = self.label_of.setdefault(label, len(self.label_of))
+        self.table.add(image, corners, number, id, crowd=crowd, extra=extra)
+
+    def listing(
+        self, root: str, *, follow_links: bool, classes: Sequence[str] | None = None, relative: bool = False
+    ) -> Listing:
+        """The listing of the images that are there.
+
+        Args:
+            root: Folder of the images, resolved, or its URL.
+            follow_links: Whether images may be links.
+            classes: Names of the classes in their order; by default sorted.
+            relative: Whether boxes are shares of an image's width and height.
+
+        Raises:
+            SourceError: No image is there, or there are no objects.
+        """
+        paths = list(self.number_of)
+        found, missing = find_files(root, paths, follow_links=follow_links)
+        if not len(found.files):
+            shown = f", such as {', '.join(paths[:3])}" if paths else ""
+            raise SourceError(
+                f"not one of the {len(paths):,} images that {self.file} names is there{shown}",
+                path=root,
+                hint="name the folder of the images: --images DIR (images=)",
+            )
+        names = tuple(sorted(self.label_of) if classes is None else classes)
+        label_of = np.array([names.index(name) for name in self.label_of], np.int64)
+        labels = label_of[np.array(self.table.label, np.int64)].tolist() if len(self.table) else []
+        self.table.label = array("q", labels)
+        rows = np.full(len(paths), -1, np.int64)
+        rows[found.entries] = np.arange(len(found.files))
+        sizes = np.array([self.sizes.get(number, (0, 0)) for number in found.entries.tolist()], np.int32)
+        return Listing(
+            **vars(found.files),
+            labels=None,
+            classes=names,
+            skipped=tuple(sorted([*self.skipped, *missing])),
+            objects=ListedObjects(
+                columns=self.table.columns(rows[np.array(self.table.image, np.int64)], len(found.files)),
+                relative=relative,
+                heights=sizes[:, 0].copy(),
+                widths=sizes[:, 1].copy(),
+                name=self.name,
+            ),
+        )

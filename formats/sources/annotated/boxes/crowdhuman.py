@@ -1,0 +1,91 @@
+"""CrowdHuman's annotations as a source: ``annotation_train.odgt``, one JSON object for each image and line.
+
+A person has a box of the whole body (``fbox``), which may reach outside the image, one of the visible part
+(``vbox``) and one of the head (``hbox``), as left, top, width and height in pixels (arXiv:1805.00123). Stoker
+reads ``fbox``. What evaluation ignores is a crowd: boxes with the tag ``mask``, and those whose ``extra`` has
+``ignore``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import SourceError
+
+from ....remote.copies import local_copies
+from ...listing import Skip
+from ...lists.file_list import resolve
+from ..object_issues import numbers
+from .box_images import BoxImages
+
+if TYPE_CHECKING:
+    from ...listing import Listing
+    from ...source import Source
+
+__all__ = ["is_crowdhuman", "list_crowdhuman"]
+
+_SUFFIX = ".odgt"
+_IMAGES = "Images"
+_PERSON, _IGNORED = "person", "mask"
+
+
+def is_crowdhuman(source: Source) -> bool:
+    """Whether a source has the name of CrowdHuman's lists."""
+    return os.fspath(source.path).lower().endswith(_SUFFIX)
+
+
+def list_crowdhuman(source: Source) -> Listing:
+    """List the images of a file of CrowdHuman, with the boxes of people.
+
+    An image is ``ID.jpg`` in the folder of images; by default in ``Images`` beside the file, or beside it.
+
+    Raises:
+        SourceError: No line has an image, or none of the images is there.
+    """
+    folder, _, name = os.fspath(source.path).rpartition("/")
+    images = BoxImages(name, f"box {{}} of its line in {name}")
+    with local_copies([source.path]) as (file,), file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                _read(images, number, line)
+    if not images.number_of:
+        raise SourceError("no line of the file is an object with ID and gtboxes", path=source.path)
+    there = source.open(folder or ".").child(_IMAGES)
+    root = source.images or (there.root if there.exists() else folder or ".")
+    return images.listing(resolve(root), follow_links=source.follow_links, classes=(_PERSON,))
+
+
+def _read(images: BoxImages, number: int, line: bytes) -> None:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        content = None
+    known = isinstance(content, dict) and isinstance(content.get("ID"), str) and content["ID"]
+    boxes = content.get("gtboxes") if isinstance(content, dict) else None
+    if not known or not isinstance(boxes, list):
+        images.skipped.append(
+            Skip(images.file, "line that is no object with ID and gtboxes", f"line {number}")
+        )
+        return
+    path = f"{content['ID']}.jpg"
+    images.image(path)
+    for position, one in enumerate(boxes):
+        _add(images, path, position, one)
+
+
+def _add(images: BoxImages, path: str, position: int, one: Any) -> None:
+    name = images.of(position)
+    given = one if isinstance(one, dict) else {}
+    box, extra = given.get("fbox"), given.get("extra")
+    if given.get("tag") not in (_PERSON, _IGNORED):
+        images.skipped.append(
+            Skip(path, "object of an unknown category", f"{name}: {given.get('tag')!r}"[:80])
+        )
+    elif not numbers(box) or len(box) != 4:
+        images.skipped.append(Skip(path, "object without a box", f"{name}: {str(box)[:60]}"))
+    else:
+        left, top, width, height = box
+        ignored = given["tag"] == _IGNORED or (isinstance(extra, dict) and extra.get("ignore") == 1)
+        images.add(path, (left, top, left + width, top + height), _PERSON, position, crowd=ignored)

@@ -1,0 +1,130 @@
+"""Open Images' boxes as a source: a CSV such as ``train-annotations-bbox.csv``.
+
+A row has an image's id, a class such as ``/m/011k07``, a box in shares of the image, and what is known of the
+object (https://storage.googleapis.com/openimages/web/factsfigures_v7.html). The names of the classes are in
+a CSV ``*class-descriptions*.csv`` beside it. A box of a group is a crowd.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import SourceError
+
+from ....remote.copies import local_copies
+from ....remote.store import is_url
+from ...listing import Skip
+from ...lists.file_list import resolve
+from .box_images import BoxImages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ...listing import Listing
+    from ...source import Source
+
+__all__ = ["is_open_images", "list_open_images"]
+
+_SIDES = ("XMin", "YMin", "XMax", "YMax")
+_COLUMNS = {"ImageID", "LabelName", *_SIDES}
+_GROUP = "IsGroupOf"
+_FLAGS = {
+    "occluded": "IsOccluded",
+    "truncated": "IsTruncated",
+    "depiction": "IsDepiction",
+    "inside": "IsInside",
+}
+_DESCRIPTIONS = "*class-descriptions*.csv"
+_LONGEST_HEADER = 4096
+
+
+def is_open_images(source: Source) -> bool:
+    """Whether a source is a CSV with the columns of Open Images' boxes; at a URL, by its name."""
+    path = os.fspath(source.path)
+    if not path.lower().endswith(".csv"):
+        return False
+    if is_url(path):
+        return path.endswith("annotations-bbox.csv")
+    try:
+        with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
+            return set(file.readline(_LONGEST_HEADER).strip().split(",")) >= _COLUMNS
+    except OSError:
+        return False
+
+
+def list_open_images(source: Source) -> Listing:
+    """List the images of a CSV of Open Images that are in the folder of images, with their boxes.
+
+    An image is ``ID.jpg`` in the folder of images, which is by default that of the CSV. Classes are in sorted
+    order of their names.
+
+    Raises:
+        SourceError: The file is no such CSV, or none of its images is there.
+    """
+    folder, _, name = os.fspath(source.path).rpartition("/")
+    images = BoxImages(name, f"line {{}} of {name}")
+    names = _descriptions(source, folder or ".")
+    with local_copies([source.path]) as (file,), file.open(encoding="utf-8-sig", newline="") as text:
+        try:
+            _read(images, text, file, names)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise SourceError(f"the CSV cannot be read: {error}", path=source.path) from error
+    root = resolve(source.images or folder or ".")
+    return images.listing(root, follow_links=source.follow_links, relative=True)
+
+
+def _read(images: BoxImages, text: Iterable[str], file: Path, names: Mapping[str, str]) -> None:
+    reader = csv.reader(text)
+    header = {name: at for at, name in enumerate(next(reader, []))}
+    missing = _COLUMNS - header.keys()
+    if missing:
+        raise SourceError(
+            f"the CSV has no column {', '.join(sorted(missing))}",
+            path=file,
+            hint=f"boxes of Open Images have the columns {', '.join(sorted(_COLUMNS))}",
+        )
+    image_at, label_at, group_at = header["ImageID"], header["LabelName"], header.get(_GROUP)
+    sides = [header[side] for side in _SIDES]
+    flags = {flag: header[column] for flag, column in _FLAGS.items() if column in header}
+    for row in reader:
+        line = reader.line_num
+        if len(row) < len(header):
+            images.skipped.append(Skip(images.file, "line that is no object", images.of(line)))
+            continue
+        image, label = row[image_at].strip(), row[label_at].strip()
+        if not image or not label:
+            reason = "object of an unknown category" if image else "object of an unknown image"
+            images.skipped.append(Skip(f"{image}.jpg" if image else images.file, reason, images.of(line)))
+            continue
+        left, top, right, bottom = (_number(row[at]) for at in sides)
+        images.add(
+            f"{image}.jpg",
+            (left, top, right, bottom),
+            names.get(label, label),
+            line,
+            crowd=group_at is not None and row[group_at] == "1",
+            extra={flag: int(row[at] == "1") for flag, at in flags.items()},
+        )
+
+
+def _number(text: str) -> float:
+    """The number of a cell; NaN, which no box may have, for other texts."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _descriptions(source: Source, folder: str) -> dict[str, str]:
+    """Names of the classes by their ids, from the CSV beside the boxes; empty without one."""
+    if is_url(folder):
+        there = [name for name in source.open(folder).names(".csv") if "class-descriptions" in name]
+        lines = source.open(folder).lines(there[0]) if there else None
+    else:
+        found = sorted(Path(folder).glob(_DESCRIPTIONS))
+        lines = source.open(folder).lines(found[0].name) if found else None
+    rows = csv.reader(lines or [])
+    return {row[0]: row[1] for row in rows if len(row) > 1 and row[0] != "LabelName"}

@@ -1,0 +1,173 @@
+"""Open Images, CrowdHuman and MOTChallenge become shards, and what is malformed in them is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.errors import SourceError
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+PAGE = Path(__file__).parents[6] / "docs" / "reference" / "errors.md"
+HEADER = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsGroupOf"
+GOOD = "a,xclick,/m/01,1,0.1,0.5,0.1,0.5,1,0"
+
+# A line of Open Images, and the reason for which it is left out.
+OPEN_IMAGES = {
+    "ImageID is empty": (",x,/m/01,1,0.1,0.5,0.1,0.5,0,0", "object of an unknown image"),
+    "ImageID leaves the folder": ("../a,x,/m/01,1,0.1,0.5,0.1,0.5,0,0", "path that leaves the source"),
+    "LabelName is empty": ("a,x,,1,0.1,0.5,0.1,0.5,0,0", "object of an unknown category"),
+    "line is cut": ("a,x,/m/01,1,0.1", "line that is no object"),
+    "XMin is a word": ("a,x,/m/01,1,left,0.5,0.1,0.5,0,0", "object without a box"),
+    "YMax is empty": ("a,x,/m/01,1,0.1,0.5,0.1,,0,0", "object without a box"),
+    "XMax is left of XMin": ("a,x,/m/01,1,0.5,0.1,0.1,0.5,0,0", "object without an area"),
+    "box is in pixels": ("a,x,/m/01,1,10,50,10,50,0,0", "object outside its image"),
+}
+# A box of CrowdHuman, or a whole line.
+PERSON: dict[str, Any] = {"tag": "person", "fbox": [1, 1, 5, 5]}
+CROWDHUMAN: dict[str, tuple[Any, str]] = {
+    "tag is missing": ({"fbox": [1, 1, 5, 5]}, "object of an unknown category"),
+    "tag is another word": (PERSON | {"tag": "dog"}, "object of an unknown category"),
+    "box is a number": (7, "object of an unknown category"),
+    "fbox is missing": ({"tag": "person"}, "object without a box"),
+    "fbox has three numbers": (PERSON | {"fbox": [1, 1, 5]}, "object without a box"),
+    "fbox has text": (PERSON | {"fbox": [1, 1, "5", 5]}, "object without a box"),
+    "fbox has no height": (PERSON | {"fbox": [1, 1, 5, 0]}, "object without an area"),
+    "fbox is outside": (PERSON | {"fbox": [90, 1, 5, 5]}, "object outside its image"),
+    "fbox is partly outside, and clipped": (PERSON | {"fbox": [-3, -3, 9, 9]}, ""),
+    "line is no JSON": ("{", "line that is no object with ID and gtboxes"),
+    "ID is missing": ('{"gtboxes": []}', "line that is no object with ID and gtboxes"),
+    "gtboxes is missing": ('{"ID": "a"}', "line that is no object with ID and gtboxes"),
+}
+# A line of gt.txt.
+MOT = {
+    "line has five cells": ("1,1,1,1,5", "line that is no object"),
+    "left is a word": ("1,1,x,1,5,5,1,1,1", "line that is no object"),
+    "track is NaN": ("1,nan,1,1,5,5,1,1,1", "line that is no object"),
+    "frame is 0": ("0,1,1,1,5,5,1,1,1", "object of an unknown image"),
+    "frame is behind the last": ("3,1,1,1,5,5,1,1,1", "object of an unknown image"),
+    "class is 13": ("1,1,1,1,5,5,1,13,1", "object of an unknown category"),
+    "left is NaN": ("1,1,nan,1,5,5,1,1,1", "object without a box"),
+    "width is negative": ("1,1,9,1,-5,5,1,1,1", "object without an area"),
+    "box is outside": ("1,1,90,1,5,5,1,1,1", "object outside its image"),
+}
+TABLES: dict[str, dict[str, Any]] = {
+    "Open Images": OPEN_IMAGES,
+    "CrowdHuman": CROWDHUMAN,
+    "MOTChallenge": MOT,
+}
+
+
+def picture(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.zeros((20, 30, 3), np.uint8)).save(path)
+
+
+def open_images(folder: Path, *lines: str) -> Path:
+    picture(folder / "a.jpg")
+    (folder / "x.csv").write_text("\n".join((HEADER, GOOD, *lines)))
+    return folder / "x.csv"
+
+
+def crowdhuman(folder: Path, *boxes: Any) -> Path:
+    picture(folder / "Images" / "a.jpg")
+    lines = [{"ID": "a", "gtboxes": [PERSON, *(one for one in boxes if not isinstance(one, str))]}]
+    whole = [one for one in boxes if isinstance(one, str)]
+    (folder / "x.odgt").write_text("\n".join([*map(json.dumps, lines), *whole]))
+    return folder / "x.odgt"
+
+
+def mot(folder: Path, *lines: str) -> Path:
+    for frame in (1, 2):
+        picture(folder / "img1" / f"{frame:06}.jpg")
+    (folder / "gt").mkdir()
+    (folder / "seqinfo.ini").write_text("[Sequence]\nseqLength=2\nimWidth=30\nimHeight=20\n")
+    (folder / "gt" / "gt.txt").write_text("\n".join(("1,7,2,3,5,6,1,1,0.5", "2,7,4,3,5,6,0,8,1", *lines)))
+    return folder
+
+
+MADE = {"Open Images": open_images, "CrowdHuman": crowdhuman, "MOTChallenge": mot}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_malformed_is_left_out_with_its_reason(name: str, tmp_path: Path) -> None:
+    for number, (kind, (line, reason)) in enumerate(TABLES[name].items()):
+        source = MADE[name](tmp_path / f"{number}", line)
+        summary = stoker.convert(source, tmp_path / f"out{number}", allow_loss=1)
+        assert dict(summary.skipped) == ({reason: 1} if reason else {}), kind
+
+
+def test_the_page_has_all_of_them() -> None:
+    rows = [
+        row for row in PAGE.read_text().splitlines() if row.startswith(tuple(f"| {one} |" for one in TABLES))
+    ]
+    assert rows == [
+        f"| {name} | {kind} | {reason or 'read'} |"
+        for name, table in TABLES.items()
+        for kind, (_, reason) in table.items()
+    ]
+
+
+def test_open_images_has_names_of_classes_and_flags(tmp_path: Path) -> None:
+    source = open_images(tmp_path, "a,xclick,/m/02,1,0,1,0,1,0,1")
+    (tmp_path / "oidv7-class-descriptions-boxable.csv").write_text("LabelName,DisplayName\n/m/01,Zebra\n")
+    stoker.convert(source, tmp_path / "out")
+    dataset = stoker.open(tmp_path / "out")
+    found = dataset.annotations([0])
+    assert dataset.classes == ("/m/02", "Zebra")
+    assert found.labels.tolist() == [1, 0]
+    np.testing.assert_allclose(found.boxes, [[3, 2, 15, 10], [0, 0, 30, 20]])
+    assert found.crowd.tolist() == [False, True]
+    assert found.extra["occluded"].tolist() == [1, 0]
+
+
+def test_crowdhuman_has_people_and_crowds_that_are_ignored(tmp_path: Path) -> None:
+    ignored = [PERSON | {"extra": {"ignore": 1}}, PERSON | {"tag": "mask", "fbox": [9, 9, 3, 3]}]
+    stoker.convert(crowdhuman(tmp_path, *ignored), tmp_path / "out")
+    dataset = stoker.open(tmp_path / "out")
+    found = dataset.annotations([0])
+    assert dataset.classes == ("person",)
+    assert found.boxes.tolist() == [[1, 1, 6, 6], [1, 1, 6, 6], [9, 9, 12, 12]]
+    assert found.crowd.tolist() == [False, True, True]
+
+
+def test_mot_has_tracks_from_0_and_what_is_ignored(tmp_path: Path) -> None:
+    for name in ("A", "B"):
+        mot(tmp_path / "train" / name)
+    stoker.convert(tmp_path / "train", tmp_path / "out")
+    dataset = stoker.open(tmp_path / "out")
+    found = dataset.annotations(range(4))
+    assert dataset.keys([0, 1, 2]) == ["A/img1/000001.jpg", "A/img1/000002.jpg", "B/img1/000001.jpg"]
+    assert found.boxes[:2].tolist() == [[1, 2, 6, 8], [3, 2, 8, 8]]
+    assert [dataset.classes[label] for label in found.labels[:2]] == ["pedestrian", "distractor"]
+    assert (found.id.tolist(), found.extra["ignored"].tolist()) == ([7] * 4, [0, 1, 0, 1])
+    assert len(dataset.select(objects="ignored == 0").annotations(range(4))) == 2
+
+
+def test_sources_that_cannot_be_used_say_why(tmp_path: Path) -> None:
+    source = open_images(tmp_path / "o")
+    with pytest.raises(SourceError, match=r"(?s)not one of the 1 images that x.csv names.*--images DIR"):
+        stoker.convert(source, tmp_path / "out", images=tmp_path)
+    source.write_text("ImageID,LabelName\na,b\n")
+    with pytest.raises(SourceError, match="the CSV has no column XMax, XMin, YMax, YMin"):
+        stoker.convert(source, tmp_path / "out", source_format="open_images")
+    lines = crowdhuman(tmp_path / "c")
+    lines.write_text("7\n")
+    with pytest.raises(SourceError, match="no line of the file is an object with ID and gtboxes"):
+        stoker.convert(lines, tmp_path / "out")
+    sequence = mot(tmp_path / "m")
+    (sequence / "gt" / "gt.txt").unlink()
+    with pytest.raises(SourceError, match=r"a sequence has no gt/gt\.txt"):
+        stoker.convert(sequence, tmp_path / "out")
+    (sequence / "seqinfo.ini").write_text("[Sequence]\nseqLength=many\n")
+    with pytest.raises(
+        SourceError, match=r"(?s)the sequence cannot be read.*seqLength, imWidth and imHeight"
+    ):
+        stoker.convert(sequence, tmp_path / "out")
