@@ -11,6 +11,8 @@ from stoker.errors import ConfigError
 
 from .steps import Displace
 from .transforms.base import Transform
+from .transforms.combining.base import Combining
+from .transforms.combining.mosaic import DetectionMosaic
 from .transforms.pixels.output import Form, OutputTransform
 from .transforms.policies.apply import NestedTransform, RandomChoice
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_channels",
+    "check_combined",
     "check_mean",
     "check_moved_with_mean",
     "check_padded",
@@ -105,7 +108,7 @@ def check_channels(transform: Transform, state: TransformState, channels: int, *
     """
     name = type(transform).__name__
     colored = state.color.changed or not all(isinstance(step, Displace) for step in state.color.steps)
-    if deep and (colored or state.padding):
+    if deep and (colored or state.padding or state.parts is not None):
         raise ConfigError(
             f"{name} executes on RGB and grey images alone, and color='rgba' or 'as_stored' makes others",
             hint="Leave it out, or load with color='rgb' or color='gray'.",
@@ -114,6 +117,32 @@ def check_channels(transform: Transform, state: TransformState, channels: int, *
         raise ConfigError(
             f"{name} fills with {tuple(state.fill.tolist())}, and the images are not RGB",
             hint="Give fill one level, for all channels.",
+        )
+
+
+def check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool) -> None:
+    """Raise ConfigError for a transform that combines images in a wrong place or beside a wrong one."""
+    combining = [one for one in transforms if isinstance(one, Combining)]
+    if not combining:
+        return
+    name = type(combining[0]).__name__
+    layered = [type(one).__name__ for one in combining if one.layered]
+    if len(layered) > 1:
+        raise ConfigError(f"{layered[1]} stands after {layered[0]}", hint="Use one of the two in a list.")
+    for transform in transforms[1:]:
+        if isinstance(transform, DetectionMosaic):
+            raise ConfigError(
+                "DetectionMosaic must be the first transform",
+                hint="It resizes its images itself: leave out what is before it, or move it behind.",
+            )
+    if padded or form.mean is not None:
+        other = "sizes" if padded else "SubtractMean"
+        raise ConfigError(f"{other} and {name} do not go together", hint="Leave one of the two out.")
+    continuing = (one for one in transforms if getattr(one, "padding_mode", "constant") != "constant")
+    for one in continuing:
+        raise ConfigError(
+            f"{type(one).__name__} continues images beyond their border, and {name} makes images of several",
+            hint="Use padding_mode='constant'.",
         )
 
 

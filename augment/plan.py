@@ -11,6 +11,7 @@ from stoker.random import derive_key, uniform
 
 from .checks import (
     check_channels,
+    check_combined,
     check_mean,
     check_moved_with_mean,
     check_padded,
@@ -20,10 +21,12 @@ from .checks import (
 )
 from .params.channel_params import ChannelParams
 from .params.channels import Channels
-from .params.image_params import ImageParams
-from .params.optional_params import Erase, MeanImage, Noise
+from .params.mean_image import stretched_mean
+from .params.parts import Parts
+from .state.finished import finished_params
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
+from .transforms.combining.base import Combining
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
 
@@ -36,7 +39,9 @@ if TYPE_CHECKING:
 
     from .description import Description
     from .geometry.boxes import Objects
+    from .params.image_params import ImageParams
     from .transforms.base import Transform
+    from .transforms.combining.base import Partners
 
 __all__ = ["ImagePlan", "compile_image"]
 
@@ -85,6 +90,11 @@ class ImagePlan:
         return any(transform.uses_boxes for transform in self.transforms)
 
     @property
+    def combining(self) -> tuple[Combining, ...]:
+        """The transforms that make one image of several samples."""
+        return tuple(one for one in self.transforms if isinstance(one, Combining))
+
+    @property
     def needs(self) -> frozenset[str]:
         """Names of what engines must execute beyond resampling and one matrix of colours."""
         return _probe(self).needs() | ({"image_size"} if self.multiple else set())
@@ -92,7 +102,17 @@ class ImagePlan:
     @property
     def last_custom_steps(self) -> frozenset[str]:
         """Those of :attr:`needs` that are custom steps after all other steps, which Python can run last."""
+        if self.combining:
+            return frozenset()  # Python gets images of single samples
         return last_custom_names(_probe(self).steps or ())
+
+    def parts(self, keys: npt.NDArray[np.int64], draws: npt.NDArray[np.int64], partners: Partners) -> Parts:
+        """Decide which samples N images show, from the keys of their random numbers and their draws, (N,)."""
+        parts = Parts.of(keys, draws)
+        for position, transform in reversed(list(enumerate(self.transforms))):
+            if isinstance(transform, Combining):
+                parts = transform.add_parts(parts, position, partners)
+        return parts
 
     def draw(
         self,
@@ -103,6 +123,7 @@ class ImagePlan:
         epoch: int,
         *,
         objects: Objects | None = None,
+        parts: Parts | None = None,
     ) -> ImageParams:
         """Decide the parameters of N samples: a pure function of its arguments, sample by sample.
 
@@ -114,14 +135,19 @@ class ImagePlan:
             epoch: Any integer.
             objects: Boxes of the samples' objects, for plans with :attr:`uses_boxes`; other plans ignore
                 them. By default the samples have no objects.
+            parts: The parts of images that the samples are, for plans with :attr:`combining`; ``samples`` is
+                then not used. By default each image shows its sample alone.
 
         Raises:
             ConfigError: A transform refuses an image, or the images of a batch are too large.
         """
-        state = TransformState.of(height, width, objects)
+        if self.combining:
+            parts = parts or Parts.of(samples)
+        state = TransformState.of(height, width, objects, parts)
         for position, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
             if not isinstance(transform, OutputTransform):
-                u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
+                keys = samples if parts is None else self._keys(parts, position)
+                u = uniform(derive_key(seed, epoch, position), keys, transform.draws)
                 transform.params(state, u)
                 check_size(transform, state.size, size)
                 check_channels(transform, state, len(self.form.scale), deep=self.deep)
@@ -129,10 +155,17 @@ class ImagePlan:
                     check_moved_with_mean(transform, state)
         if not self.deep:
             state.color.affine(self.form.matrix)
-        params = _params(state, self)
+        size, image_size = (self.size, None) if self.multiple is None else _padded(state, self.multiple)
+        params = finished_params(state, size, image_size, self.canvas, self.erase_values)
         if self.form.mean is not None:
-            params = replace(params, mean_image=_mean_image(params, self.form, (height, width)))
+            mean = stretched_mean(params, self.form.mean, self.form.scale, height, width)
+            params = replace(params, mean_image=mean)
         return ChannelParams(**vars(params), channels=_channels(state, self.form)) if self.deep else params
+
+    def _keys(self, parts: Parts, position: int) -> npt.NDArray[np.int64]:
+        """Keys of a transform's random numbers: those of layers before layers are merged, then of images."""
+        merged = any(isinstance(one, Combining) and one.layered for one in self.transforms[position + 1 :])
+        return parts.keys if merged else parts.image_keys
 
     def to_json(self) -> dict[str, Any]:
         """Everything that decides the parameters, as a dictionary that JSON can hold."""
@@ -193,6 +226,7 @@ def compile_image(
             erased.append(levels if deep else np.broadcast_to(levels, (2, 3)))  # engines execute grey as RGB
     if multiple:
         check_padded(checked, deep=deep)
+    check_combined(checked, form, padded=multiple is not None)
     size = (multiple, multiple) if multiple else fixed_size(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
@@ -209,78 +243,12 @@ def _probe(plan: ImagePlan) -> ImageParams:
     return replace(plan, multiple=None).draw(side, side, np.zeros(1, np.int64), 0, 0)
 
 
-def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
-    """The finished state of a batch in the form that engines take."""
-    geometry, objects = state.geometry, state.objects
-    warp = None if state.warp is None else state.warp.params(fixed_size(plan.canvas))
-    size, image_size = (plan.size, None) if plan.multiple is None else _padded(state, plan.multiple)
-    border = state.close_padding(size if warp is None else warp.canvas)
-    canvas = geometry.size if state.warp is None or border else state.warp.canvas
-    dest_start, dest_stop = geometry.dest(canvas)
-    empty = np.any(dest_stop <= dest_start, axis=0)
-    if empty.any():
-        state.blank(empty)
-        dest_start, dest_stop = geometry.dest(canvas)
-    dest_size = dest_stop - dest_start
-    start, stop = geometry.reach(dest_size)
-    color, mean_matrix = state.color.parts()
-    return ImageParams(
-        size=size,
-        crop=_rows(start, stop - start, np.int32),
-        region=_rows(geometry.content_start, geometry.content_stop, np.float64),
-        dest=_rows(dest_start, dest_size, np.int32),
-        flip=np.ascontiguousarray(geometry.flip[::-1].T),
-        color=color,
-        fill=state.fill,
-        interpolation=geometry.interpolation,
-        mean_matrix=mean_matrix,
-        steps=tuple(state.color.steps) or None,
-        warp=warp,
-        border=border,
-        erase=tuple(
-            _erase(*erased, *values) for erased, values in zip(state.erased, plan.erase_values, strict=True)
-        )
-        or None,
-        image_size=image_size,
-        window=_rows(objects.window_start, objects.window_stop, np.float64) if objects.restricted else None,
-        empty=empty,
-    )
-
-
 def _channels(state: TransformState, form: Form) -> Channels:
     scale, shift = form.scale.astype(np.float32), form.shift.astype(np.float32)
     return Channels(scale, shift, np.full(len(scale), state.fill[0] * (form.white / 255), np.float32))
-
-
-def _mean_image(params: ImageParams, form: Form, source: tuple[Any, Any]) -> MeanImage | None:
-    """The mean image, stretched over images of N heights and widths, for their parameters."""
-    if form.mean is None:
-        return None
-    size = np.array(form.mean.shape[:2] * 2)
-    ratio = size / np.column_stack(source * 2)
-    start, stop = params.crop[:, :2], params.crop[:, :2] + params.crop[:, 2:]
-    start = np.floor(start * ratio[:, :2]).astype(np.int32)
-    stop = np.minimum(np.ceil(stop * ratio[:, :2]), size[:2]).astype(np.int32)
-    where = np.ones(len(params), np.bool_) if params.empty is None else ~params.empty
-    zero = np.zeros(len(form.scale), np.float32)
-    units = Channels(form.scale.astype(np.float32), zero, zero)
-    return MeanImage(form.mean, where, np.hstack((start, stop - start)), params.region * ratio, units)
 
 
 def _padded(state: TransformState, multiple: int) -> tuple[Size, npt.NDArray[np.int32]]:
     """Height and width of a batch that holds all images, and those of the images, (N, 2)."""
     height, width = (-(-state.size.max(axis=1, initial=1) // multiple) * multiple).tolist()
     return fixed_size((height, width)), np.ascontiguousarray(state.size.T, np.int32)
-
-
-def _erase(origin: Any, size: Any, noise: Any, value: Any, noisy: Any) -> Erase:
-    box, mean = _rows(origin, size, np.int32), value.astype(np.float32)
-    return Erase(box, mean, None if noise is None else Noise(noise, (noisy - value).astype(np.float32)))
-
-
-def _rows(first: npt.NDArray[Any], second: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
-    """Two (2, N) arrays as (N, 4)."""
-    rows: npt.NDArray[Any] = np.empty((first.shape[1], 4), dtype)
-    rows[:, :2] = first.T
-    rows[:, 2:] = second.T
-    return rows

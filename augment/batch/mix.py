@@ -19,6 +19,7 @@ import numpy as np
 from stoker.random import derive_key, uniform
 
 from ..description import added, is_finite
+from ..dirichlet import symmetric_beta
 from .base import BatchParams, BatchTransform, from_float32, one_hot, to_float32
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class MixUp(BatchTransform):
         del size  # CutMix needs it, and both have the same signature
         n = len(samples)
         u = uniform(derive_key(seed, epoch, _MIXUP), samples, 3)
-        share = np.where(u[:, 2] < self.p, _beta(self.alpha, u), 1).astype(np.float32)
+        share = np.where(u[:, 2] < self.p, symmetric_beta(self.alpha, u), 1).astype(np.float32)
         return MixParams(_before(n), share, np.zeros((n, 4), np.int32), share)
 
 
@@ -140,7 +141,7 @@ class CutMix(BatchTransform):
         u = uniform(derive_key(seed, epoch, _CUTMIX), samples, 5)
         extent = np.array(size)
         center = (u[:, 2:4] * extent).astype(np.int64)
-        half = (0.5 * np.sqrt(1 - _beta(self.alpha, u))[:, None] * extent).astype(np.int64)
+        half = (0.5 * np.sqrt(1 - symmetric_beta(self.alpha, u))[:, None] * extent).astype(np.int64)
         half[u[:, 4] >= self.p] = 0
         start, stop = np.maximum(center - half, 0), np.minimum(center + half, extent)
         box = np.concatenate((start, stop - start), axis=1).astype(np.int32)
@@ -151,19 +152,6 @@ class CutMix(BatchTransform):
 
 def _before(n: int) -> npt.NDArray[np.int64]:
     return np.roll(np.arange(n, dtype=np.int64), 1)
-
-
-def _beta(alpha: float, u: Float) -> Float:
-    """Beta(alpha, alpha) variates, (N,), from each sample's first two uniform numbers, without rejection.
-
-    Accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one line
-    of code", Winter Simulation Conference 1996, the symmetric Beta. The formula has the square of the cosine;
-    the sign is that of the cosine.
-    """
-    cosine = np.cos(2 * np.pi * u[:, 1])
-    with np.errstate(over="ignore", divide="ignore"):  # infinite for a small alpha: the share is 0 or 1
-        odds = ((1 - u[:, 0]) ** (-1 / alpha) - 1) * cosine**2
-        return np.asarray(0.5 + 0.5 * np.sign(cosine) / np.sqrt(1 + 1 / odds))
 
 
 def _check_alpha(transform: MixUp | CutMix) -> None:

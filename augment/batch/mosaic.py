@@ -45,6 +45,7 @@ _LOWER = np.array(((0, 0), (0, 1), (1, 0), (1, 1)))
 class Mosaic(BatchTransform):
     """Show windows of four images of the batch around a random centre, with probability ``p``.
 
+    :class:`stoker.augment.DetectionMosaic` draws partners from the whole epoch, and runs in C++.
     The image itself is at the top left; its three partners are drawn from the batch, with replacement.
 
     Args:

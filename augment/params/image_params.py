@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..steps import Step
+    from .composition import Composition
     from .optional_params import Border, Erase, MeanImage, Warp
 
 __all__ = ["ImageParams"]
@@ -59,6 +60,8 @@ class ImageParams:
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside no longer belongs to the image. None for no such condition. Engines ignore it.
         empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
+        composition: How the images, each of which shows one sample, are parts of other images; None where
+            they are the images of the batch.
     """
 
     size: Size
@@ -78,9 +81,15 @@ class ImageParams:
     image_size: npt.NDArray[np.int32] | None = None
     window: npt.NDArray[np.float64] | None = None
     empty: npt.NDArray[np.bool_] | None = None
+    composition: Composition | None = None
 
     def __len__(self) -> int:
         return len(self.crop)
+
+    @property
+    def image_count(self) -> int:
+        """The number of images of the batch, which is fewer than ``len`` where images have several parts."""
+        return len(self) if self.composition is None else self.composition.count
 
     def size_of(self, i: int) -> Size:
         """Height and width of image ``i``, pixels."""

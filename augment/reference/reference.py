@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..params.channels import Channels
     from ..params.image_params import ImageParams
 
-__all__ = ["convert", "execute", "render"]
+__all__ = ["convert", "execute", "finish", "render"]
 
 
 def execute(
@@ -47,9 +47,22 @@ def execute(
         size where it has one.
     """
     if isinstance(params, ChannelParams) and params.channels is not None:
-        values = _in_units(_levels_of(params, params.channels, i, pixels), params.channels)
-    else:
-        values = _colors_of(params, i, pixels)
+        levels = _levels_of(params, params.channels, i, pixels)
+        return _finished(params, i, _in_units(levels, params.channels), dtype, layout)
+    return finish(params, i, render(params, i, pixels), dtype, layout)
+
+
+def finish(
+    params: ImageParams, i: int, rgb: npt.NDArray[np.uint8], dtype: DType, layout: Layout
+) -> npt.NDArray[Any]:
+    """Execute what follows the geometry of sample ``i`` on its pixels, (H, W, 3); see :func:`execute`."""
+    return _finished(params, i, _colors_of(params, i, rgb), dtype, layout)
+
+
+def _finished(
+    params: ImageParams, i: int, values: npt.NDArray[np.float64], dtype: DType, layout: Layout
+) -> npt.NDArray[Any]:
+    """Subtract the mean image, erase boxes, and convert."""
     values -= _mean_of(params, i)
     for erase in params.erase or ():
         top, left, height, width = erase.box[i].tolist()
@@ -60,9 +73,8 @@ def execute(
     return np.pad(image, ((0, 0), (0, 0), (0, 1))) if layout == "NHWC4" else image
 
 
-def _colors_of(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
-    """The values of an RGB source, (H, W, 3), after all geometry and colours."""
-    rgb = render(params, i, pixels)
+def _colors_of(params: ImageParams, i: int, rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+    """The values of an RGB image, (H, W, 3), after its colours."""
     for step in params.steps or ():
         rgb = step.run(i, rgb)
     color = params.color[i].astype(np.float64)

@@ -97,6 +97,23 @@ class GeometryState:
         self.limit_stop = np.ceil(self.content_stop)
         self.size = np.broadcast_to(size, self.size.shape)
 
+    def place(self, size: tuple[int, int], origin: Float, scale: Float, start: Float, stop: Float) -> None:
+        """Put whole sources at places of an output, which shows them from ``start`` to ``stop``.
+
+        Args:
+            size: Height and width of the output, pixels.
+            origin: (2, N), where the top left corner of the source lies in the output.
+            scale: (N,), pixels of the output for each pixel of the source.
+            start: (2, N), whole pixels of the output: top left corner of what is seen.
+            stop: (2, N), its bottom right corner.
+        """
+        extent = self.size
+        output = np.array(size)[:, None]
+        self.start, self.stop = -origin / scale, (output - origin) / scale
+        seen_start, seen_stop = ((edge.clip(0, output) - origin) / scale for edge in (start, stop))
+        self.content_start, self.content_stop = seen_start.clip(0, extent), seen_stop.clip(0, extent)
+        self.size = np.broadcast_to(output, extent.shape)
+
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
         """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
         self.flip[axis] ^= where

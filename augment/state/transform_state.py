@@ -17,6 +17,7 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ..geometry.interpolation import Interpolation
+from ..params.parts import WHOLE
 from .color_map import ColorMap
 from .geometry_state import GeometryState
 from .object_state import ObjectState
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from ..geometry.boxes import Objects
     from ..params.optional_params import Border
+    from ..params.parts import Parts
     from ..steps import Step
 
     Int = npt.NDArray[np.int64]
@@ -61,6 +63,9 @@ class TransformState:
             empty for none.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end, and for noise
             its keys, (N,) uint64, or None.
+        parts: Which images the samples are parts of; None where each image shows one sample.
+        share: (N,) int32, weights of layers, as :class:`~stoker.augment.params.composition.Composition` has
+            them. None where no layers are merged.
     """
 
     geometry: GeometryState
@@ -72,6 +77,8 @@ class TransformState:
     fill_chosen: bool = False
     fixes_size: str = ""
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
+    parts: Parts | None = None
+    share: npt.NDArray[np.int32] | None = None
 
     @classmethod
     def of(
@@ -79,6 +86,7 @@ class TransformState:
         height: npt.NDArray[np.integer],
         width: npt.NDArray[np.integer],
         objects: Objects | None = None,
+        parts: Parts | None = None,
     ) -> TransformState:
         """Images as they come: (N,) heights and widths in pixels, after the EXIF orientation."""
         n = len(height)
@@ -87,12 +95,17 @@ class TransformState:
             color=ColorMap.of(n),
             objects=ObjectState.of(objects, n),
             fill=np.zeros(3, np.uint8),
+            parts=parts,
         )
 
     @property
     def size(self) -> Int:
         """(2, N) int64, height and width that the images have by now, pixels."""
         return (self.warp or self.padding or self.geometry).size
+
+    def tiles(self) -> Int:
+        """(N,) int64, tiles of mosaics that the samples are, as in ``Parts``."""
+        return np.full(self.size.shape[1], WHOLE) if self.parts is None else self.parts.tile
 
     def take(self, rows: Rows) -> TransformState:
         """The samples at ``rows``, (M,) integers, as a state of their own; see :meth:`put`."""
@@ -168,6 +181,19 @@ class TransformState:
             self.padding.refuse("a resize")
         (self.warp or self.geometry).resize(size, Interpolation.of(interpolation))
 
+    def place(self, size: Size, origin: Float, scale: Float, start: Float, stop: Float) -> None:
+        """Put whole images at places of an output, before all other changes; see ``GeometryState.place``."""
+        self.geometry.place(size, origin, scale, start, stop)
+
+    def merge_layers(self, transform: str, share: npt.NDArray[np.int32]) -> None:
+        """Merge layers by their shares, (N,) of 65536; ConfigError where colours have changed before."""
+        if self.color.changed or self.color.steps:
+            raise ConfigError(
+                f"{transform} stands after a transform of colours",
+                hint=f"Put {transform} before all transforms of colours.",
+            )
+        self.share = share
+
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
         """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
         if self.warp is not None:
@@ -232,4 +258,5 @@ class TransformState:
     def blank(self, where: npt.NDArray[np.bool_]) -> None:
         """Make the images ``where``, (N,) bool, is true uniformly ``fill``, for nothing of them is left."""
         self.geometry.blank(where)
-        self.color.blank(where, self.fill)
+        if self.parts is None:  # a part that shows nothing is left out of its image
+            self.color.blank(where, self.fill)

@@ -7,6 +7,8 @@ names, and recipes find a transform by its name. :class:`Transform` says what th
 from __future__ import annotations
 
 from .base import Transform
+from .combining.mixup import DetectionMixUp
+from .combining.mosaic import DetectionMosaic
 from .geometry.cover_crop import CoverCrop
 from .geometry.crop import CenterCrop, RandomResizedCrop
 from .geometry.flip import RandomHorizontalFlip, RandomVerticalFlip
@@ -44,6 +46,8 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "CoverCrop",
+    "DetectionMixUp",
+    "DetectionMosaic",
     "ElasticTransform",
     "GaussianBlur",
     "GaussianNoise",

@@ -73,11 +73,14 @@ class Transform(Description):
             ``__post_init__`` sets it: ``self.set("draws", ...)``.
         late: Whether it belongs to the end of the list (RandomErasing, Normalize, ToDtype).
         warps: Whether it calls ``distort``. All images must then have one size before it.
+        combines: Whether it makes one image of several samples, as
+            :class:`~stoker.augment.transforms.combining.base.Combining` does.
     """
 
     draws: ClassVar[int] = 0
     late: ClassVar[bool] = False
     warps: ClassVar[bool] = False
+    combines: ClassVar[bool] = False
 
     @property
     def uses_boxes(self) -> bool:

@@ -4,9 +4,9 @@
 
 namespace stoker {
 
-bool Batch::claim(std::size_t& i) {
-    i = next_.fetch_add(1, std::memory_order_relaxed);
-    return i < work_.count;
+bool Batch::claim(std::size_t& unit) {
+    unit = next_.fetch_add(1, std::memory_order_relaxed);
+    return unit < work_.units();
 }
 
 void Batch::finish(std::size_t i, Status status, const char* message) {
@@ -25,7 +25,12 @@ void Batch::keep_reason(std::size_t i, const char* message) noexcept {
 }
 
 void Batch::cancel() {
-    for (std::size_t i; claim(i);) finish(i, Status::read_error, "the engine was closed before it was read");
+    const std::vector<std::size_t>& first = work_.composition.first;
+    for (std::size_t unit; claim(unit);) {
+        const std::size_t begin = first.empty() ? unit : first[unit], end = first.empty() ? unit + 1 : first[unit + 1];
+        for (std::size_t i = begin; i < end; ++i)
+            finish(i, Status::read_error, "the engine was closed before it was read");
+    }
 }
 
 void Batch::wait() {

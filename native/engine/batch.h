@@ -23,8 +23,9 @@ class Batch {
 
     const BatchWork& work() const { return work_; }
 
-    // Assigns the next sample to the calling thread; returns false if there is none.
-    bool claim(std::size_t& i);
+    // Assigns the next unit of work, a sample or an image with several samples, to the calling thread; returns false if
+    // there is none.
+    bool claim(std::size_t& unit);
     void finish(std::size_t i, Status status, const char* message);
     // Finishes all samples that no thread has claimed, with an error.
     void cancel();

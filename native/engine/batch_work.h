@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/composition/composition.h"
 #include "engine/image_array.h"
 #include "pixels/rgb_view.h"
 #include "records/sample_columns.h"
@@ -26,8 +27,12 @@ struct BatchWork {
     SampleColumns samples{};
     std::vector<RgbView> decoded;  // by position; empty for samples that C++ decodes
     std::vector<ImageArray> images;
+    Composition composition;  // of the images of the one array, if they have several samples each
     BatchOptions options;
     std::uint8_t* status = nullptr;
+
+    // Returns the number of units of work, which threads claim: images with several samples, or samples.
+    std::size_t units() const { return composition.count() > 0 ? composition.count() : count; }
 };
 
 }  // namespace stoker

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "steps/color_map.h"
-
 namespace stoker {
 
 int ImageRunner::set(const ImageArray& images, std::size_t i, Orientation orientation, Size source) {
@@ -23,8 +21,8 @@ RowSink& ImageRunner::sink() {
     const Target target = images_->target(i_);
     const Rectangle dest = images_->dest(i_);
     if (!images_->needs_whole_image(i_)) {
-        writer_.begin(target, dest);
-        return writer_;
+        finisher_.writer().begin(target, dest);
+        return finisher_.writer();
     }
     image_.reset(target.height, target.width);
     image_sink_.begin(image_, dest, target.fill);
@@ -39,22 +37,10 @@ void ImageRunner::push(const std::uint8_t* const* rows, int y, int count, int le
 
 void ImageRunner::finish() {
     renderer_.finish(geometry_);
-    if (images_->needs_whole_image(i_)) {
-        steps_.run(images_->steps, i_, image_);
-        Target target = images_->target(i_);
-        std::copy(target.color, target.color + 12, color_);
-        if (images_->uses_mean(i_))
-            add_mean(color_, images_->parameters.mean_matrix + 9 * i_, image_.mean().data());
-        target.color = color_;
-        writer_.begin(target, {0, 0, target.height, target.width});
-        for (int y = 0; y < target.height; ++y) writer_.row(y, image_.row(y), image_.plane());
-    }
-    for (const EraseColumns& erase : images_->erase) {
-        if (erase.keys == nullptr)
-            writer_.erase(erase.box_of(i_), erase.value);
-        else
-            writer_.erase(erase.box_of(i_), erase.noise_of(i_));
-    }
+    if (images_->needs_whole_image(i_))
+        finisher_.run(*images_, i_, images_->target(i_), image_);
+    else
+        finisher_.erase(*images_, i_);
 }
 
 }  // namespace stoker

@@ -5,10 +5,9 @@
 #include <cstdint>
 
 #include "engine/image_array.h"
+#include "engine/image_finisher.h"
 #include "engine/renderer.h"
-#include "pixels/image_writer.h"
 #include "pixels/planar_image.h"
-#include "steps/step_runner.h"
 
 namespace stoker {
 
@@ -36,11 +35,9 @@ class ImageRunner {
     Geometry geometry_;
     Window window_{};
     Renderer renderer_;
-    ImageWriter writer_;
     PlanarImage image_;  // for images that are needed as a whole
     PlanarSink image_sink_;
-    StepRunner steps_;
-    float color_[12] = {};
+    ImageFinisher finisher_;
 };
 
 }  // namespace stoker

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "engine/composition/composer.h"
 #include "engine/sample_runner.h"
 
 namespace stoker {
@@ -41,8 +42,14 @@ void Pool::Queue::drop(const std::shared_ptr<Batch>& batch) {
 
 void Pool::work(Queue& queue) {
     SampleRunner runner;
+    Composer composer;
     while (const std::shared_ptr<Batch> batch = queue.front()) {
+        const bool composed = batch->work().composition.count() > 0;
         for (std::size_t i; batch->claim(i);) {
+            if (composed) {
+                composer.run(*batch, i, runner);
+                continue;
+            }
             const Outcome outcome = runner.run(batch->work(), i);
             batch->finish(i, outcome.status, outcome.message);
         }

@@ -14,16 +14,20 @@
 
 namespace stoker {
 
-Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
-    Outcome outcome;
+template <class Execute>
+Outcome SampleRunner::guarded(Execute execute) {
     try {
-        outcome = execute(work, i);
+        return execute();
     } catch (const std::bad_alloc&) {
-        outcome = {Status::not_decodable, "no memory to decode it"};
+        return {Status::not_decodable, "no memory to decode it"};
     } catch (const std::exception& error) {
         std::snprintf(fault_, sizeof fault_, "%s", error.what());  // std::string might fail to allocate
-        outcome = {Status::read_error, fault_};
+        return {Status::read_error, fault_};
     }
+}
+
+Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
+    const Outcome outcome = guarded([&] { return execute(work, i); });
     if (outcome.status != Status::ok && !work.options.decode_only)
         for (const ImageArray& images : work.images)
             for (std::size_t image = i; image < images.count; image += work.count) {
@@ -33,20 +37,37 @@ Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
     return outcome;
 }
 
+Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink) {
+    return guarded([&]() -> Outcome {
+        Decoder* decoder = nullptr;
+        Orientation orientation;
+        const Outcome opened = open_checked(work, i, decoder, orientation);
+        if (opened.status != Status::ok) return opened;
+        const Geometry geometry =
+            work.images.front().geometry(i, orientation, {work.samples.height[i], work.samples.width[i]});
+        sink.begin(image, geometry);
+        return renderer_.render(*decoder, geometry, sink);
+    });
+}
+
 Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
-    EncodedImage image;
     Decoder* decoder = nullptr;
-    const Outcome opened = open(work, i, image, decoder);
+    Orientation orientation;
+    const Outcome opened = open_checked(work, i, decoder, orientation);
     if (opened.status != Status::ok) return opened;
-    const auto orientation =
-        decoder->needs_orientation() ? Orientation::exif(work.samples.orientation[i]) : Orientation{};
-    int height = decoder->height(), width = decoder->width();
-    if (orientation.transposed) std::swap(height, width);
-    const Outcome size = outcome_of(check_size(height, width, work.samples.height[i], work.samples.width[i],
-                                               work.options.max_pixels));
-    if (size.status != Status::ok) return size;
     const int eighths = set_images(work, i, orientation);
     return decode(*decoder, decoder->can_reduce() ? eighths : 8, work.options.decode_only);
+}
+
+// Opens the payload of sample `i`, and compares the size of the image with the index.
+Outcome SampleRunner::open_checked(const BatchWork& work, std::size_t i, Decoder*& decoder, Orientation& orientation) {
+    EncodedImage image;
+    const Outcome opened = open(work, i, image, decoder);
+    if (opened.status != Status::ok) return opened;
+    if (decoder->needs_orientation()) orientation = Orientation::exif(work.samples.orientation[i]);
+    int height = decoder->height(), width = decoder->width();
+    if (orientation.transposed) std::swap(height, width);
+    return outcome_of(check_size(height, width, work.samples.height[i], work.samples.width[i], work.options.max_pixels));
 }
 
 // Assigns a runner to each image of the sample. Returns the size, in eighths, that the image with the most pixels of

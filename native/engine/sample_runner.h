@@ -8,6 +8,7 @@
 
 #include "decode/codecs.h"
 #include "engine/batch_work.h"
+#include "engine/composition/part_sink.h"
 #include "engine/image_runner.h"
 
 namespace stoker {
@@ -16,9 +17,14 @@ namespace stoker {
 class SampleRunner {
   public:
     Outcome run(const BatchWork& work, std::size_t i);
+    // Draws what the batch's image array shows of sample `i` alone on an image that other samples are drawn on, too.
+    Outcome render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink);
 
   private:
+    template <class Execute>
+    Outcome guarded(Execute execute);
     Outcome execute(const BatchWork& work, std::size_t i);
+    Outcome open_checked(const BatchWork& work, std::size_t i, Decoder*& decoder, Orientation& orientation);
     Outcome open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder);
     Outcome read(const BatchWork& work, std::size_t i, EncodedImage& image);
     Outcome outcome_of(CheckResult result);
@@ -28,6 +34,7 @@ class SampleRunner {
     Decoders decoders_;
     std::vector<std::unique_ptr<ImageRunner>> runners_;  // kept; the first image_count_ are those of the sample
     std::size_t image_count_ = 0;
+    Renderer renderer_;  // of parts of images
     std::vector<std::uint8_t> storage_;  // holds a payload that is not mapped
     std::string message_;
     char fault_[1024] = "";

@@ -102,6 +102,9 @@ class ImageFormat:
 class Work:
     """A batch to execute: N samples, from 1, and the parameters of the images to make of them.
 
+    If the parameters have a composition, the samples are the parts of fewer images, and there are no other
+    images. Statuses are those of the samples.
+
     Attributes:
         samples: N rows of the index.
         params: Parameters of the images of one size, M = V * N of them: V views of each sample, view by view.
@@ -134,7 +137,7 @@ class Result:
         status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
         reason: Messages of the decoder about bad samples, by position in the batch.
         step_errors: Errors of steps in Python, by position in the batch. A sample with one is not bad: its
-            step is wrong, and the batch is useless.
+            step is wrong, and the batch is useless. With a composition, positions are those of images.
         others: Arrays of further images, as :attr:`Work.others` has their parameters.
     """
 

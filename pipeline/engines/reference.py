@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.reference import reference
+from stoker.augment.reference.composing import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
 
 from .base import ImageFormat, Result, Status, Work
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     _Outcome = tuple[Status, str, StokerError | None]
     _Arrays = tuple[npt.NDArray[Any], ...]
+    _Started = list[Future[list[_Outcome]]]
+    """Outcomes of the samples of each image, in the order of the batch."""
 
 __all__ = ["ReferenceEngine"]
 
@@ -73,7 +76,7 @@ class ReferenceEngine:
         self._max_pixels = max_pixels
         self._verify = verify
         self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
-        self._in_flight: deque[tuple[_Arrays, list[Future[_Outcome]]]] = deque()
+        self._in_flight: deque[tuple[_Arrays, _Started]] = deque()
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
         """Ask the kernel for the whole payloads of ``samples``."""
@@ -81,19 +84,23 @@ class ReferenceEngine:
 
     def submit(self, work: Work) -> None:
         """Start a batch; returns at once."""
-        arrays = tuple(
-            np.zeros(self._image_format.shape(len(params), params.size), self._image_format.numpy_dtype)
-            for params in work.columns
-        )
-        started = [self._pool.submit(self._execute, work, i, arrays) for i in range(len(work.samples))]
+        dtype = self._image_format.numpy_dtype
+        shapes = (self._image_format.shape(one.image_count, one.size) for one in work.columns)
+        arrays = tuple(np.zeros(shape, dtype) for shape in shapes)
+        if work.params.composition is None:
+            started = [self._pool.submit(self._make_all, work, i, arrays) for i in range(len(work.samples))]
+        else:
+            images = range(work.params.image_count)
+            started = [self._pool.submit(self._compose, work, image, arrays[0]) for image in images]
         self._in_flight.append((arrays, started))
 
     def collect(self) -> Result:
         """Wait for the oldest batch and return it."""
         (images, *others), started = self._in_flight.popleft()
-        outcomes = [future.result() for future in started]
+        made = [future.result() for future in started]
+        outcomes = [outcome for of_image in made for outcome in of_image]
         reason = {i: message for i, (status, message, _) in enumerate(outcomes) if status != Status.OK}
-        errors = {i: error for i, (_, _, error) in enumerate(outcomes) if error}
+        errors = {i: error for i, of_image in enumerate(made) for _, _, error in of_image if error}
         status = np.array([status for status, _, _ in outcomes], dtype=np.uint8)
         return Result(images, status, reason, errors, tuple(others))
 
@@ -103,27 +110,51 @@ class ReferenceEngine:
         self._in_flight.clear()
         self._shards.close()
 
-    def _execute(self, work: Work, i: int, arrays: _Arrays) -> _Outcome:
+    def _make_all(self, work: Work, i: int, arrays: _Arrays) -> list[_Outcome]:
         """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
-        samples = work.samples
-        try:
-            data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-        except (ValueError, OSError) as error:
-            return Status.READ_ERROR, str(error), None
-        if self._verify and not matches_checksum(self._shards, data, samples, i):
-            return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None
-        try:
-            pixels = self._decode(data, samples, i)
-        except PayloadError as error:
-            return error.status, str(error), None
+        pixels, outcome = self._read(work.samples, i)
+        if pixels is None:
+            return [outcome]
         try:
             self._check_channels(pixels)
             for params, images in zip(work.columns, arrays, strict=True):
-                for image in range(i, len(params), len(samples)):
+                for image in range(i, len(params), len(work.samples)):
                     self._make(params, image, pixels, images[image])
         except StokerError as error:
-            return Status.OK, "", error
-        return Status.OK, "", None
+            return [(Status.OK, "", error)]
+        return [outcome]
+
+    def _compose(self, work: Work, image: int, images: npt.NDArray[Any]) -> list[_Outcome]:
+        """Write an image of several samples; returns the outcomes of these."""
+        params, composition = work.params, work.params.composition
+        parts = [] if composition is None else np.flatnonzero(composition.image == image).tolist()
+        outcomes: dict[int, _Outcome] = dict.fromkeys(parts, (Status.OK, "", None))
+        pixels = {}
+        for part in shown_parts(params, image):
+            found, outcomes[part] = self._read(work.samples, part)
+            if found is not None:
+                pixels[part] = found
+        if all(status == Status.OK for status, _, _ in outcomes.values()):
+            try:
+                image_format = self._image_format
+                made = compose(params, image, pixels, image_format.dtype, image_format.layout)
+                self._store(made, images[image])
+            except StokerError as error:
+                outcomes[parts[0]] = (Status.OK, "", error)
+        return list(outcomes.values())
+
+    def _read(self, samples: Samples, i: int) -> tuple[npt.NDArray[Any] | None, _Outcome]:
+        """The pixels of sample ``i``, and its outcome; None if it is bad."""
+        try:
+            data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
+        except (ValueError, OSError) as error:
+            return None, (Status.READ_ERROR, str(error), None)
+        if self._verify and not matches_checksum(self._shards, data, samples, i):
+            return None, (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None)
+        try:
+            return self._decode(data, samples, i), (Status.OK, "", None)
+        except PayloadError as error:
+            return None, (error.status, str(error), None)
 
     def _decode(self, data: Any, samples: Samples, i: int) -> npt.NDArray[Any]:
         """The pixels of sample ``i``; PayloadError also where they are more or fewer than the index says."""
@@ -147,7 +178,10 @@ class ReferenceEngine:
     def _make(self, params: ImageParams, i: int, pixels: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
         """Write image ``i`` of the parameters into ``out``."""
         image_format = self._image_format
-        made = reference.execute(params, i, pixels, image_format.dtype, image_format.layout)
+        self._store(reference.execute(params, i, pixels, image_format.dtype, image_format.layout), out)
+
+    def _store(self, made: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+        image_format = self._image_format
         if image_format.color == "gray":
             made = made[:1] if image_format.layout == "NCHW" else made[..., :1]
         out[tuple(map(slice, made.shape))] = made

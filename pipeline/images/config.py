@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
+    from stoker.augment.params.parts import Parts
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Color, DType, Layout, Size
 
@@ -193,6 +194,7 @@ class ImageLoaderConfig:
         epoch: int,
         objects: Objects | None = None,
         size: Size | None = None,
+        parts: Parts | None = None,
     ) -> ImageParams:
         """Draw the parameters of the images of N samples; see :meth:`ImagePlan.draw`.
 
@@ -204,13 +206,22 @@ class ImageLoaderConfig:
             epoch: Epoch that keys their random numbers.
             objects: Objects of the images, if a transform decides by boxes.
             size: Height and width of the batch; None for those that the transforms leave.
+            parts: The parts of images that the samples are.
 
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
         """
-        seed = self.draw_seed
         return draw_params(
-            column, self.dataset, positions, samples, keys, seed=seed, epoch=epoch, objects=objects, size=size
+            column,
+            self.dataset,
+            positions,
+            samples,
+            keys,
+            seed=self.draw_seed,
+            epoch=epoch,
+            objects=objects,
+            size=size,
+            parts=parts,
         )
 
     @cached_property

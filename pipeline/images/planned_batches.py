@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from stoker.augment.transforms.combining.base import Partners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from stoker.augment.params.parts import Parts
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Size
 
     from ..order.rank_draws import Schedule
     from .config import ImageLoaderConfig
+
+    Int64 = npt.NDArray[np.int64]
 
 __all__ = ["PlannedBatch", "planned_batches"]
 
@@ -26,26 +31,52 @@ _ORDER_CHUNK = 4096
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """The samples of a batch.
+    """The samples of a batch, and those that its images show besides.
 
     Attributes:
         positions: (N,) int64, positions of the samples in the dataset.
         mask: (N,) bool, False for samples that fill up the batch.
-        samples: Rows of the index, which say where the payloads lie.
+        sources: (P,) int64, positions of the samples that are read: those of the batch, or where images have
+            several parts those of the parts.
+        samples: P rows of the index, which say where the payloads of the sources lie.
         draw_keys: (N,) int64, the keys of their random numbers.
         size: Height and width of the images, pixels; None for those that the transforms leave.
         groups: (rows + 1,) int64, first sample of each packed row, and N; None without packing.
+        parts: The parts of images that the sources are; None if each image shows its own sample alone.
     """
 
-    positions: npt.NDArray[np.int64]
+    positions: Int64
     mask: npt.NDArray[np.bool_]
+    sources: Int64
     samples: Samples
-    draw_keys: npt.NDArray[np.int64]
+    draw_keys: Int64
     size: Size | None = None
-    groups: npt.NDArray[np.int64] | None = None
+    groups: Int64 | None = None
+    parts: Parts | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def of_images(self, where: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """(N,) bool, images that have a source for which ``where``, (P,) bool, is true."""
+        if self.parts is None:
+            return where
+        found = np.zeros(len(self), np.bool_)
+        found[self.parts.image[where]] = True
+        return found
+
+    def blamed(self, bad_sources: npt.NDArray[np.bool_]) -> Int64:
+        """(N,) int64, positions of the first bad source of each image, or of the image's own sample."""
+        positions = self.positions.copy()
+        if self.parts is not None:
+            bad = np.flatnonzero(bad_sources)[::-1]  # the first one last, so that it counts
+            positions[self.parts.image[bad]] = self.sources[bad]
+        return positions
+
+    def sources_of(self, image: int) -> Int64:
+        """The places among the sources of those that an image shows."""
+        images = np.arange(len(self)) if self.parts is None else self.parts.image
+        return np.flatnonzero(images == image).astype(np.int64)
 
 
 def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[PlannedBatch]:
@@ -66,4 +97,18 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
         for (draws, mask, size, groups), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
             samples = config.dataset.samples(positions)
             keys = config.draw_keys(epoch, draws, samples.row)
-            yield PlannedBatch(positions, mask, samples, keys, size, groups)
+            planned = PlannedBatch(positions, mask, positions, samples, keys, size, groups)
+            if config.images[0].plan.combining:
+                planned = _with_partners(config, planned, draws, epoch)
+            yield planned
+
+
+def _with_partners(
+    config: ImageLoaderConfig, planned: PlannedBatch, draws: Int64, epoch: int
+) -> PlannedBatch:
+    """The same batch with the samples that its images show besides their own, of other draws of the epoch."""
+    order, dataset = config.order, config.dataset
+    partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch)
+    parts = config.images[0].at(planned.size).parts(planned.draw_keys, draws, partners)
+    sources = order.positions(epoch, parts.draw)
+    return replace(planned, sources=sources, samples=dataset.samples(sources), parts=parts)

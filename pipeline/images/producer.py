@@ -151,8 +151,8 @@ class ImageBatchProducer:
         """Draw the parameters of a column of images if they are None, and start its annotations."""
         if not processor:
             return params or self._draw(planned, column), BatchAnnotations
-        shown = column.samples_of_images(len(planned))
-        positions = planned.positions[shown]
+        shown = column.samples_of_images(len(planned.sources))
+        positions = planned.sources[shown]
         annotations = processor.read(positions)
         objects = None
         if annotations and column.annotations.needs_boxes:
@@ -163,15 +163,15 @@ class ImageBatchProducer:
     def _draw(
         self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None
     ) -> ImageParams:
-        positions, keys = planned.positions, planned.draw_keys
         return self._config.draw(
             column,
-            positions,
+            planned.sources,
             planned.samples,
-            keys,
+            planned.draw_keys,
             epoch=self._epoch,
             objects=objects,
             size=planned.size,
+            parts=planned.parts,
         )
 
     def _drawn_ahead(self, planned: PlannedBatch) -> list[ImageParams]:
@@ -213,7 +213,7 @@ class ImageBatchProducer:
         if self._cached_epoch:
             self._cached_epoch.release()
         self._raise_step_error(planned, result)
-        is_bad = result.status != Status.OK
+        is_bad = planned.of_images(result.status != Status.OK)
         is_bad[list(contents.errors)] = True
         self._totals.seen += len(planned)
         kept = self._choose_samples(planned, result, contents, is_bad) if is_bad.any() else None
@@ -225,7 +225,7 @@ class ImageBatchProducer:
         if kept is None:
             return FinishedBatch(batch, len(planned), ready=ready)
         counted = "skipped" if self._config.on_error == "skip" else "replaced"
-        keys = tuple(self._config.dataset.keys(planned.positions[is_bad]))
+        keys = tuple(self._config.dataset.keys(planned.blamed(result.status != Status.OK)[is_bad]))
         return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
     def _empty_result(self, size: Size | None) -> Result:
@@ -280,12 +280,14 @@ class ImageBatchProducer:
 
     def _sample_error(self, planned: PlannedBatch, result: Result, contents: Contents, i: int) -> SampleError:
         """The error of the bad sample ``i`` of a batch."""
-        if result.status[i] == Status.OK:
+        sources = planned.sources_of(i)
+        bad = sources[result.status[sources] != Status.OK]
+        if not bad.size:
             return contents.errors.pop(i)  # popped, or the error would hold itself by its traceback
-        error_class, message, hint = ERRORS[Status(int(result.status[i]))]
-        reason = result.reason.get(i, "")
+        error_class, message, hint = ERRORS[Status(int(result.status[bad[0]]))]
+        reason = result.reason.get(int(bad[0]), "")
         return self._config.dataset.error(
-            int(planned.positions[i]),
+            int(planned.sources[bad[0]]),
             f"{message}: {reason}" if reason else message,
             error_class,
             hint,

@@ -391,6 +391,9 @@ def transform_keypoints(
 PARAMETER_COLUMNS: tuple[Column, ...]
 """Columns of ``stoker.augment.params.image_params.ImageParams``, its warp and its border."""
 
+COMPOSITION_COLUMNS: tuple[Column, ...]
+"""Columns of ``stoker.augment.params.composition.Composition``, by their names in ``ImageParams``."""
+
 ERASE_COLUMNS: tuple[Column, ...]
 """Columns of ``stoker.augment.params.optional_params.Erase``, its noise, and the noise's ``quantiles``."""
 
@@ -514,6 +517,8 @@ class ImageArray:
         steps: Steps of M images, which the array takes.
         erase: Boxes to erase: arrays by name, see ``ERASE_COLUMNS``.
         exact: Decode JPEGs at their full size, also where they are then made much smaller.
+        composition: Arrays of M rows by name, see ``COMPOSITION_COLUMNS``; M is then N, and ``out`` has as
+            many images as the parts make. Empty if each image shows one sample.
 
     Raises:
         ValueError: An array is missing, unknown, or of another type or shape than its column.
@@ -528,6 +533,7 @@ class ImageArray:
         steps: Steps | None = None,
         erase: Sequence[dict[str, npt.NDArray[Any]]] = (),
         exact: bool = False,
+        composition: dict[str, npt.NDArray[Any]] = ...,
     ) -> None: ...
 
 class Pool:
@@ -556,6 +562,7 @@ class Pool:
         exact: bool = False,
         others: Sequence[ImageArray] = (),
         grey: bool = False,
+        composition: dict[str, npt.NDArray[Any]] = ...,
     ) -> Job:
         """Start a batch. All arrays are kept alive until it is done.
 
@@ -578,6 +585,7 @@ class Pool:
             exact: As in ``ImageArray``.
             others: Further images of the same samples.
             grey: Decode to grey, three equal channels: a JPEG's luma, or that of RGB by ITU-R BT.601.
+            composition: As in ``ImageArray``, without ``others``.
 
         Raises:
             ValueError: An array is missing, unknown, or of another type or shape than its column; or a

@@ -18,6 +18,7 @@ Each use has a stream of its own, by how its key is derived:
   Positions from 0 are those in a list of transforms, -1 is MixUp, -2 CutMix, -3 Mosaic, -4 masks of patches,
   -5 the draw of one of several captions (:mod:`stoker.pipeline.images.captions`), and
   -1,000,000 - k is the choice of the RandomChoice that is k-th among a loader's transforms of batches.
+  -2,000,000 - k is the choice of partners of the transform at position k, such as DetectionMosaic.
   RandomIoUCrop draws with seed 0, epoch 0 and the number of its round as the position, and a number of its
   own stream in place of the row.
 - Noise (:mod:`stoker.augment.noise`): :func:`sequence` of a number that RandomErasing has drawn.

@@ -53,9 +53,10 @@ class NestedTransform(Transform):
     def __post_init__(self) -> None:
         value = self.transforms
         good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
-        good = good and len(value) > 0 and not any(part.late for part in value)
+        good = good and len(value) > 0 and not any(part.late or part.combines for part in value)
         good = good or self.on_batches
-        self.check("transforms", good, "a list of transforms without RandomErasing, Normalize and ToDtype")
+        rule = "a list of transforms without RandomErasing, Normalize and ToDtype, and without those that "
+        self.check("transforms", good, f"{rule}combine several images")
         self.set("transforms", tuple(value))
         parts = () if self.on_batches else self.transforms
         self.set("draws", self._own_draws + sum(part.draws for part in parts))  # its own come first

@@ -25,15 +25,20 @@ void set_output(ImageArray& images, const Out& out, int layout) {
     require(height >= 1 && width >= 1 && height <= kMaxSide && width <= kMaxSide,
             "out must have images of 1 to 32768 pixels a side");
     images.output = {static_cast<int>(height), static_cast<int>(width)};
-    images.count = out.shape(0);
     images.out = out.data();
 }
 
 }  // namespace
 
 BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int layout, BoundSteps* steps,
-                                 const std::vector<nb::dict>& erase, bool exact) {
+                                 const std::vector<nb::dict>& erase, bool exact, const nb::dict& composition)
+    : image_count_(out.shape(0)) {
     set_output(images_, out, layout);
+    images_.count = image_count_;
+    if (composition.size() > 0) {
+        images_.count = nb::len(nb::object(composition["composition.image"]));
+        composition_ = unpack<CompositionColumns>(composition, kCompositionColumns, images_.count, kept_);
+    }
     kept_.emplace_back(out);
     images_.exact = exact;
     images_.parameters = unpack<ParameterColumns>(params, kParameterColumns, images_.count, kept_);
@@ -42,6 +47,11 @@ BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int lay
     if (steps == nullptr) return;
     require(steps->count() == images_.count, "steps must be for the same number of samples as the batch");
     images_.steps = steps->take(kept_);
+}
+
+Composition BoundImageArray::composition() const {
+    if (composition_.image == nullptr) return {};
+    return Composition::of(composition_, images_.count, image_count_, images_.output);
 }
 
 ImageArray BoundImageArray::take(KeptArrays& kept) {

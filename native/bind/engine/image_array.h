@@ -7,6 +7,7 @@
 #include "bind/bind.h"
 #include "bind/columns.h"
 #include "bind/steps.h"
+#include "engine/composition/composition.h"
 #include "engine/image_array.h"
 
 namespace stoker {
@@ -17,15 +18,19 @@ using Out = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 class BoundImageArray {
   public:
     BoundImageArray(const nb::dict& params, const Out& out, int layout, BoundSteps* steps,
-                    const std::vector<nb::dict>& erase, bool exact);
+                    const std::vector<nb::dict>& erase, bool exact, const nb::dict& composition = nb::dict());
     BoundImageArray(const BoundImageArray&) = delete;
     BoundImageArray& operator=(const BoundImageArray&) = delete;
 
     // Moves the images and their arrays to a batch. This is possible once, because threads execute steps from then on.
     ImageArray take(KeptArrays& kept);
+    // Returns how the images are made of several samples each; without images if they are not.
+    Composition composition() const;
 
   private:
     ImageArray images_;
+    std::size_t image_count_ = 0;
+    CompositionColumns composition_;
     KeptArrays kept_;
     bool taken_ = false;
 };

@@ -42,7 +42,8 @@ void add_images(BatchWork& work, BoundImageArray& bound, KeptArrays& kept) {
 Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::dict& params, const Out& out,
            const StatusColumn& status, int layout, std::int64_t max_pixels, bool verify, const nb::dict& decoded,
            BoundSteps* steps, const std::vector<nb::dict>& erase, bool decode_only, bool exact,
-           const std::vector<BoundImageArray*>& others, bool grey) {
+           const std::vector<BoundImageArray*>& others, bool grey,
+           const nb::dict& composition) {
     BatchWork work;
     KeptArrays kept;
     work.count = status.shape(0);
@@ -52,7 +53,10 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
     work.files = shards.files();
     work.samples = unpack<SampleColumns>(samples, kSampleColumns, work.count, kept);
     set_decoded(work, decoded, kept);
-    BoundImageArray images(params, out, layout, steps, erase, exact);
+    BoundImageArray images(params, out, layout, steps, erase, exact, composition);
+    work.composition = images.composition();
+    require(work.composition.count() == 0 || (others.empty() && !decode_only),
+            "images of several samples cannot be made beside others, or decoded only");
     add_images(work, images, kept);
     for (BoundImageArray* other : others) {
         require(other != nullptr, "others must be image arrays");
@@ -74,18 +78,19 @@ void bind_pool(nb::module_& m) {
     m.attr("SAMPLE_COLUMNS") = table_of(m, kSampleColumns);
     m.attr("PARAMETER_COLUMNS") = table_of(m, kParameterColumns);
     m.attr("ERASE_COLUMNS") = table_of(m, kEraseColumns);
+    m.attr("COMPOSITION_COLUMNS") = table_of(m, kCompositionColumns);
     nb::class_<Job>(m, "Job").def("wait", &Job::wait).def("done", &Job::done).def("reason", &Job::reason, "i"_a);
     nb::class_<BoundImageArray>(m, "ImageArray")
-        .def(nb::init<const nb::dict&, const Out&, int, BoundSteps*, const std::vector<nb::dict>&, bool>(), "params"_a,
+        .def(nb::init<const nb::dict&, const Out&, int, BoundSteps*, const std::vector<nb::dict>&, bool, const nb::dict&>(), "params"_a,
              nb::kw_only(), "out"_a.noconvert(), "layout"_a, "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(),
-             "exact"_a = false);
+             "exact"_a = false, "composition"_a = nb::dict());
     nb::class_<Pool>(m, "Pool")
         .def("__init__", make, "num_threads"_a)
         .def_prop_ro("num_threads", &Pool::threads)
         .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a.noconvert(),
              "status"_a.noconvert(), "layout"_a, "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(),
              "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false,
-             "others"_a = nb::make_tuple(), "grey"_a = false)
+             "others"_a = nb::make_tuple(), "grey"_a = false, "composition"_a = nb::dict())
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

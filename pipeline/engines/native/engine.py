@@ -19,7 +19,7 @@ from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
 from .batch import Batch
 from .custom_steps import PIXELS, CustomSteps, split_work, work_after
-from .image_memory import ImageMemory
+from .image_memory import ImageMemory, clear_images
 from .mean_image import subtract_means
 from .needed_bytes import GAP, needed_bytes
 from .steps import EXECUTES, pack_images
@@ -136,8 +136,7 @@ class NativeEngine:
             self._wait_for(batch, job, status)
         subtract_means(batch.work.columns, batch.images, self._image_format.layout, self._python)
         for i, (found, _) in batch.failed.items():
-            for array in batch.images:
-                array[i :: len(batch.status)] = 0
+            clear_images(batch.work, batch.images, i)
             batch.status[i] = found
         reason = {i: text for i, (_, text) in batch.failed.items()}
         images, *others = batch.images
@@ -276,5 +275,5 @@ class NativeEngine:
         """The arguments of ``_native.ImageArray``; grey is written as NCHW, the same memory as NHWC."""
         images, layout = out
         if layout == _GREY:
-            images = images.reshape(len(params), 1, *params.size)
+            images = images.reshape(params.image_count, 1, *params.size)
         return pack_images(params, images, layout, exact=self._exact)

@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from ..base import ImageFormat, Work
 
-__all__ = ["ImageMemory"]
+__all__ = ["ImageMemory", "clear_images"]
 
 
 class ImageMemory:
@@ -34,7 +34,7 @@ class ImageMemory:
 
     def arrays(self, work: Work) -> tuple[npt.NDArray[Any], ...]:
         """The arrays of a batch, C-contiguous, with undefined contents."""
-        shapes = [self._image_format.shape(len(params), params.size) for params in work.columns]
+        shapes = [self._image_format.shape(params.image_count, params.size) for params in work.columns]
         return tuple(self._array(column, shape) for column, shape in enumerate(shapes))
 
     def _array(self, column: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -43,3 +43,12 @@ class ImageMemory:
         if count == most:
             return self._empty(shape, dtype)
         return self._empty((most,), dtype)[:count].reshape(shape)
+
+
+def clear_images(work: Work, arrays: Sequence[npt.NDArray[Any]], i: int) -> None:
+    """Write zeros into all images of sample ``i`` of a batch, or into the image that it is a part of."""
+    if composition := work.params.composition:
+        arrays[0][composition.image[i]] = 0
+        return
+    for array in arrays:
+        array[i :: len(work.samples)] = 0

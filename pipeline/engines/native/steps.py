@@ -34,6 +34,7 @@ _QUANTILES = "quantiles"
 EXECUTES = frozenset(
     {"channels", "interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
     | {"image_size", "sizes by step"}  # which DALI lacks, as it builds a pipeline for each size
+    | {"composition"}  # images of several samples
     | {"mean_image"}  # which Python subtracts after C++
     | {kind.__name__ for kind in _STEPS}
 )
@@ -53,6 +54,7 @@ def pack_images(params: ImageParams, out: npt.NDArray[Any], layout: int, *, exac
         "steps": pack_steps(params.steps, len(params)) if params.steps else None,
         "erase": [_pack_erase(erase) for erase in params.erase or ()],
         "exact": exact,
+        "composition": pack(_native.COMPOSITION_COLUMNS, params) if params.composition else {},
     }
 
 

@@ -14,6 +14,8 @@ from .annotation_processor import AnnotationProcessor, MaskConfig
 from .objects import EXTRA_PREFIX, ObjectConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stoker.augment.plan import ImagePlan
 
     from ...order.sample_source import SampleSource
@@ -151,7 +153,10 @@ def make_annotation_config(
             path=dataset.path,
             hint="Leave the column 'label' out, or convert with classes.",
         )
-    _check_mixing(made | ({"label", "to_source"} & set(columns)), batch_transform_plan)
+    followed = made | ({"label", "to_source"} & set(columns))
+    _check_mixing(followed, batch_transform_plan.transforms, batch_transform_plan.columns)
+    combined = [frozenset(one.columns) for one in plan.combining]
+    _check_mixing(followed, plan.combining, frozenset.intersection(*combined) if combined else frozenset())
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
     return AnnotationConfig(objects, masks, plan.uses_boxes)
 
@@ -172,17 +177,17 @@ def _mask_config(dataset: SampleSource) -> MaskConfig:
     return MaskConfig("int64" if many else "uint8", _IGNORE_OF_MANY if many else _IGNORE, from_objects=True)
 
 
-def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformPlan) -> None:
-    """Raise ConfigError if a transform of batches cannot mix a column."""
-    if not batch_transform_plan.transforms:
+def _check_mixing(columns: frozenset[str], transforms: Sequence[object], mixed: frozenset[str]) -> None:
+    """Raise ConfigError if transforms that mix samples cannot do so with a column."""
+    if not transforms:
         return
     kinds = {"label", "keypoints", "masks", "segmentation", "to_source"}
     for name in sorted(columns):
-        if (name if name in kinds else "boxes") not in batch_transform_plan.columns:
-            names = ", ".join(type(transform).__name__ for transform in batch_transform_plan.transforms)
+        if (name if name in kinds else "boxes") not in mixed:
+            names = ", ".join(type(transform).__name__ for transform in transforms)
             raise ConfigError(
                 f"{names} cannot mix the column {name!r}",
-                hint=f"It can mix {', '.join(sorted(batch_transform_plan.columns))}.",
+                hint=f"Leave the column out of columns: what can be mixed is {', '.join(sorted(mixed))}.",
             )
 
 

@@ -14,6 +14,7 @@ from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
 
 from .class_drawing import draw_classes
+from .composing import composed_errors, composed_masks, composed_objects
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from .objects import EXTRA_PREFIX, BatchObjects, ObjectConfig, transform_objects
 
@@ -153,6 +154,11 @@ class AnnotationProcessor:
             masks[list(errors)] = 0
         elif self._masks is not None:
             masks = self._draw_masks(self._masks, positions, samples, params, errors)
+        if composition := params.composition:
+            objects = None if objects is None else composed_objects(objects, composition)
+            if masks is not None and self._masks is not None:
+                masks = composed_masks(masks, composition, self._masks.ignore)
+            errors = composed_errors(errors, composition)
         return BatchAnnotations(objects, masks, errors)
 
     def _draw_masks(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
+    from stoker.augment.params.parts import Parts
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Size
 
@@ -35,18 +36,20 @@ def draw_params(
     epoch: int,
     objects: Objects | None,
     size: Size | None,
+    parts: Parts | None,
 ) -> ImageParams:
     """Draw the parameters of the images of N samples; see :meth:`ImageLoaderConfig.draw`."""
     shown = column.samples_of_images(len(positions))
     height, width = samples.height[shown], samples.width[shown]
-    keys, plan = column.keys(keys), column.at(size)
+    keys, plan = parts.image_keys if parts else column.keys(keys), column.at(size)
     try:
-        return plan.draw(height, width, keys, seed, epoch, objects=objects)
+        return plan.draw(height, width, keys, seed, epoch, objects=objects, parts=parts)
     except ConfigError:
         for i in range(len(keys)):  # finds the image that is refused, which is refused alone, too
             own, at = objects and objects.take(np.array([i])), slice(i, i + 1)
+            part = parts and parts.take(np.array([i]))
             try:
-                plan.draw(height[at], width[at], keys[at], seed, epoch, objects=own)
+                plan.draw(height[at], width[at], keys[at], seed, epoch, objects=own, parts=part)
             except ConfigError as error:
                 raise _named(error, dataset, int(positions[shown[i]])) from None
         raise

@@ -219,6 +219,11 @@ def _named_column(
         of_images, after = split_transforms(listed)
         _refuse_batch_transforms(after)
         plan = compiled(of_images)
+        for one in plan.combining:
+            raise ConfigError(
+                f"{type(one).__name__} combines samples, which named columns of images cannot do",
+                hint="Leave it out, or give the loader one list of transforms to one size.",
+            )
         mask = views.mask if views else None
         if mask:
             mask.grid(plan.size)

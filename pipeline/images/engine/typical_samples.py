@@ -31,7 +31,8 @@ def typical_work(config: ImageLoaderConfig) -> Work | None:
     positions = _spread(len(config.dataset), _TYPICAL)
     samples = config.dataset.samples(positions)
     try:
-        params, *others = (config.draw(one, positions, samples, positions, epoch=0) for one in config.images)
+        drawn = (config.draw(one, positions, samples, positions, epoch=0) for one in config.images)
+        params, *others = drawn
     except ConfigError:  # of an image that may never be drawn
         return None
     return Work(samples, params, tuple(others))

@@ -15,6 +15,8 @@ from stoker.augment import (
     CenterCrop,
     ColorJitter,
     CutMix,
+    DetectionMixUp,
+    DetectionMosaic,
     GaussianBlur,
     MixUp,
     Mosaic,
@@ -86,6 +88,8 @@ EVERY = [
     MixUp(0.2),
     CutMix(),
     Mosaic(0.5, (0.1, 0.9), (0.3, 2)),
+    DetectionMosaic((40, 72), 0.5, stop_epoch=3),
+    DetectionMixUp(8.0, 0.1),
 ]
 
 
@@ -99,8 +103,9 @@ def test_every_transform_has_an_example():
     names = set(transforms.__all__) - {"Transform", "SubtractMean"}
     assert {type(transform).__name__ for transform in EVERY} == names | {"MixUp", "CutMix", "Mosaic"}
     # RandomIoUCrop needs objects; Normalize and ToDtype change only the output's form. SubtractMean needs
-    # a file, and has tests/parity/test_mean_image.py.
-    compared = names - {"RandomIoUCrop", "Normalize", "ToDtype"}
+    # a file, and has tests/parity/test_mean_image.py. Those of several samples have test_combining.py there.
+    several = {name for name in names if getattr(transforms, name).combines}
+    compared = names - several - {"RandomIoUCrop", "Normalize", "ToDtype"}
     assert {type(case.transform).__name__ for case in CASES} == compared
 
 

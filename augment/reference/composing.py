@@ -1,0 +1,99 @@
+"""Slow execution of images of several samples, in NumPy; tests compare engines with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..params.composition import WHOLE_SHARE
+from ..resample import apply_matrix
+from .reference import finish, render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from stoker.types import DType, Layout
+
+    from ..params.image_params import ImageParams
+
+    Pixels = npt.NDArray[np.uint8]
+
+__all__ = ["compose", "covered", "shown_parts"]
+
+
+def compose(
+    params: ImageParams,
+    image: int,
+    pixels: Mapping[int, Pixels],
+    dtype: DType = "float32",
+    layout: Layout = "NCHW",
+) -> npt.NDArray[Any]:
+    """Execute the parameters of an image of several samples.
+
+    Args:
+        params: Parameters of a batch with a composition.
+        image: Position of the image in the batch.
+        pixels: (H, W, 3) uint8 RGB of the samples by their parts: all that :func:`shown_parts` returns.
+        dtype: Element type of the result.
+        layout: Axis order.
+
+    Returns:
+        One image of the batch, as :func:`~stoker.augment.reference.reference.execute` does.
+    """
+    composition = params.composition
+    if composition is None:
+        raise AssertionError("the parameters are those of images of one sample each")
+    parts = np.flatnonzero(composition.image == image)
+    canvas = np.tile(params.fill, (*params.size, 1))
+    for layer in np.unique(composition.layer[parts]).tolist():
+        own = parts[composition.layer[parts] == layer]
+        made = np.tile(params.fill, (*params.size, 1))
+        for part in own[composition.shown[own]].tolist():
+            where = covered(params, part)
+            made[where] = render(params, part, pixels[part])[where]
+        canvas = made if layer == 0 else _merged(params, int(own[0]), canvas, made)
+    return finish(params, int(parts[0]), canvas, dtype, layout)
+
+
+def shown_parts(params: ImageParams, image: int) -> list[int]:
+    """The parts of an image whose samples are read."""
+    if params.composition is None:
+        raise AssertionError("the parameters are those of images of one sample each")
+    parts: list[int] = np.flatnonzero((params.composition.image == image) & params.composition.shown).tolist()
+    return parts
+
+
+def covered(params: ImageParams, part: int) -> npt.NDArray[np.bool_]:
+    """(H, W) bool, pixels at which a part is seen."""
+    top, left, height, width = params.dest[part].tolist()
+    rows, columns = params.upright_size().tolist()
+    horizontal, vertical = params.flip[part].tolist()
+    left = columns - left - width if horizontal else left
+    top = rows - top - height if vertical else top
+    where = np.zeros(params.size, np.bool_)
+    if params.warp is None or not params.warp.applies(part, params.size):
+        where[top : top + height, left : left + width] = True
+        return where
+    y, x = np.indices(params.size) + 0.5
+    matrix = params.warp.matrix[part]
+    ahead = x * matrix[2, 0] + y * matrix[2, 1] + matrix[2, 2] > 0
+    points = apply_matrix(matrix[None], np.stack((x, y), axis=-1).reshape(1, -1, 2))[0]
+    u, v = points.T.reshape(2, *params.size)
+    return np.asarray(ahead & (u >= left) & (u < left + width) & (v >= top) & (v < top + height))
+
+
+def _merged(params: ImageParams, part: int, below: Pixels, layer: Pixels) -> Pixels:
+    """A canvas with a layer, whose first part is ``part``, on it."""
+    composition = params.composition
+    if composition is None:
+        raise AssertionError("the parameters are those of images of one sample each")
+    mask = int(composition.mask[part])
+    if mask >= 0:
+        chosen = composition.masks.reshape(-1, *params.size)[mask]
+        return np.where(chosen[..., None] != 0, layer, below)
+    share = int(composition.share[part])
+    mixed = share * layer.astype(np.int64) + (WHOLE_SHARE - share) * below.astype(np.int64)
+    return ((mixed + WHOLE_SHARE // 2) >> 16).astype(np.uint8)

@@ -1,0 +1,93 @@
+"""Base of the transforms that make one image of several samples of the epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from stoker.random import derive_key, uniform
+
+from ..base import Transform
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ...params.parts import Parts
+
+    Int = npt.NDArray[np.int64]
+
+__all__ = ["Combining", "Partners"]
+
+_PARTNERS = -2_000_000
+"""Position that keys the partners of the first transform of a list; those of the next are below it."""
+
+
+@dataclass(frozen=True)
+class Partners:
+    """What decides the partners of an image's sample.
+
+    Attributes:
+        draws: Number of draws of the epoch, among which partners are drawn uniformly.
+        seed: Any integer.
+        key_epoch: Epoch that keys random numbers.
+        epoch: Number of the epoch.
+    """
+
+    draws: int
+    seed: int
+    key_epoch: int
+    epoch: int
+
+    def uniform(self, position: int, keys: Int, count: int) -> npt.NDArray[np.float64]:
+        """(M, count) random numbers of the transform at ``position``, for M keys."""
+        return uniform(derive_key(self.seed, self.key_epoch, _PARTNERS - position), keys, count)
+
+    def others(self, draw: Int, u: npt.NDArray[np.float64]) -> Int:
+        """Other draws of the epoch, (M, K), no two of a row the same.
+
+        If the epoch has too few draws, they may repeat.
+
+        Args:
+            draw: (M,), a draw that each row leaves out.
+            u: (M, K), uniform in [0, 1).
+        """
+        count = u.shape[1]
+        if self.draws <= count:
+            return (u * self.draws).astype(np.int64)
+        taken = draw[:, None]
+        for place in range(count):
+            # The number of a draw among those that are left becomes its number among all.
+            chosen = (u[:, place] * (self.draws - 1 - place)).astype(np.int64)
+            for before in np.sort(taken, axis=1).T:
+                chosen += chosen >= before
+            taken = np.column_stack((taken, chosen))
+        return taken[:, 1:]
+
+
+@dataclass(frozen=True)
+class Combining(Transform):
+    """Base of transforms that show several samples in one image.
+
+    :meth:`add_parts` decides which samples, from random numbers alone, so that a loader knows beforehand what
+    it reads. ``params`` of the class then acts on the parts, each of which is one image of the state.
+
+    Attributes:
+        layered: Whether it adds layers, which have random numbers of their own before this transform and
+            those of the image behind it.
+        columns: Columns of annotations that can follow it; see
+            :class:`~stoker.augment.batch.base.BatchTransform`.
+    """
+
+    combines: ClassVar[bool] = True
+    layered: ClassVar[bool] = False
+    columns: ClassVar[frozenset[str]] = frozenset()
+
+    def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
+        """Return the parts with those that this transform, at ``position`` of its list, adds.
+
+        Transforms are asked from the last to the first of the list, as an added layer passes through the
+        transforms before.
+        """
+        raise NotImplementedError

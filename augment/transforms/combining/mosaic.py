@@ -1,0 +1,120 @@
+"""The mosaic of YOLO: four images of the epoch around a random centre, of which a random window is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ...description import as_pair, is_finite, is_whole
+from ...params.parts import WHOLE
+from .base import Combining
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.types import Size
+
+    from ...params.parts import Parts
+    from ...state.transform_state import TransformState
+    from .base import Partners
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["DetectionMosaic"]
+
+_TILES = 4
+
+
+@dataclass(frozen=True)
+class DetectionMosaic(Combining):
+    """Show four images around a random centre of a canvas of twice the size, scaled and moved, as YOLO does.
+
+    Each image is scaled so that it just fits the size, and has a corner at the centre. The sample itself is
+    at the top left; three others of the epoch are at the top right, bottom left and bottom right. The
+    output is a window of the canvas, scaled by a random factor around the middle of the canvas, and moved.
+    An image without partners lies in the middle, and is scaled and moved in the same way.
+
+    The others are drawn from all draws of the epoch, so they follow a sampler and the weights of a mixture,
+    and do not depend on the batch or the rank. It is the first transform of a list.
+
+    Args:
+        size: (height, width) of the output in pixels, or one number for a square.
+        p: Probability that an image is a mosaic.
+        center: Range of the centre, as a share of the canvas, 0 to 1; drawn uniformly for each axis.
+        scale: Range of the factor, more than 0; drawn uniformly.
+        translate: Largest shift, as a share of the output, 0 to 1, for each axis.
+        stop_epoch: First epoch without mosaics, which YOLO calls ``epochs - close_mosaic``; None for none.
+        fill: Level 0..255 or three of them (RGB) where no image lies.
+
+    The geometry is that of Mosaic and RandomPerspective in github.com/ultralytics/ultralytics,
+    data/augment.py, without rotation and shear, in one resampling. ``RandomAffine`` may follow for these.
+    """
+
+    size: int | Sequence[int]
+    p: float = 1.0
+    center: Sequence[float] = (0.25, 0.75)
+    scale: Sequence[float] = (0.5, 1.5)
+    translate: float = 0.1
+    stop_epoch: int | None = None
+    fill: int | Sequence[int] = 114
+
+    draws: ClassVar[int] = 5
+    columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks", "segmentation"})
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        self.set_fill()
+        self.check_probability()
+        self.set_range("center", 0, 1, "a pair of numbers, 0 <= low <= high <= 1")
+        self.set_range("scale", 0, np.inf, "a pair of finite numbers, 0 < low <= high")
+        self.check("scale", is_finite(self.scale[0]) and self.scale[0] > 0, "a pair, 0 < low <= high")
+        share = is_finite(self.translate) and 0 <= self.translate <= 1
+        self.check("translate", share, "a share of the output, 0 to 1")
+        known = self.stop_epoch is None or is_whole(self.stop_epoch)
+        self.check("stop_epoch", known, "the number of an epoch, from 0, or None")
+
+    def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
+        """See :class:`Combining`."""
+        if self.stop_epoch is not None and partners.epoch >= self.stop_epoch:
+            return parts
+        u = partners.uniform(position, parts.keys, _TILES)
+        chosen = u[:, 0] < self.p
+        copies = parts.take(np.repeat(np.flatnonzero(chosen), _TILES - 1))
+        tiles = np.tile(np.arange(1, _TILES), int(chosen.sum()))
+        draws = partners.others(parts.draw[chosen], u[chosen, 1:])
+        others = replace(copies, tile=tiles, draw=draws.reshape(-1))
+        return replace(parts, tile=np.where(chosen, 0, parts.tile)).joined(others)
+
+    def params(self, state: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        size = np.array(self.size, np.float64)[:, None]
+        source = state.size.astype(np.float64)
+        tile = state.tiles()
+        low, high = self.center
+        center = np.rint(2 * size * (low + (high - low) * u[:, :2].T))
+        ratio = (size / source).min(axis=0)
+        extent = source * ratio
+        lower = np.array((tile >= 2, tile % 2 == 1))  # below, and right of, the centre
+        corner = np.where(lower, center, center - extent)
+        corner = np.where(tile == WHOLE, size - extent / 2, corner)
+        low, high = self.scale
+        factor = low + (high - low) * u[:, 2]
+        shift = size * (0.5 + self.translate * (2 * u[:, 3:].T - 1))
+        # The canvas' point c lies at (c - size) * factor + shift of the output.
+        start = np.maximum(np.where(lower & (tile != WHOLE), center, corner), 0)
+        stop = np.minimum(np.where(lower | (tile == WHOLE), corner + extent, center), 2 * size)
+        seen = [np.rint((edge - size) * factor + shift) for edge in (start, stop)]
+        state.use_fill(self.fill)
+        state.place(as_pair(self.size), (corner - size) * factor + shift, ratio * factor, *seen)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return as_pair(self.size)
+
+    def with_size(self, size: Size) -> DetectionMosaic:
+        """See :class:`Transform`."""
+        return replace(self, size=size)

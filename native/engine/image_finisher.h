@@ -1,0 +1,27 @@
+// The last steps of an image: operations on its pixels, colours, and boxes to erase.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/image_array.h"
+#include "pixels/image_writer.h"
+#include "pixels/planar_image.h"
+#include "steps/step_runner.h"
+
+namespace stoker {
+
+class ImageFinisher {
+  public:
+    // Finishes a whole image with what the batch says of its image `i`, and stores it.
+    void run(const ImageArray& images, std::size_t i, Target target, PlanarImage& image);
+    // The writer, for rows that need no whole image; erase() follows them.
+    ImageWriter& writer() { return writer_; }
+    void erase(const ImageArray& images, std::size_t i);
+
+  private:
+    ImageWriter writer_;
+    StepRunner steps_;
+    float color_[12] = {};
+};
+
+}  // namespace stoker

@@ -1,0 +1,44 @@
+"""Annotations of images that are made of several samples, from those of their parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .objects import BatchObjects
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.params.composition import Composition
+    from stoker.errors import SampleError
+
+    Mask = npt.NDArray[np.integer[Any]]
+
+__all__ = ["composed_errors", "composed_masks", "composed_objects"]
+
+
+def composed_objects(objects: BatchObjects, composition: Composition) -> BatchObjects:
+    """The objects of N images, from those of their P parts: part by part, so that no object is lost."""
+    return BatchObjects(composition.image[objects.owner].astype(np.int64), objects.columns)
+
+
+def composed_masks(masks: Mask, composition: Composition, ignore: int) -> Mask:
+    """Class masks of N images, (N, H, W), from those of their P parts, (P, H, W).
+
+    Parts of one layer have no pixel in common, and are ``ignore`` where they show nothing.
+    """
+    made: Mask = np.full((composition.count, *masks.shape[1:]), ignore, masks.dtype)
+    for part in np.flatnonzero(composition.shown).tolist():
+        place = made[composition.image[part]]
+        np.copyto(place, masks[part], where=masks[part] != ignore)
+    return made
+
+
+def composed_errors(errors: dict[int, SampleError], composition: Composition) -> dict[int, SampleError]:
+    """Errors by the position of an image, from those by the position of a part: the first of each image."""
+    found: dict[int, SampleError] = {}
+    for part in sorted(errors):
+        found.setdefault(int(composition.image[part]), errors[part])
+    return found

@@ -1,0 +1,237 @@
+"""Images of several samples on every engine: pixels, objects, ranks, resuming and bad samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data.annotated_scenes import N, encode, found, write_annotated
+
+import stoker
+from stoker import ImageLoader
+from stoker.augment import (
+    ColorJitter,
+    DetectionMixUp,
+    DetectionMosaic,
+    GaussianBlur,
+    RandomAffine,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomPerspective,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+    ToDtype,
+)
+from stoker.errors import ConfigError, SampleError
+from stoker.pipeline.images.planned_batches import planned_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FLIPS = [RandomHorizontalFlip(), RandomVerticalFlip()]
+LEVELS = ToDtype("float32", scale=False)
+LISTS: dict[str, list[Any]] = {
+    "mosaic": [DetectionMosaic(96), *FLIPS],
+    "some mosaics": [DetectionMosaic((64, 96), p=0.5, scale=(0.2, 3)), *FLIPS, LEVELS],
+    "turned": [DetectionMosaic(96), RandomAffine(40, shear=10), *FLIPS],
+    "perspective": [DetectionMosaic(96), RandomPerspective(0.4, p=1)],
+    "cropped": [DetectionMosaic(96), RandomResizedCrop(80, scale=(0.3, 1)), *FLIPS],
+    "mixed": [DetectionMosaic(96, p=0.7), DetectionMixUp(p=0.6), ColorJitter(0.4, 0.4, 0.4, 0.1), *FLIPS],
+    "mixed without mosaics": [Resize((60, 80)), RandomHorizontalFlip(), DetectionMixUp(8.0)],
+    "steps": [DetectionMosaic(96), GaussianBlur(3), ColorJitter(contrast=0.5), RandomErasing(1.0), LEVELS],
+}
+
+
+def batches(source: Any, **options: Any) -> list[Any]:
+    given = {
+        "batch_size": 4,
+        "seed": 3,
+        "shuffle": True,
+        "num_threads": 2,
+        "columns": ("image", "row"),
+        **options,
+    }
+    with ImageLoader(source, **given) as loader:
+        return list(loader)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_images_of_several_samples_are_those_of_the_reference(thumbnails: Path, name: str) -> None:
+    source = stoker.open(thumbnails).select(range(12))
+    options = {"transforms": LISTS[name]}
+    native = batches(source, engine="native", exact=True, **options)
+    reference = batches(source, engine="reference", **options)
+    native_pixels, pixels = (np.concatenate([batch.image for batch in one]) for one in (native, reference))
+    difference = np.abs(native_pixels.astype(float) - pixels.astype(float))
+    # A place on the edge of a tile that is turned may fall on either side.
+    assert (difference > 3).mean() < (0.002 if name in ("turned", "perspective") else 1e-5)
+    assert difference.mean() < 0.1
+    assert len({image.tobytes() for image in pixels}) == len(pixels)
+
+
+def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path) -> None:
+    transforms = [DetectionMosaic(32), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
+    whole = {
+        row: one
+        for batch in batches(thumbnails, transforms=transforms)
+        for row, one in zip(batch.row, batch.image, strict=True)
+    }
+    ranks = [
+        batches(thumbnails, transforms=transforms, rank=rank, world_size=2, batch_size=3, last_batch="drop")
+        for rank in range(2)
+    ]
+    for batch in ranks[0] + ranks[1]:
+        for row, image in zip(batch.row, batch.image, strict=True):
+            assert np.array_equal(image, whole[row])
+    given = {
+        "transforms": transforms,
+        "seed": 3,
+        "shuffle": True,
+        "columns": ("image", "row"),
+        "num_threads": 1,
+    }
+    with ImageLoader(thumbnails, batch_size=4, **given) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    with ImageLoader(thumbnails, batch_size=5, **given) as resumed:
+        resumed.load_state_dict(state)
+        left = [pair for batch in resumed for pair in zip(batch.row, batch.image, strict=True)]
+    assert len(left) == len(whole) - 4
+    assert all(np.array_equal(image, whole[row]) for row, image in left)
+
+
+def sources(source: Path, **options: Any) -> Any:
+    """Positions of the four samples of each mosaic of an epoch, (N, 4)."""
+    given = {
+        "batch_size": 2,
+        "transforms": [DetectionMosaic(32)],
+        "columns": ("image",),
+        "num_threads": 1,
+        **options,
+    }
+    with ImageLoader(source, **given) as loader:
+        planned = list(planned_batches(loader._config, loader._schedule(0, 0), 0))
+    assert all(np.array_equal(one.positions, one.sources[::4]) for one in planned)
+    return np.concatenate([one.sources.reshape(-1, 4) for one in planned])
+
+
+def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Path) -> None:
+    shown = sources(thumbnails, shuffle=True)
+    assert all(len(set(row)) == 4 for row in shown.tolist())
+    assert len(np.unique(shown[:, 1:])) > 50
+
+
+def test_partners_are_what_the_epoch_draws(thumbnails: Path) -> None:
+    weights = np.zeros(len(stoker.open(thumbnails)))
+    weights[10:20] = 1
+    shown = sources(thumbnails, sampler=stoker.Weighted(weights))
+    assert set(shown.ravel().tolist()) == set(range(10, 20))
+
+
+def test_the_last_epochs_have_no_mosaics(thumbnails: Path) -> None:
+    closing = [DetectionMosaic(32, stop_epoch=1), DetectionMixUp(stop_epoch=1)]
+    options = {"batch_size": 8, "columns": ("image",), "num_threads": 1}
+    with ImageLoader(thumbnails, transforms=closing, **options) as loader:
+        first = next(iter(loader)).image
+        loader.set_epoch(1)
+        second = next(iter(loader)).image
+    with ImageLoader(thumbnails, transforms=[DetectionMosaic(32, p=0.0)], **options) as loader:
+        loader.set_epoch(1)
+        assert np.array_equal(next(iter(loader)).image, second)
+        loader.set_epoch(0)
+        assert not np.array_equal(next(iter(loader)).image, first)
+
+
+@pytest.fixture(scope="module")
+def annotated(pack_images: Callable[..., Path]) -> Path:
+    return write_annotated(pack_images)
+
+
+COLUMNS = ("image", "boxes", "object_id", "masks", "keypoints", "segmentation", "area")
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("after", [[], [RandomAffine(20)]], ids=["upright", "turned"])
+def test_annotations_follow_the_tiles_of_their_image(annotated: Path, engine: str, after: list[Any]) -> None:
+    checked, exact = 0, not after
+    mosaic = DetectionMosaic(160, scale=(0.8, 1.2), fill=0)
+    for batch in batches(annotated, transforms=[mosaic, *after, *FLIPS], columns=COLUMNS, engine=engine):
+        for i, boxes in enumerate(batch.boxes):
+            bright = batch.image[i, 0] > 100
+            assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= 4 * sum(bright.shape)
+            for k, number in enumerate(batch.object_id[i]):
+                left, top, right, bottom = np.rint(boxes[k]).astype(int)
+                assert 0 <= left <= right <= 160
+                if number % 100 == 0 and min(right - left, bottom - top) > 12:
+                    assert bright[batch.masks[i][k] > 0].mean() > 0.9
+                    if exact:
+                        assert np.abs(found(batch.masks[i][k] > 0) - boxes[k]).max() <= 1.5
+                    seen = batch.keypoints[i][k]
+                    seen = seen[seen[:, 2] > 0]
+                    assert exact is False or all(
+                        (boxes[k, :2] <= point + 1e-4).all() and (point <= boxes[k, 2:] + 1e-4).all()
+                        for point in seen[:, :2]
+                    )
+                    checked += 1
+    assert checked > N
+
+
+def test_min_visible_counts_the_part_of_a_box_that_its_tile_shows(annotated: Path) -> None:
+    options = {"transforms": [DetectionMosaic(160)], "columns": ("boxes", "object_id")}
+    every = np.concatenate([number for one in batches(annotated, **options) for number in one.object_id])
+    most = np.concatenate(
+        [number for one in batches(annotated, min_visible=0.9, **options) for number in one.object_id]
+    )
+    assert 0 < len(most) < len(every)
+
+
+def test_mixed_images_keep_the_objects_of_both(annotated: Path) -> None:
+    options = {"columns": ("image", "object_id", "row")}
+    plain = {
+        row: numbers
+        for one in batches(annotated, **options, transforms=[Resize((30, 40))])
+        for row, numbers in zip(one.row, one.object_id, strict=True)
+    }
+    for one in batches(annotated, **options, transforms=[Resize((30, 40)), DetectionMixUp(1.0)]):
+        for row, numbers in zip(one.row, one.object_id, strict=True):
+            own, others = plain[row], numbers[len(plain[row]) :]
+            assert numbers[: len(own)].tolist() == own.tolist()
+            assert len(set((others // 100).tolist())) == 1
+            assert others[0] // 100 != row
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (9, 20, 30, 3), np.uint8)
+    images = [encode(pixels, "JPEG") for pixels in noise]
+    images[2] = images[2][: len(images[2]) // 2 + 300]
+    folder = pack_images(images)
+    with pytest.raises(SampleError, match="k2"):
+        batches(folder, transforms=[DetectionMosaic(32)], engine=engine)
+    given = {"transforms": [DetectionMosaic(32)], "engine": engine, "on_error": "skip", "max_bad": None}
+    with pytest.warns(UserWarning, match="'k2'"):
+        rows = [row for one in batches(folder, shuffle=False, **given) for row in one.row.tolist()]
+    assert 0 < len(rows) < 8
+    assert 2 not in rows
+
+
+@pytest.mark.parametrize(
+    ("transforms", "options", "message"),
+    [
+        ([Resize((8, 8)), DetectionMosaic(8)], {}, "DetectionMosaic must be the first"),
+        ([Resize((8, 8)), ColorJitter(0.1), DetectionMixUp()], {}, "stands after a transform of colours"),
+        ([DetectionMosaic(8)], {"columns": ("image", "to_source")}, "cannot mix the column 'to_source'"),
+        ([DetectionMosaic(8)], {"columns": ("image", "label")}, "cannot mix the column 'label'"),
+        ([DetectionMosaic(8)], {"engine": "dali", "columns": ("image",)}, "composition"),
+        ({"a": [DetectionMosaic(8)]}, {}, "named columns"),
+        ([DetectionMosaic(8)], {"color": "rgba"}, "RGB and grey"),
+    ],
+)
+def test_what_does_not_go_together(
+    thumbnails: Path, transforms: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ImageLoader(thumbnails, batch_size=2, transforms=transforms, **options)
