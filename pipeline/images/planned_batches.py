@@ -67,7 +67,7 @@ class PlannedBatch:
 
     def blamed(self, bad_sources: npt.NDArray[np.bool_]) -> Int64:
         """(N,) int64, positions of the first bad source of each image, or of the image's own sample."""
-        positions = self.positions.copy()
+        positions: Int64 = self.positions.copy()
         if self.parts is not None:
             bad = np.flatnonzero(bad_sources)[::-1]  # the first one last, so that it counts
             positions[self.parts.image[bad]] = self.sources[bad]
