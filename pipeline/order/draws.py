@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     Float64 = npt.NDArray[np.float64]
 
-__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle", "without_interleaving"]
+__all__ = [
+    "Balanced",
+    "BalancedObjects",
+    "MixedOrder",
+    "WeightedDraws",
+    "WeightedShuffle",
+    "without_interleaving",
+]
 
 _CHUNK = 1 << 14  # numbers that fit into the processor's cache while a formula uses them
 
@@ -132,6 +139,27 @@ class Balanced(_ColumnOrder):
         member = starts[group] + permute(offset, sizes[group], hash_words((self.seed,), group, cycle))
         positions: Int64 = self._members[member]
         return positions
+
+
+@dataclass(frozen=True, eq=False)
+class BalancedObjects(Balanced):
+    """Equal quotas of all classes of objects; the draws of a class cycle through the images that show it.
+
+    Attributes:
+        column: (P,) numbers, the classes of all pairs of an image and a class that it shows.
+        images: (P,) int64, positions of the images of these pairs.
+    """
+
+    images: Int64 = field(kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(np.stack((self.column, self.images)).data).hexdigest()[:16]
+        object.__setattr__(self, "digest", digest)
+
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`."""
+        images: Int64 = self.images[super().positions(epoch, draws)]
+        return images
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
 from ..execution.arguments import whole_number
-from .draws import Balanced, WeightedDraws, WeightedShuffle
+from .draws import Balanced, BalancedObjects, WeightedDraws, WeightedShuffle
 from .epoch_order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
 from .mixture import Mixture
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .sample_source import SampleSource
 
 __all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_loader_order", "open_source"]
+
+_OBJECT_LABELS = "object_labels"
 
 
 class Sampler(Protocol):
@@ -84,11 +86,16 @@ class Weighted:
 class ClassBalanced:
     """Draws with equal quotas of all classes, to within one, and within a class of all samples.
 
+    ``ClassBalanced("object_labels")`` draws for the classes of objects: a class draws the images that show
+    it, an image may be drawn for several classes, and one without objects is not drawn (class-aware sampling
+    of Shen et al., "Relay backpropagation", ECCV 2016).
+
     The draws of a class cycle through its samples, in another order in each cycle, and continue in the next
     epoch. Any run of draws as long as the number of classes has nearly all of them.
 
     Attributes:
-        column: Name of the index column with the class, or (N,) numbers, one for each sample of the dataset.
+        column: Name of the index column with the class, or (N,) numbers, one for each sample of the dataset;
+            or ``"object_labels"``.
         samples: Draws in an epoch; None for the number of samples.
     """
 
@@ -98,12 +105,25 @@ class ClassBalanced:
     def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
         """See :meth:`Sampler.order`."""
         _refuse_shuffle(self, shuffled)
+        if isinstance(self.column, str) and self.column == _OBJECT_LABELS:
+            return self._order_of_objects(dataset, seed)
         given = dataset.column(self.column) if isinstance(self.column, str) else np.asarray(self.column)
         if given.shape != (len(dataset),) or not np.issubdtype(given.dtype, np.number):
             raise ConfigError(
                 f"classes must be one number a sample, {len(dataset)}, found {given.dtype} {given.shape}"
             )
         return Balanced(_draws(self.samples, len(dataset), None), seed, given)
+
+    def _order_of_objects(self, dataset: SampleSource, seed: int) -> Order:
+        found = dataset.annotations(np.arange(len(dataset)), ()) if "boxes" in dataset.tasks else None
+        if found is None or not len(found):
+            raise ConfigError(
+                "ClassBalanced('object_labels') needs objects, and the dataset has none",
+                path=dataset.path,
+                hint="ClassBalanced() draws classes of images equally often.",
+            )
+        classes, images = np.unique(np.stack((found.labels, found.owner)), axis=1)
+        return BalancedObjects(_draws(self.samples, len(dataset), None), seed, classes, images=images)
 
 
 @dataclass(frozen=True)

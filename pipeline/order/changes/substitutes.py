@@ -10,7 +10,7 @@ import numpy as np
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
-from ..draws import Balanced, MixedOrder
+from ..draws import Balanced, BalancedObjects, MixedOrder
 from ..epoch_order import Repeat, Stream
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def groups_of(order: Any) -> npt.NDArray[Any] | None:
     """(N,) numbers of the group of each position, whose share of the draws is fixed; None without groups."""
     while isinstance(order, (Repeat, Stream, Substituted)):
         order = order.order
-    if isinstance(order, Balanced):
-        return order.column
+    if isinstance(order, Balanced) and not isinstance(order, BalancedObjects):
+        return order.column  # an image with objects has several classes
     if isinstance(order, MixedOrder):
         sizes = order.quota_schedule.sizes
         return np.repeat(np.arange(len(sizes)), sizes)

@@ -1,0 +1,77 @@
+"""Sampling by the classes of objects: a class draws the images that show it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.data.annotated_folders import FOLDERS, truth
+
+import stoker
+from stoker import ClassBalanced
+from stoker.augment import Letterbox
+from stoker.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Any:
+    """People on the first of three images alone, cars on all; and an image without objects."""
+    source = FOLDERS["coco"](tmp_path / "source")
+    content = truth()
+    content["annotations"] = [
+        one for one in content["annotations"] if one["image_id"] == 1 or one["category_id"] == 2
+    ]
+    (tmp_path / "source" / "3.png").write_bytes((tmp_path / "source" / "2.png").read_bytes())
+    content["images"].append({"id": 9, "file_name": "3.png", "height": 80, "width": 80})
+    source.src.write_text(json.dumps(content))
+    stoker.convert(source.src, tmp_path / "shards")
+    return stoker.open(tmp_path / "shards")
+
+
+def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
+    sampler = ClassBalanced("object_labels", samples=12)
+    given = {
+        "batch_size": 4,
+        "columns": ("row",),
+        "transforms": [Letterbox(8)],
+        "sampler": sampler,
+        **options,
+    }
+    return stoker.ImageLoader(dataset, **given)
+
+
+def drawn(loader: stoker.ImageLoader) -> list[int]:
+    return [row for batch in loader for row in batch.row.tolist()]
+
+
+def test_classes_of_objects_are_drawn_equally_often(dataset: Any) -> None:
+    with load(dataset) as loader:
+        assert Counter(drawn(loader)) == {0: 6 + 2, 1: 2, 2: 2}
+    some = dataset.select(classes=["person"])
+    with load(some) as loader:
+        assert Counter(drawn(loader)) == {0: 12}
+
+
+def test_a_state_goes_on_with_the_same_objects_alone(dataset: Any) -> None:
+    with load(dataset) as loader, load(dataset) as again:
+        whole = drawn(loader)
+        steps = iter(again)
+        first = next(steps).row.tolist()
+        state = again.state_dict()
+    with load(dataset) as resumed, load(dataset, sampler=ClassBalanced("image_id", samples=12)) as other:
+        resumed.load_state_dict(state)
+        assert first + drawn(resumed) == whole
+        with pytest.raises(CheckpointError, match="order was"):
+            other.load_state_dict(state)
+
+
+def test_images_without_objects_are_refused(thumbnails: Path) -> None:
+    with pytest.raises(ConfigError, match="needs objects, and the dataset has none"):
+        load(thumbnails)
