@@ -81,7 +81,8 @@ def describe(
 def _dataset(given: Any, opened: Any) -> dict[str, Any]:
     if hasattr(opened, "quotas"):  # a mixture
         parts = [_dataset(one, one) for one in opened.datasets]
-        return {"mixture": parts, "weights": opened.quotas.tolist()}
+        moving = opened.moving and opened.moving.to_json()
+        return {"mixture": parts, "weights": opened.quotas.tolist(), "moving": moving}
     version = opened.manifest.dataset_version
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)

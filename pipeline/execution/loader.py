@@ -209,11 +209,8 @@ class Loader(Refusals, ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state``: the next pass begins with exactly the next batch.
 
-        The number of ranks, the batch size, the engine and the threads may differ from those of the state.
-
         Raises:
-            CheckpointError: The state belongs to another dataset or configuration; the error names what
-                differs.
+            CheckpointError: The state belongs to another loader; the error names what differs.
         """
         loaded = State.from_dict(state, self._identity, self._samples)
         with self._lock.get():

@@ -19,7 +19,7 @@ from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ..execution.history import History
     from ..execution.ranks.ranks import Ranks
@@ -95,7 +95,7 @@ class CheckpointedImages(SteeredLoader):
             state["global_batch"] = self._global_batch
         return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
         The number of ranks, the batch size, the engine and the threads may differ from those of the saved
@@ -105,10 +105,15 @@ class CheckpointedImages(SteeredLoader):
         If the dataset has changed since, a loader that was given its path without a version goes back to the
         version of the state.
 
+        Args:
+            state: The state.
+            allow: ``("weights",)`` lets the weights of a mixture change, at the end of the block of about 64
+                samples that was begun. The past stays as it was, and later states hold both weights.
+
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
-        state, ledger = self._without_ledger(self._go_to_version(state))
+        state, ledger = self._prepared(state, allow)
         if isinstance(state, Mapping) and "global_batch" in state:
             state = dict(state)
             lightning.check_resume(state.pop("global_batch"), self._global_batch, "samples")
@@ -146,6 +151,12 @@ class CheckpointedImages(SteeredLoader):
 
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:
         return (epoch * self._samples + position,)
+
+    def _first_draw(self, state: Any) -> int:
+        try:
+            return int(state["epoch"] * state.get("samples_per_epoch", self._samples) + state["position"])
+        except (AttributeError, KeyError, TypeError):  # no state, which is refused later
+            return 0
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
         history = self._history[1] if self._history[0] == epoch else ()

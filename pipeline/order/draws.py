@@ -18,6 +18,7 @@ from .quotas import QuotaSchedule, apportion_draws
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from .changes.weight_parts import MovingWeights
     from .epoch_order import Order
 
     Int64 = npt.NDArray[np.int64]
@@ -162,7 +163,7 @@ class BalancedObjects(Balanced):
         return images
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MixedOrder:
     """Cycles of several orders, with a quota of draws for each.
 
@@ -170,16 +171,23 @@ class MixedOrder:
         quota_schedule: Assigns the draws of an epoch to the orders.
         rounds: One order for each dataset. Cycle c of a dataset is epoch c of its order. The name stands in
             the repr that checkpoints hold.
-        quotas: Draws of each dataset in an epoch.
+        quotas: Draws of each dataset in an epoch; with ``moving``, of a round of its last part.
+        moving: Parts of the training with other weights; None if weights never change.
     """
 
     quota_schedule: QuotaSchedule = field(repr=False)
     rounds: tuple[Order, ...]
     quotas: tuple[int, ...] = field(init=False)
+    moving: MovingWeights | None = None
     distinct = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quotas", tuple(self.quota_schedule.quotas.tolist()))
+
+    def __repr__(self) -> str:
+        # As before there were parts: states hold it.
+        parts = "" if self.moving is None else f", parts={self.moving.to_json()}"
+        return f"MixedOrder(rounds={self.rounds!r}, quotas={self.quotas!r}{parts})"
 
     @property
     def n(self) -> int:
@@ -188,8 +196,12 @@ class MixedOrder:
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`Order.positions`; positions are those in the mixture."""
-        group, cycle, offset = self.quota_schedule.assign(epoch, draws)
-        starts = np.cumsum(self.quota_schedule.sizes) - self.quota_schedule.sizes
+        schedule, sizes = self.quota_schedule, self.quota_schedule.sizes
+        if self.moving is None:
+            group, cycle, offset = schedule.assign(epoch, draws)
+        else:
+            group, cycle, offset = self.moving.assign(schedule, epoch, draws)
+        starts = np.cumsum(sizes) - sizes
         positions = np.empty_like(draws)
         for d in np.unique(group).tolist():
             of_dataset = np.flatnonzero(group == d)
@@ -204,7 +216,8 @@ def without_interleaving(order: Order) -> Order:
     if isinstance(order, Balanced):
         return replace(order, spread=False)
     if isinstance(order, MixedOrder):
-        return replace(order, quota_schedule=replace(order.quota_schedule, spread=False))
+        moving = order.moving and replace(order.moving, spread=False)
+        return replace(order, quota_schedule=replace(order.quota_schedule, spread=False), moving=moving)
     return order
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
 from ..execution.arguments import whole_number
+from .changes.weight_parts import scheduled_parts
 from .class_merging import check_mixable, merge_classes
 from .mixture import Mixture
 from .quotas import apportion_draws
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["mix"]
 
@@ -23,6 +26,9 @@ __all__ = ["mix"]
 def mix(
     datasets_and_weights: Sequence[tuple[Dataset | str | os.PathLike[str], float]],
     samples: int | None = None,
+    *,
+    schedule: Mapping[int, Sequence[float]] | None = None,
+    global_batch: int | None = None,
 ) -> Mixture:
     """Return several datasets as one, from which an epoch draws in proportion to their weights.
 
@@ -40,11 +46,17 @@ def mix(
     Args:
         datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
         samples: Draws in an epoch; by default the number of samples of all datasets together.
+        schedule: Weights that hold later, by the step of the training from which on they hold:
+            ``{10_000: (0.5, 0.5)}``. Each part between two steps has exact shares. Batches of text, which are
+            planned for whole epochs, mix the shares of an epoch.
+        global_batch: Samples of a step on all ranks, by which ``schedule`` counts. A training that goes on
+            with another number of ranks or batch size keeps this number.
 
     Raises:
-        ConfigError: A weight is no number from 0, or all are 0, or the datasets cannot be mixed: only some
-            have names of classes, annotations of one task have different meanings, tokenizers or fields
-            differ, or there are no samples to draw.
+        ConfigError: ``schedule`` and ``global_batch`` do not go together, or have a wrong value; a weight
+            is no number from 0, or all are 0; the datasets cannot be mixed, as only some have names of
+            classes, annotations of one task have different meanings, or tokenizers or fields differ; or there
+            are no samples to draw.
         DatasetError: A path has no dataset that can be read.
     """
     opened = [_open(pair) for pair in datasets_and_weights]
@@ -53,15 +65,24 @@ def mix(
     n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
     if n < 1:
         raise ConfigError(f"a mixture needs at least 1 sample in an epoch, found {n}")
-    quotas = apportion_draws(weights, n)
-    for dataset, quota in zip(opened, quotas, strict=True):
+    quotas, moving = apportion_draws(weights, n), None
+    if schedule is not None and global_batch is not None:
+        moving = scheduled_parts(weights, schedule, whole_number("global_batch", global_batch, 1), n)
+        quotas = np.array(moving.parts[-1].quotas, np.int64)
+    elif schedule is not None or global_batch is not None:
+        raise ConfigError(
+            "a schedule of weights counts steps of global_batch samples: give both, or neither",
+            hint="global_batch is batch_size times the number of ranks.",
+        )
+    drawn = quotas if moving is None else np.sum([part.quotas for part in moving.parts], axis=0)
+    for dataset, quota in zip(opened, drawn, strict=True):
         if quota and not len(dataset):
             raise ConfigError(
                 "a dataset of the mixture has a weight and no samples",
                 path=dataset.path,
                 hint="Leave the dataset out, or give it weight 0.",
             )
-    return Mixture(tuple(opened), quotas, merge_classes(opened))
+    return Mixture(tuple(opened), quotas, merge_classes(opened), moving)
 
 
 def _open(pair: tuple[Dataset | str | os.PathLike[str], float]) -> Dataset:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.manifest import Manifest
 
+    from .changes.weight_parts import MovingWeights
     from .class_merging import MergedClasses
 
     Int64 = npt.NDArray[np.int64]
@@ -53,13 +54,15 @@ class Mixture:
 
     Attributes:
         datasets: The D datasets.
-        quotas: (D,) int64, draws of each dataset in an epoch.
+        quotas: (D,) int64, draws of each dataset in an epoch; with ``moving``, of a round of its last part.
         merged_classes: Their merged classes.
+        moving: Parts of the training with other weights; None if weights never change.
     """
 
     datasets: tuple[Dataset, ...]
     quotas: Int64
     merged_classes: MergedClasses
+    moving: MovingWeights | None = None
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -239,7 +242,7 @@ class Mixture:
             make_order(len(dataset), shuffle, seed * len(self.datasets) + d)
             for d, dataset in enumerate(self.datasets)
         )
-        return MixedOrder(QuotaSchedule(self.quotas, sizes, seed), rounds)
+        return MixedOrder(QuotaSchedule(self.quotas, sizes, seed), rounds, self.moving)
 
     @cached_property
     def _starts(self) -> Int64:

@@ -100,7 +100,7 @@ class QuotaSchedule:
 
     def assign(self, epoch: int, draws: Int64) -> GroupDraws:
         """Groups of ``draws``, (M,) int64 in ``range(n)``, of ``epoch``."""
-        group, earlier = self._groups(epoch, draws)
+        group, earlier = self.groups(epoch, draws)
         # The epoch can be any integer, so the draws of all epochs before are counted in Python's integers.
         before = [
             divmod(epoch * quota, max(1, size))
@@ -111,19 +111,17 @@ class QuotaSchedule:
         cycle, offset = np.divmod(offsets[group] + earlier, self.sizes[group])
         return GroupDraws(group, cycles[group] + cycle, offset)
 
-    def _groups(self, epoch: int, draws: Int64) -> tuple[Int64, Int64]:
+    def groups(self, epoch: int, draws: Int64) -> tuple[Int64, Int64]:
         """The group of each draw, and how many earlier draws of the epoch it has, (M,) int64 each."""
         if not self.spread:
             ends = np.cumsum(self.quotas)
             group = np.searchsorted(ends, draws, side="right")
             return group, draws - (ends - self.quotas)[group]
-        words = hash_words((self.seed, epoch, 0), np.arange(len(self.quotas)))
-        phases = (words % np.uint64(self.blocks)).astype(np.int64)
         # A rounded boundary is off by less than a block. So a draw lies in block `draw * blocks // n` or in
         # the one before or after it, and all three are computed.
         near = np.unique(draws * self.blocks // self.n)
         blocks = np.unique(np.clip(near[:, None] + np.arange(-1, 3), 0, self.blocks))
-        begins = (blocks[:, None] * self.quotas + phases) // self.blocks  # (K, G), draws before each block
+        begins = self._begins(epoch, blocks)
         starts = begins.sum(axis=1)
         which = np.searchsorted(starts, draws, side="right") - 1
         lengths = np.diff(starts)[which]
@@ -135,3 +133,16 @@ class QuotaSchedule:
         group = np.searchsorted(ends.ravel(), shuffled, side="right") - which * len(self.quotas)
         first = np.where(group > 0, ends[which, group - 1], starts[which])
         return group, begins[which, group] + shuffled - first
+
+    def block_after(self, epoch: int, draw: int) -> int:
+        """The first draw from ``draw`` on, in ``range(n)``, that begins a block; n if there is none."""
+        near = draw * self.blocks // self.n
+        starts = self._begins(epoch, np.clip(near + np.arange(-1, 4), 0, self.blocks)).sum(axis=1)
+        return int(starts[starts >= draw].min())
+
+    def _begins(self, epoch: int, blocks: Int64) -> Int64:
+        """Draws of each group before each of K blocks, (K, G) int64."""
+        words = hash_words((self.seed, epoch, 0), np.arange(len(self.quotas)))
+        phases = (words % np.uint64(self.blocks)).astype(np.int64)
+        begins: Int64 = (blocks[:, None] * self.quotas + phases) // self.blocks
+        return begins

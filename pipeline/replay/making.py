@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ..images.loader import ImageLoader
 from ..images.sizes.aspect_buckets import AspectBuckets
 from ..images.sizes.patches import Patches
 from ..images.sizes.schedules import RandomSizes
+from ..order.changes.weight_parts import MovingWeights
 from ..order.epoch_order import BlockShuffle
 from ..order.mix import mix
 from ..order.sampling import ClassBalanced, Repeated, Weighted
@@ -123,7 +125,9 @@ def _dataset(found: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
     """The dataset of a description; a path of one stays a path, for the arguments of its cache."""
     if "mixture" in found:
         parts = [_dataset(one, {}) for one in found["mixture"]]
-        return mix(list(zip(parts, found["weights"], strict=True)), samples=sum(found["weights"]))
+        made = mix(list(zip(parts, found["weights"], strict=True)), samples=sum(found["weights"]))
+        moving = found.get("moving")
+        return replace(made, moving=MovingWeights.from_json(moving, len(parts))) if moving else made
     if "version" not in found:
         return found["path"]
     cache = {name: arguments.pop(name) for name in ("cache", "cache_size") if name in arguments}

@@ -18,6 +18,8 @@ from ..order.changes.substitutes import groups_of
 from .planning.schedule import Leaving, TextSchedule
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from stoker.bucketing import BatchPlan
 
     from ..execution.ranks.ranks import Ranks
@@ -79,7 +81,7 @@ class CheckpointedText(SteeredLoader):
         history = [list(part) for part in self._history_of(state["epoch"])]
         return {**state, "world_size": self._ranks.world_size, "history": history}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
         On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
@@ -88,10 +90,15 @@ class CheckpointedText(SteeredLoader):
         If the dataset has changed since, a loader that was given its path without a version goes back to the
         version of the state.
 
+        Args:
+            state: The state.
+            allow: ``("weights",)`` lets the weights of a mixture change from the next epoch on. Later states
+                hold both weights.
+
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
-        state, ledger = self._without_ledger(self._go_to_version(state))
+        state, ledger = self._prepared(state, allow)
         own = {"world_size", "history"}
         if not isinstance(state, Mapping) or not own <= state.keys():
             raise CheckpointError(
@@ -131,6 +138,13 @@ class CheckpointedText(SteeredLoader):
                 "exclude needs batches of samples, and stream joins the samples of an epoch",
                 hint="Choose samples before the training with dataset.select().",
             )
+
+    def _first_draw(self, state: Any) -> int:
+        try:  # the batches of a begun epoch are planned
+            begun = state["position"] > 0 or len(state["history"]) > 0
+            return int((state["epoch"] + begun) * self._planner.order.n)
+        except (KeyError, TypeError):  # no state, which is refused later
+            return 0
 
     @property
     def _drawn_order(self) -> Order:

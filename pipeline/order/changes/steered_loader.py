@@ -1,4 +1,4 @@
-"""Loaders that leave samples out while they run.
+"""Loaders that leave samples out while they run, and go on with other weights of a mixture.
 
 The classes of checkpoints of images and of text derive from :class:`SteeredLoader`.
 """
@@ -9,16 +9,17 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stoker.errors import ConfigError
+from stoker.errors import CheckpointError, ConfigError
 
 from ...execution.arguments import whole_number
 from ...execution.interrupts import check_owner
 from ..versioned_loader import VersionedLoader
 from .ledger import Ledger, positions_of
+from .resumed_weights import check_allowed, resumed_mixture
 from .substitutes import check_rest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ..epoch_order import Order
 
@@ -45,6 +46,10 @@ class SteeredLoader(VersionedLoader):
     @abstractmethod
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:
         """The point of the ledger at a checkpoint's position."""
+
+    @abstractmethod
+    def _first_draw(self, state: Any) -> int:
+        """The first draw, over all epochs, that may have other weights after a state; 0 without one."""
 
     @abstractmethod
     def _use_ledger(self, ledger: Ledger) -> None:
@@ -113,6 +118,30 @@ class SteeredLoader(VersionedLoader):
         """Return the loader's state, with the samples that are left out if there are any."""
         state = super().state_dict()
         return {**state, _EXCLUDED: self._ledger.to_json()} if self._ledger else state
+
+    def _prepared(self, state: Any, allow: Collection[str]) -> tuple[Any, Ledger]:
+        """Go to the version of a state and to its weights; return the rest of the state, and its ledger.
+
+        Raises:
+            CheckpointError: The state is of another version or mixture, or its ledger cannot be read.
+            ConfigError: ``allow`` names what cannot change.
+        """
+        check_allowed(allow)
+        state, ledger = self._without_ledger(self._go_to_version(state))
+        first = self._first_draw(state)
+        found = resumed_mixture(self.dataset, self._drawn_order, state, first, allow)
+        if found is None:
+            return state, ledger
+        if not type(self).__init__.__module__.startswith("stoker."):  # it has arguments of its own
+            raise CheckpointError(
+                "a class derived from a loader cannot change the weights of its mixture",
+                hint="Use the loader itself.",
+            )
+        self.close()
+        self._given_dataset = found
+        type(self).__init__(self, found, **self._given_options)  # type: ignore[arg-type]  # the subclass's arguments
+        identity = {**state["identity"], "order": repr(self._drawn_order)}
+        return {**state, "identity": identity}, ledger
 
     def _without_ledger(self, state: Any) -> tuple[Any, Ledger]:
         """Return a state of this dataset without its ledger, and the ledger.

@@ -1,0 +1,82 @@
+"""The weights of a mixture when a training goes on: those of the state, then those of the loader."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import CheckpointError, ConfigError
+
+from ..draws import MixedOrder
+from ..mixture import Mixture
+from .weight_parts import MovingWeights, WeightPart
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["check_allowed", "resumed_mixture"]
+
+# The end of a MixedOrder in the identity of a state.
+_WEIGHTS = re.compile(r"quotas=\(([\d, ]*)\)(?:, parts=(\[\[.*\]\]))?\)")
+
+
+def check_allowed(allow: Collection[str]) -> None:
+    """Raise ConfigError if ``allow`` of ``load_state_dict`` names what cannot change."""
+    if isinstance(allow, str) or set(allow) - {"weights"}:
+        raise ConfigError(f"allow can name 'weights' alone, found {allow!r}", hint='Give allow=("weights",).')
+
+
+def resumed_mixture(given: Any, order: Any, state: Any, point: int, allow: Collection[str]) -> Mixture | None:
+    """Return the mixture with which a loader goes on from a state; None if it has that already.
+
+    Args:
+        given: Source of the loader.
+        order: The loader's order.
+        state: The state.
+        point: First draw, over all epochs, that may have other weights.
+        allow: What may change, of ``load_state_dict``.
+
+    Raises:
+        CheckpointError: The weights differ, and ``allow`` does not name them.
+    """
+    own_order = repr(order)
+    identity = state.get("identity") if isinstance(state, Mapping) else None
+    saved_order = identity.get("order") if isinstance(identity, Mapping) else None
+    if not isinstance(given, Mixture) or not isinstance(saved_order, str) or saved_order == own_order:
+        return None
+    if _WEIGHTS.sub("", saved_order) != _WEIGHTS.sub("", own_order):
+        return None  # it differs in more than weights, which the comparison of states names
+    datasets = len(given.datasets)
+    saved, own = (_parts(order, datasets) for order in (saved_order, own_order))
+    if saved.parts[-1].length != own.parts[-1].length:
+        raise CheckpointError(
+            f"an epoch of the mixture had {saved.parts[-1].length} samples and has {own.parts[-1].length}",
+            hint="Give stoker.mix the number of before: samples=.",
+        )
+    is_last = saved.parts[-1].begin <= point and saved.parts[-1].quotas == own.parts[-1].quotas
+    if is_last and len(own.parts) == 1:
+        parts = saved
+    elif "weights" in allow:
+        while not isinstance(order, MixedOrder):
+            order = order.order
+        parts = saved.then(point, own, order.quota_schedule)
+    else:
+        raise CheckpointError(
+            f"the weights of the mixture were {saved.to_json()} and are {own.to_json()}",
+            hint='To change them from here on: load_state_dict(state, allow=("weights",)).',
+        )
+    return replace(given, moving=parts, quotas=np.array(parts.parts[-1].quotas, np.int64))
+
+
+def _parts(order: str, datasets: int) -> MovingWeights:
+    found = _WEIGHTS.search(order)
+    assert found is not None, "the order of a mixture"
+    if found[2]:
+        return MovingWeights.from_json(json.loads(found[2]), datasets)
+    quotas = tuple(int(number) for number in found[1].split(",") if number.strip())
+    return MovingWeights((WeightPart(0, quotas),))

@@ -1,0 +1,200 @@
+"""Parts of a training in which the datasets of a mixture have different weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import CheckpointError, ConfigError
+
+from ..quotas import GroupDraws, QuotaSchedule, apportion_draws
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["MovingWeights", "WeightPart", "scheduled_parts"]
+
+_CHUNK = 1 << 20
+_ROUNDS = 1 << 40  # rounds of a part; keys of random numbers count them from a multiple of this
+
+
+@dataclass(frozen=True)
+class WeightPart:
+    """Draws of a training in which all datasets keep their weights.
+
+    The part consists of rounds, each with exact quotas. A part of a schedule is one round; one whose end is
+    not known repeats rounds of an epoch.
+
+    Attributes:
+        begin: First draw, counted over all epochs.
+        quotas: Draws of each dataset in a round.
+    """
+
+    begin: int
+    quotas: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """Draws of a round."""
+        return sum(self.quotas)
+
+
+@dataclass(frozen=True)
+class MovingWeights:
+    """The parts of a training, the first from draw 0 on; the last one has no end.
+
+    The draws of a dataset go on through its samples from part to part, so no sample is drawn again before all
+    others of its dataset have been.
+
+    Attributes:
+        parts: The parts.
+        spread: If False, an epoch that is one round has its draws group after group, see
+            :class:`~stoker.pipeline.order.quotas.QuotaSchedule`.
+    """
+
+    parts: tuple[WeightPart, ...]
+    spread: bool = True
+
+    def assign(self, schedule: QuotaSchedule, epoch: int, draws: Int64) -> GroupDraws:
+        """Groups of ``draws``, (M,) int64, of ``epoch``; ``schedule`` has the sizes and the seed."""
+        group, cycle, offset = (np.empty_like(draws) for _ in range(3))
+        first = epoch * schedule.n
+        before = [0] * len(schedule.sizes)  # Python's integers, as epochs have no bound
+        for number, part in enumerate(self.parts):
+            end = self.parts[number + 1].begin if number + 1 < len(self.parts) else None
+            inside = draws >= part.begin - first
+            if end is not None:
+                inside &= draws < end - first
+            here = np.flatnonzero(inside)
+            if here.size:
+                found = self._assign_part(number, before, schedule, epoch, draws[here])
+                group[here], cycle[here], offset[here] = found
+            if end is not None:
+                before = [b + c for b, c in zip(before, self._counts(number, end, schedule), strict=True)]
+        return GroupDraws(group, cycle, offset)
+
+    def _assign_part(
+        self, number: int, before: list[int], schedule: QuotaSchedule, epoch: int, draws: Int64
+    ) -> GroupDraws:
+        """Groups of draws, (M,), of one part; ``before`` counts those of each group in earlier parts."""
+        group, cycle, offset = (np.empty_like(draws) for _ in range(3))
+        part, sizes = self.parts[number], schedule.sizes
+        first, n = epoch * schedule.n - part.begin, schedule.n
+        skipped, at = divmod(first, part.length)
+        end = self.parts[number + 1].begin - part.begin if number + 1 < len(self.parts) else None
+        is_epoch = at == 0 and part.length == n and (end is None or first + n <= end)
+        quotas = self._round(number, schedule, spread=self.spread or not is_epoch)
+        rounds, places = np.divmod(at + draws, part.length)
+        for one in np.unique(rounds).tolist():
+            own = np.flatnonzero(rounds == one)
+            found, earlier = quotas.groups(number * _ROUNDS + skipped + one, places[own])
+            counted = [b + (skipped + one) * q for b, q in zip(before, part.quotas, strict=True)]
+            done = [divmod(c, max(1, size)) for c, size in zip(counted, sizes.tolist(), strict=True)]
+            cycles = np.array([whole % (1 << 62) for whole, _ in done], np.int64)
+            more, offset[own] = np.divmod(np.array([rest for _, rest in done])[found] + earlier, sizes[found])
+            group[own], cycle[own] = found, cycles[found] + more
+        return GroupDraws(group, cycle, offset)
+
+    def _round(self, number: int, schedule: QuotaSchedule, *, spread: bool = True) -> QuotaSchedule:
+        """The quotas of a round of a part."""
+        quotas = np.array(self.parts[number].quotas, np.int64)
+        return replace(schedule, quotas=quotas, spread=spread)
+
+    def _counts(self, number: int, end: int, schedule: QuotaSchedule) -> list[int]:
+        """Draws of each group in a part that ends before the draw ``end``."""
+        part, last = self.parts[number], self._round(number, schedule)
+        rounds, rest = divmod(end - part.begin, part.length)
+        counts = [rounds * quota for quota in part.quotas]
+        for first in range(0, rest, _CHUNK):
+            group, _ = last.groups(number * _ROUNDS + rounds, np.arange(first, min(rest, first + _CHUNK)))
+            found = np.bincount(group, minlength=len(counts)).tolist()
+            counts = [a + b for a, b in zip(counts, found, strict=True)]
+        return counts
+
+    def then(self, point: int, later: MovingWeights, schedule: QuotaSchedule) -> MovingWeights:
+        """These parts up to a draw, and from the end of its block on those of ``later``.
+
+        A block has its draws in random order, so only at its end each dataset has drawn the first ones of its
+        cycle.
+        """
+        number = max(i for i, part in enumerate(self.parts) if part.begin <= point)
+        rounds, place = divmod(point - self.parts[number].begin, self.parts[number].length)
+        behind = self._round(number, schedule).block_after(number * _ROUNDS + rounds, place) - place
+        begin = point + behind
+        kept = tuple(part for part in self.parts if part.begin < begin)
+        if not kept:
+            return later
+        if number + 1 < len(self.parts):  # a scheduled part may end first, and ends whole
+            begin = min(begin, self.parts[number + 1].begin)
+            kept = tuple(part for part in kept if part.begin < begin)
+        at = max(i for i, part in enumerate(later.parts) if part.begin <= begin)
+        now = WeightPart(begin, later.parts[at].quotas)
+        return MovingWeights((*kept, now, *later.parts[at + 1 :]))
+
+    def to_json(self) -> list[Any]:
+        """The parts for a state."""
+        return [[part.begin, list(part.quotas)] for part in self.parts]
+
+    @classmethod
+    def from_json(cls, data: Any, datasets: int) -> MovingWeights:
+        """Read the parts of a state.
+
+        Raises:
+            CheckpointError: The data is not that of :meth:`to_json` for as many datasets.
+        """
+        try:
+            parts = tuple(WeightPart(begin, tuple(quotas)) for begin, quotas in data)
+            begins = [part.begin for part in parts]
+            good = begins[0] == 0 and begins == sorted(set(begins))
+            numbers = [number for part in parts for number in (part.begin, *part.quotas)]
+            good = good and all(type(number) is int and number >= 0 for number in numbers)
+            good = good and all(len(part.quotas) == datasets and part.length > 0 for part in parts)
+        except (TypeError, ValueError, IndexError):
+            good = False
+        if not good:
+            raise CheckpointError(
+                f"the weights of the state's mixture cannot be read: {data!r:.100}",
+                hint="Pass what state_dict() returned.",
+            )
+        return cls(parts)
+
+
+def scheduled_parts(
+    weights: Sequence[float],
+    schedule: Mapping[int, Sequence[float]],
+    global_batch: int,
+    n: int,
+) -> MovingWeights:
+    """The parts of a schedule.
+
+    Args:
+        weights: Weights from the beginning on.
+        schedule: Weights by the first step that has them, from step 1.
+        global_batch: Draws of a step.
+        n: Draws of an epoch, and of a round of the last part.
+
+    Raises:
+        ConfigError: A step or a weight is wrong.
+    """
+    steps = list(schedule)
+    if not steps or any(type(step) is not int or step < 1 for step in steps) or steps != sorted(set(steps)):
+        raise ConfigError(
+            f"schedule must have weights by steps, ascending from 1, found steps {steps}",
+            hint="The weights beside the datasets hold from step 0 on.",
+        )
+    begins = [0, *(step * global_batch for step in steps)]
+    parts = []
+    for i, given in enumerate([weights, *schedule.values()]):
+        if len(given) != len(weights):
+            raise ConfigError(
+                f"schedule must have a weight for each of {len(weights)} datasets, found {given}"
+            )
+        length = begins[i + 1] - begins[i] if i + 1 < len(begins) else n
+        parts.append(WeightPart(begins[i], tuple(apportion_draws(list(given), length).tolist())))
+    return MovingWeights(tuple(parts))
