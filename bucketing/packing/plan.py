@@ -1,14 +1,16 @@
 """The plan of a packing: several sequences in each row of a fixed capacity, in few rows.
 
 Best fit decreasing puts the longest remaining sequence into the row with the least room for it. Sequences of
-equal length are placed together, so the work grows with the number of distinct lengths.
+equal length are placed together, so the work grows with the number of distinct lengths. Samples of several
+fields are packed in groups of 1,024.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from zipfile import BadZipFile
 
 import numpy as np
@@ -19,6 +21,10 @@ from stoker.errors import ConfigError, DatasetError
 from ..boundaries.lengths import as_lengths
 from ..samplers.random_order import check_seed, random_order
 from .best_fit import best_fit_decreasing, least_bins
+from .several_fields import best_fit_of_fields, least_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["PackingPlan", "TooLong", "pack"]
 
@@ -39,17 +45,18 @@ class PackingPlan:
         rows: (P,) int64, the number of the sequence of each piece, in the order of the lengths given.
         begins: (P,) int64, the first token of each piece in its sequence; 0 for a whole sequence. Where all
             are whole it is a read-only array that takes no memory.
-        lengths: (P,) int64, the number of tokens in each piece.
+        lengths: (P,) int64, the number of tokens in each piece; (P, D) of samples with D fields.
         offsets: (B + 1,) int64, the first piece of each packed row, and P.
-        capacity: Number of tokens that fit into a packed row.
-        least: Lower bound on the number of packed rows (L2 of Martello and Toth).
+        capacity: Number of tokens that fit into a packed row; one number for each of D fields.
+        least: Lower bound on the number of packed rows (L2 of Martello and Toth; for several fields the
+            tokens of the fullest).
     """
 
     rows: npt.NDArray[np.int64]
     begins: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
-    capacity: int
+    capacity: int | tuple[int, ...]
     least: int
 
     def __len__(self) -> int:
@@ -58,13 +65,13 @@ class PackingPlan:
 
     @property
     def filled(self) -> npt.NDArray[np.int64]:
-        """(B,) int64, the number of tokens in each packed row."""
+        """(B,) or (B, D) int64, the number of tokens in each packed row."""
         return np.add.reduceat(self.lengths, self.offsets[:-1])
 
     @property
     def efficiency(self) -> float:
         """Share of the capacity that holds tokens, 0 to 1."""
-        return int(self.lengths.sum()) / (len(self) * self.capacity)
+        return int(self.lengths.sum()) / (len(self) * int(np.sum(self.capacity)))
 
     def pieces(self, packed_row: int) -> slice:
         """Return the slice of ``rows``, ``begins`` and ``lengths`` with the pieces of one packed row.
@@ -85,7 +92,7 @@ class PackingPlan:
                 begins=self.begins,
                 lengths=self.lengths,
                 offsets=self.offsets,
-                capacity=np.int64(self.capacity),
+                capacity=np.asarray(self.capacity, np.int64),
                 least=np.int64(self.least),
             )
 
@@ -104,7 +111,7 @@ class PackingPlan:
                 begins=parts["begins"],
                 lengths=parts["lengths"],
                 offsets=parts["offsets"],
-                capacity=int(parts["capacity"]),
+                capacity=_as_capacity(parts["capacity"].tolist()),
                 least=int(parts["least"]),
             )
         except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
@@ -116,20 +123,22 @@ class PackingPlan:
     def _is_consistent(self) -> bool:
         size = len(self.rows)
         return bool(
-            self.rows.shape == self.begins.shape == self.lengths.shape == (size,)
+            self.rows.shape == self.begins.shape == (size,)
+            and self.lengths.shape == (size, *np.shape(self.capacity))
             and self.offsets.ndim == 1
             and len(self.offsets) > 1
             and self.offsets[0] == 0
             and self.offsets[-1] == size
             and (np.diff(self.offsets) > 0).all()
-            and min(self.rows.min(), self.begins.min(), self.lengths.min() - 1) >= 0
-            and self.filled.max() <= self.capacity
+            and min(self.rows.min(), self.begins.min()) >= 0
+            and self.lengths.min() >= self.lengths.ndim % 2  # one field of several may be empty
+            and (self.filled <= np.asarray(self.capacity)).all()
         )
 
 
 def pack(
     lengths: npt.ArrayLike,
-    capacity: int,
+    capacity: int | Sequence[int],
     *,
     max_sequences: int | None = None,
     too_long: TooLong = "error",
@@ -139,11 +148,12 @@ def pack(
     """Return a packing by best fit decreasing.
 
     Args:
-        lengths: (N,) integers, the tokens of each sequence, at least 1.
-        capacity: Number of tokens that fit into a packed row.
+        lengths: (N,) integers, the tokens of each sequence, at least 1. Or (N, D), the tokens of each sample
+            in D fields, at least 1 in all; the fields of a sample have the same row and place.
+        capacity: Number of tokens that fit into a packed row; with D fields one number for all, or D.
         max_sequences: Largest number of pieces in a packed row, or None.
         too_long: "error", "truncate" to the capacity, or "split" into pieces of the capacity and a
-            remainder.
+            remainder, of one field.
         seed: Seed of a shuffle of sequences of the same length, anew each epoch: other sequences then share
             a row at the same efficiency. None keeps them in the order of rows.
         epoch: From 0 to 2**32 - 1.
@@ -151,9 +161,9 @@ def pack(
     Raises:
         ConfigError: An argument is out of range, or a sequence is empty or too long; the error names its row.
     """
-    table = as_lengths(lengths)
-    if table.ndim != 1:
-        raise ConfigError(f"packing takes one length for each sample, found {table.shape[1]}")
+    table, capacity = as_lengths(lengths), _as_capacity(capacity)
+    if table.ndim > 1 or not isinstance(capacity, int):
+        return _pack_fields(table, capacity, max_sequences, too_long, order=_Shuffle(seed, epoch))
     if capacity < 1 or (max_sequences is not None and max_sequences < 1):
         raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
     if table.min() < 1:
@@ -177,6 +187,61 @@ def pack(
         capacity=capacity,
         least=least_bins(histogram, max_sequences),
     )
+
+
+class _Shuffle(NamedTuple):
+    """The seed of a shuffle, None without one, and the epoch."""
+
+    seed: int | None
+    epoch: int
+
+    def order(self, size: int) -> npt.NDArray[np.integer]:
+        """A permutation of 0 to ``size - 1``."""
+        if self.seed is None:
+            return np.arange(size)
+        check_seed(self.seed, self.epoch)
+        return random_order(size, self.seed, self.epoch, stream=0)
+
+
+def _as_capacity(given: int | Sequence[int]) -> int | tuple[int, ...]:
+    return index(given) if isinstance(given, (int, np.integer)) else tuple(map(index, given))
+
+
+def _pack_fields(
+    table: npt.NDArray[np.int64],
+    capacity: int | tuple[int, ...],
+    max_sequences: int | None,
+    too_long: TooLong,
+    *,
+    order: _Shuffle,
+) -> PackingPlan:
+    """Return the packing of samples with several fields; see :func:`pack`."""
+    fields = table.shape[1] if table.ndim > 1 else 1
+    each = np.array([capacity] * fields if isinstance(capacity, int) else capacity, np.int64)
+    if each.shape != (fields,) or table.ndim == 1:
+        raise ConfigError(
+            f"there are {fields} lengths of each sample, and {len(each)} capacities",
+            hint="Give one capacity for all fields, or one for each.",
+        )
+    if each.min() < 1 or (max_sequences is not None and max_sequences < 1):
+        raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
+    if too_long not in ("error", "truncate"):
+        raise ConfigError(
+            f"too_long={too_long!r} takes one field, found {fields}", hint='Use too_long="truncate".'
+        )
+    if (wrong := table.sum(axis=1) < 1).any():
+        raise ConfigError(f"row {int(wrong.argmax())} is empty", hint="Leave out empty samples.")
+    if too_long == "error" and (wrong := (table > each).any(axis=1)).any():
+        row = int(wrong.argmax())
+        raise ConfigError(
+            f"row {row} has {table[row].tolist()} tokens, more than the capacity of {each.tolist()}",
+            hint='Use too_long="truncate", or a larger capacity.',
+        )
+    sizes = np.minimum(table, each)
+    rows, offsets = best_fit_of_fields(sizes, each, order.order(len(sizes)), max_sequences)
+    begins = np.broadcast_to(np.int64(0), rows.shape)
+    least = least_rows(sizes, each, max_sequences)
+    return PackingPlan(rows, begins, sizes[rows], offsets, tuple(each.tolist()), least)
 
 
 class _Split(NamedTuple):

@@ -234,8 +234,9 @@ def _members(plan: BatchPlan | PackingPlan, lengths: npt.NDArray[np.int64]) -> _
     steps = np.arange(len(plan))
     if isinstance(plan, PackingPlan):
         batches = np.repeat(steps, np.diff(plan.offsets))
-        padded = np.full((len(plan), 1), plan.capacity)
-        return _Members(plan.rows, plan.lengths[:, None], batches, batches, padded, np.ones_like(steps), 1)
+        padded = np.tile(np.atleast_1d(plan.capacity), (len(plan), 1))
+        tokens = plan.lengths.reshape(len(plan.lengths), -1)
+        return _Members(plan.rows, tokens, batches, batches, padded, np.ones_like(steps), 1)
     steps = np.repeat(steps, plan.valid)
     places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
     rows = plan.rows[plan.starts[steps] + places]
@@ -252,7 +253,7 @@ def _members(plan: BatchPlan | PackingPlan, lengths: npt.NDArray[np.int64]) -> _
 
 def _lower_bound(plan: BatchPlan | PackingPlan, members: _Members) -> float:
     if isinstance(plan, PackingPlan):
-        return 100 * (1 - int(plan.lengths.sum()) / (plan.least * plan.capacity))
+        return 100 * (1 - int(plan.lengths.sum()) / (plan.least * int(np.sum(plan.capacity))))
     lengths = members.lengths[:, 0] if members.lengths.shape[1] == 1 else members.lengths
     shapes = len(np.unique(members.padded, axis=0))
     return 100 * bucket_boundaries(lengths, shapes, "quantile").lower_bound

@@ -63,7 +63,8 @@ class TextLoader(DescribedText):
             number of shapes. Packed rows have no buckets.
         pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
             ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
-        pack: Tokens of a row that holds several sequences. None gives each sample a row.
+        pack: Tokens of a row that holds several sequences. None gives each sample a row. With several fields,
+            whose sequences of a sample have the same place in the row, one number for all or one for each.
         stream: Tokens that each row takes of its stream, for models whose state goes from batch to batch: row
             i goes on in row i of the next one. The documents of an epoch are cut into one stream for each row
             of all ranks. Columns are "input_ids"; "targets", the token that follows each; and "begins", True
@@ -100,7 +101,7 @@ class TextLoader(DescribedText):
             itself.
         device: Where batches are handed out: "cpu", "cuda", "cuda:N", or a device object of PyTorch or JAX.
             "cuda" is the GPU of this rank. None leaves batches on the framework's default device.
-        fields: Names of the fields to read. None reads all. Packing takes one field.
+        fields: Names of the fields to read. None reads all.
         columns: Names of the columns of a batch of N rows, each padded to length L:
 
             - "input_ids": (N, L), of the dtype ``dtype``; "attention_mask" (N, L); of packed rows
@@ -154,7 +155,7 @@ class TextLoader(DescribedText):
         batch_sampler: Callable[..., BatchSampler] | None = None,
         buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | None = DEFAULT_BUCKETS,
         pad_multiple: int = 1,
-        pack: int | None = None,
+        pack: int | Sequence[int] | None = None,
         stream: int | None = None,
         max_sequences: int | None = None,
         max_length: int | None = None,
@@ -191,7 +192,7 @@ class TextLoader(DescribedText):
             batch_sampler=batch_sampler,
             buckets=as_buckets(buckets),
             pad_multiple=pad_multiple,
-            pack=pack,
+            pack=pack,  # type: ignore[arg-type]  # the config makes a tuple of it
             max_sequences=max_sequences,
             max_length=max_length,
             too_long=too_long,

@@ -30,7 +30,6 @@ _COUNTS = (
     "batch_size",
     "max_tokens",
     "pad_multiple",
-    "pack",
     "max_sequences",
     "max_length",
     "samples_per_epoch",
@@ -49,7 +48,7 @@ class BatchingConfig:
         batch_sampler: Function that makes the sampler of batches.
         buckets: Number of buckets, or their boundaries; None pads each batch to its longest sample.
         pad_multiple: Padded lengths are multiples of this.
-        pack: Tokens of a packed row; None does not pack.
+        pack: Tokens of a packed row, for several fields of each; None does not pack.
         max_sequences: Largest number of sequences in a packed row; None sets no limit.
         max_length: Largest number of tokens of a sequence; None sets no limit.
         too_long: What happens to a longer sequence.
@@ -69,7 +68,7 @@ class BatchingConfig:
     batch_sampler: Callable[..., BatchSampler] | None
     buckets: int | BucketBoundaries | npt.NDArray[np.int64] | None
     pad_multiple: int
-    pack: int | None
+    pack: int | tuple[int, ...] | None
     max_sequences: int | None
     max_length: int | None
     too_long: TooLong
@@ -88,6 +87,7 @@ class BatchingConfig:
             )
         for name in _COUNTS:
             object.__setattr__(self, name, optional_number(name, getattr(self, name), 1))
+        object.__setattr__(self, "pack", _as_capacity(self.pack))
         object.__setattr__(self, "seed", whole_number("seed", self.seed))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
@@ -129,8 +129,6 @@ class BatchingConfig:
             if self.max_sequences is not None:
                 raise ConfigError("max_sequences needs pack", hint="Give pack, or leave max_sequences out.")
             return
-        if self.max_length is not None:
-            raise ConfigError("pack and max_length both set the largest length", hint="Leave out max_length.")
         if self.batch_sampler is not None:
             raise ConfigError(
                 "packed rows all have one length, which leaves a batch_sampler no choice",
@@ -153,7 +151,7 @@ class BatchingConfig:
                 hint="Give it to the sampler: partial(SortedBucketSampler, ..., multiple_of=8).",
             )
         if buckets is None or isinstance(buckets, int):
-            widths = np.array([self.pack or self.pad_multiple])
+            widths = np.atleast_1d(self.pack or self.pad_multiple)
         else:
             widths = as_edges(buckets)
         if (widths % self.pad_multiple).any():
@@ -162,6 +160,12 @@ class BatchingConfig:
                 f"{name} must be multiples of pad_multiple={self.pad_multiple}, found {widths.tolist()}",
                 hint=f"They are the padded lengths: round {name} up, or leave out pad_multiple.",
             )
+
+
+def _as_capacity(given: Any) -> int | tuple[int, ...] | None:
+    if isinstance(given, (list, tuple, np.ndarray)) and len(given):
+        return tuple(whole_number("pack", each, 1) for each in given)
+    return optional_number("pack", given, 1)
 
 
 def as_buckets(given: Any) -> int | BucketBoundaries | npt.NDArray[np.int64] | None:

@@ -70,7 +70,9 @@ class TextEpoch:
         groups = np.concatenate(([0], np.cumsum(counts)))
         which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
         draws = packing.rows[which].astype(np.int64, copy=False)
-        begins, lengths = packing.begins[which], packing.lengths[which, None]
+        begins, lengths = packing.begins[which], packing.lengths[which].reshape(len(which), -1)
+        if self.planned is not None:
+            lengths = self.lengths[draws]
         return TokenSlices(
             self.samples(draws), begins.astype(np.int64), lengths.astype(np.int64), groups, draws
         )

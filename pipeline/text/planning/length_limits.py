@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["length_table", "limited_lengths"]
+__all__ = ["length_table", "limited_lengths", "row_capacity"]
 
 
 def limited_lengths(
@@ -37,12 +37,14 @@ def limited_lengths(
     """
     if batching.max_length is not None:
         longest = np.full(lengths.shape[1], batching.max_length)
+        if are_planned and (capacity := row_capacity(batching, lengths.shape[1])):
+            longest = np.minimum(longest, capacity)
     elif not are_planned:
         if batching.too_long == "truncate":
             raise ConfigError('too_long="truncate" needs a largest length here', hint="Give max_length.")
         return lengths
-    elif batching.pack is not None:
-        longest = np.array([batching.pack])
+    elif capacity := row_capacity(batching, lengths.shape[1]):
+        longest = np.array(capacity)
     elif batching.buckets is None or isinstance(batching.buckets, int):
         return lengths
     else:
@@ -68,3 +70,18 @@ def limited_lengths(
 def length_table(edges: Int64) -> Int64:
     """Boundaries as (K, D), also of one field."""
     return edges.reshape(len(edges), -1)
+
+
+def row_capacity(batching: BatchingConfig, fields: int) -> tuple[int, ...] | None:
+    """Tokens of a packed row in each planned field; None without packing."""
+    if batching.pack is None:
+        return None
+    if fields > 1 and batching.too_long == "split":
+        raise ConfigError('too_long="split" takes one field', hint="Choose one: fields=('answer',)")
+    capacity = (batching.pack,) * fields if isinstance(batching.pack, int) else batching.pack
+    if len(capacity) != fields:
+        raise ConfigError(
+            f"pack has {len(capacity)} lengths, and rows have {fields}",
+            hint="Give one length for all fields, or one for each.",
+        )
+    return capacity

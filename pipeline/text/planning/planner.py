@@ -12,14 +12,13 @@ from stoker.bucketing import FixedBucketSampler, TokenBudgetSampler, bucket_boun
 from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.boundaries.lengths import cost_function
 from stoker.bucketing.samplers.random_order import narrowed
-from stoker.errors import ConfigError
 
 from ...execution.epoch_cache import SharedEpochs
 from ...order.draws import without_interleaving
 from ...order.epoch_order import Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
 from .epoch import TextEpoch
-from .length_limits import length_table, limited_lengths
+from .length_limits import length_table, limited_lengths, row_capacity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,8 +77,7 @@ class TextPlanner:
         self._draws = without_interleaving(order) if batching.shuffle else order
         self._read = limited_lengths(lengths, batching, special_tokens, are_planned=planned_lengths is None)
         self._lengths = self._read if planned_lengths is None else planned_lengths(self._read)
-        if batching.pack is not None and self._lengths.shape[1] > 1:
-            raise ConfigError("packing takes one field", hint="Choose one: fields=('answer',)")
+        self._capacity = row_capacity(batching, self._lengths.shape[1])
         self._world_size = world_size
         self._drawn: SharedEpochs[int, Int64] = SharedEpochs()
         self._epochs: SharedEpochs[int, TextEpoch] = SharedEpochs()
@@ -102,8 +100,8 @@ class TextPlanner:
     def boundaries(self) -> Int64 | None:
         """(K, D) int64, largest length of each bucket in each field; None if there are no buckets."""
         batching = self.batching
-        if batching.pack is not None:
-            return np.array([[batching.pack]], np.int64)
+        if self._capacity is not None:
+            return np.array([self._capacity], np.int64)
         if batching.buckets is None or batching.batch_sampler is not None:
             return None
         if isinstance(batching.buckets, int):
@@ -144,7 +142,7 @@ class TextPlanner:
         """Upper bound of the steps of an epoch: each takes at least one draw, or a slice of a split one."""
         slices = 1
         if self.batching.too_long == "split":
-            slices = -(-int(self._read.max()) // (self.batching.pack or 1))
+            slices = -(-int(self._read.max()) // (1 if self._capacity is None else self._capacity[0]))
         return self.order.n * slices
 
     @cached_property
@@ -172,8 +170,8 @@ class TextPlanner:
             read, planned = self._read if drawn is None else self._read[drawn], lengths
         if self.batching.pack is None:
             return TextEpoch(self._sampler(lengths, self.batching.balance), read, drawn, None, planned)
-        packing = self._pack(lengths[:, 0], epoch)
-        full = np.full((len(packing), 1), packing.capacity, np.int64)
+        packing = self._pack(lengths, epoch)
+        full = np.tile(np.atleast_1d(packing.capacity), (len(packing), 1))
         return TextEpoch(self._sampler(full, self._costs(packing)), read, drawn, packing, planned)
 
     def _draw(self, epoch: int) -> Int64:
@@ -181,27 +179,33 @@ class TextPlanner:
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
         batching = self.batching
-        assert batching.pack is not None, "called only with packing"
+        assert self._capacity is not None, "called only with packing"
+        several = len(self._capacity) > 1
+        capacity = self._capacity if several else self._capacity[0]
         # Later epochs may draw shorter samples, but the arrays have room for as many as in the first.
         most = batching.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
         seed = batching.seed if batching.shuffle else None
         packing = pack(
-            lengths, batching.pack, max_sequences=most, too_long=batching.too_long, seed=seed, epoch=epoch
+            lengths if several else lengths[:, 0],
+            capacity,
+            max_sequences=most,
+            too_long=batching.too_long,
+            seed=seed,
+            epoch=epoch,
         )
         return replace(
             packing,
             rows=narrowed(packing.rows, len(lengths)),
             begins=narrowed(packing.begins, int(lengths.max())),
-            lengths=narrowed(packing.lengths, packing.capacity + 1),
+            lengths=narrowed(packing.lengths, max(self._capacity) + 1),
         )
 
     def _costs(self, packing: PackingPlan) -> Int64 | None:
         """(rows,) int64, cost of each packed row for ``balance``; None if nothing is balanced."""
         if self.batching.balance is None:
             return None
-        costs: Int64 = np.add.reduceat(
-            cost_function(self.batching.balance)(packing.lengths.astype(np.int64)), packing.offsets[:-1]
-        )
+        each = cost_function(self.batching.balance)(packing.lengths.astype(np.int64))
+        costs: Int64 = np.add.reduceat(each.reshape(len(each), -1).sum(axis=1), packing.offsets[:-1])
         return costs
 
     def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> BatchSampler:

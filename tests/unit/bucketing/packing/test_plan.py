@@ -174,7 +174,7 @@ def test_load_refuses_a_plan_that_contradicts_itself(tmp_path, change):
     ("arguments", "options"),
     [
         (([3, 0], 5), {}),
-        (([[1, 2]], 5), {}),
+        (([[1, 2]], (5,)), {}),
         (([1], 0), {}),
         (([1], 5), {"max_sequences": 0}),
         (([1], 5), {"too_long": "drop"}),

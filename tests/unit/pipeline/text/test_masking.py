@@ -82,6 +82,24 @@ def test_inputs_and_targets_are_padded_to_two_boundaries(shards: Path) -> None:
         assert (np.where(attention, ids, -100) == labels).all()
 
 
+def test_inputs_and_targets_are_packed_into_rows_of_two_lengths(shards: Path) -> None:
+    columns = ("input_ids", "segment_ids", "labels", "target_segment_ids", "row")
+    padded = make(shards, mask=SPANS, columns=("input_ids", "attention_mask", "labels", "row"))
+    single = {
+        int(row): (ids[mask].tolist(), labels[labels >= 0].tolist())
+        for batch in padded
+        for ids, mask, labels, row in zip(*batch, strict=True)
+    }
+    packed = make(shards, mask=SPANS, pack=(64, 40), batch_size=4, columns=columns)
+    found = {}
+    for batch in packed:
+        assert (batch.input_ids.shape[1], batch.labels.shape[1]) == (64, 40)
+        for ids, segments, labels, targets, rows in zip(*batch, strict=True):
+            for segment, row in enumerate(rows[rows >= 0].tolist(), 1):
+                found[row] = (ids[segments == segment].tolist(), labels[targets == segment].tolist())
+    assert found == single
+
+
 def test_an_excluded_sample_has_a_substitute_that_fits_inputs_and_targets(shards: Path) -> None:
     loader = make(shards, mask=SPANS, columns=("input_ids", "labels", "row"))
     steps = iter(loader)

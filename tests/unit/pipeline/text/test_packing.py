@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.data.text_shards import make
+import numpy as np
+import pytest
+from helpers.data.text_shards import N, make
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,3 +51,29 @@ def test_rows_are_packed_anew_in_each_epoch(shards: Path) -> None:
     assert rows(shuffled) != rows(shuffled)
     fixed = make(shards, pack=40, shuffle=False)
     assert rows(fixed) == rows(fixed)
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_the_fields_of_a_sample_have_one_row_and_one_segment(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], world_size: int
+) -> None:
+    columns = ("q_input_ids", "q_segment_ids", "a_input_ids", "a_segment_ids", "row")
+    found = []
+    for rank in range(world_size):
+        loader = make(
+            shards, fields=("q", "a"), pack=(60, 20), columns=columns, rank=rank, world_size=world_size
+        )
+        assert loader.shapes()[0][1:] == (60, 20)
+        for batch in loader:
+            for q, q_segments, a, a_segments, rows in zip(*batch, strict=True):
+                for segment, row in enumerate(rows[rows >= 0].tolist(), 1):
+                    assert q[q_segments == segment].tolist() == sequences[row][0]
+                    assert a[a_segments == segment].tolist() == sequences[row][1]
+                    found.append(row)
+    assert set(found) == set(range(N))
+
+
+def test_a_largest_length_cuts_sequences_before_they_are_packed(shards: Path) -> None:
+    loader = make(shards, pack=40, max_length=5, too_long="truncate", columns=("segment_ids",))
+    most = max(np.bincount(row[row > 0]).max() for batch in loader for row in batch.segment_ids)
+    assert most == 5
