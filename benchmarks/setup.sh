@@ -66,6 +66,12 @@ step tensorflow tensorflow
 step dali pip_install nvidia-dali-cuda120
 step ffcv ffcv
 step spdl pip_install spdl
+step webdataset pip_install webdataset
+step litdata pip_install litdata
+step mosaic-streaming pip_install mosaicml-streaming
+step grain pip_install grain
+step hf-datasets pip_install datasets
+step ray-data pip_install 'ray[data]'
 step stoker stoker || exit 1
 [ ${#failed[@]} = 0 ] || echo "left out: ${failed[*]}"
 exit 0

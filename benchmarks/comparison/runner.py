@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
 from stoker.benchmarks.peers import PEERS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
-__all__ = ["ComparisonPlan", "compare"]
+__all__ = ["ComparisonPlan", "PeerGone", "PeerProcess", "compare"]
 
 _STDERR_BYTES = 2000
 """Bytes at the end of a peer's standard error that may hold the reason why it ended."""
@@ -175,9 +175,13 @@ class _Running:
         self._peak_rss = 0
 
     def start(self, source: PeerSource, plan: ComparisonPlan) -> None:
-        """Let the peer import its library, prepare and warm up."""
+        """Let the peer import its library, write its files, prepare and warm up."""
         self._facts.update(self.process.ask("import"))
-        prepared = self.process.ask("prepare", source=source.to_json(), settings=asdict(plan.settings))
+        own = replace(source, scratch=source.scratch / self.process.name)
+        own.scratch.mkdir()
+        given = {"source": own.to_json(), "settings": asdict(plan.settings)}
+        self._facts.update(self.process.ask("write", **given))
+        prepared = self.process.ask("prepare", **given)
         self._facts["notes"] = tuple(prepared["notes"])
         self._facts["first_batch_seconds"] = self.process.ask("warm_up")["first_batch_seconds"]
 

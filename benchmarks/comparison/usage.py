@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Usage", "usage_of_tree"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Usage", "unshared_memory", "usage_of_tree"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -38,9 +43,7 @@ def usage_of_tree(root: int) -> Usage:
                 continue
             parents[int(entry.name)] = int(fields[1])
             ticks[int(entry.name)] = sum(int(value) for value in fields[11:15])
-    members = {root}
-    while found := {pid for pid, parent in parents.items() if parent in members} - members:
-        members |= found
+    members = _tree(root, parents)
     return Usage(
         cpu_seconds=sum(ticks.get(pid, 0) for pid in members) / _TICKS,
         peak_rss=sum(_peak_rss(pid) for pid in members),
@@ -56,3 +59,32 @@ def _peak_rss(pid: int) -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def unshared_memory(root: int) -> int:
+    """Return the bytes that process ``root`` and its descendants hold, without pages of mapped files.
+
+    It is the sum of ``Pss_Anon`` and ``Pss_Shmem`` of ``/proc/PID/smaps_rollup``: a page that several
+    processes share counts once.
+    """
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    return sum(_unshared(pid) for pid in _tree(root, parents))
+
+
+def _unshared(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+
+
+def _tree(root: int, parents: Mapping[int, int]) -> set[int]:
+    members = {root}
+    while found := {pid for pid, parent in parents.items() if parent in members} - members:
+        members |= found
+    return members

@@ -17,13 +17,20 @@ import sys
 import time
 from contextlib import suppress
 from itertools import chain, count, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.benchmarks.comparison.usage import usage_of_tree
+from stoker.benchmarks.comparison.usage import unshared_memory, usage_of_tree
 from stoker.benchmarks.peers import load_peer
-from stoker.benchmarks.peers.base import PeerSettings, PeerSource, Unsupported
+from stoker.benchmarks.peers.base import (
+    PeerSettings,
+    PeerSource,
+    ResumablePeer,
+    Unsupported,
+    WritingPeer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +64,15 @@ class PeerWorker:
         self._peer = load_peer(self._name)
         seconds = time.perf_counter() - start
         return {"import_seconds": seconds, "versions": _versions(self._peer.packages)}
+
+    def do_write(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+        """Write the files of a peer that has a format of its own."""
+        peer, given = self._required(), PeerSource.from_json(source)
+        start = time.perf_counter()
+        if isinstance(peer, WritingPeer):
+            peer.write(given, PeerSettings(**settings))
+        written = sum(path.stat().st_size for path in given.scratch.rglob("*") if path.is_file())
+        return {"write_seconds": time.perf_counter() - start if written else 0.0, "written_bytes": written}
 
     def do_prepare(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Make the loader."""
@@ -93,6 +109,33 @@ class PeerWorker:
             "cpu_seconds": usage.cpu_seconds - cpu,
             "peak_rss": usage.peak_rss,
         }
+
+    def do_endure(self, epochs: int) -> dict[str, Any]:
+        """Run epochs and return the memory after each, see ``usage.unshared_memory``."""
+        found = []
+        for _ in range(epochs):
+            for batch in self._epoch():
+                _touch(batch)
+            found.append(unshared_memory(os.getpid()))
+        return {"memory": found}
+
+    def do_state(self, scratch: str, steps: int) -> dict[str, Any]:
+        """Take the first batches of an epoch and return the state after them; None where there is none."""
+        peer, batches = self._required(), self._epoch()
+        for batch in islice(batches, steps):
+            _touch(batch)
+        return {"state": peer.state(Path(scratch)) if isinstance(peer, ResumablePeer) else None}
+
+    def do_resume(self, state: Any, steps: int) -> dict[str, Any]:
+        """Return the time to the batch after a state, or after ``steps`` batches where there is none."""
+        peer = self._required()
+        start = time.perf_counter()
+        if isinstance(peer, ResumablePeer) and state is not None:
+            batches = peer.resume(state)
+        else:
+            batches = islice(self._epoch(), steps, None)
+        _touch(next(batches))
+        return {"resume_seconds": time.perf_counter() - start}
 
     def _required(self) -> Peer:
         assert self._peer is not None, "the runner asks for import first"

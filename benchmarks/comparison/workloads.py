@@ -17,7 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["WORKLOADS", "Workload", "make_dataset"]
 
-_ALL_PEERS = ("stoker", "stoker-dali", "tfdata", "tfdata-plain", "dali", "torch", "ffcv", "spdl")
+_OF_COLUMNS = ("hf-datasets", "ray-data")
+"""Peers whose columns have no raw pixels of several sizes."""
+_ALL_PEERS = (
+    "stoker",
+    "stoker-dali",
+    "tfdata",
+    "tfdata-plain",
+    "dali",
+    "torch",
+    "ffcv",
+    "spdl",
+    "webdataset",
+    "litdata",
+    "mosaic-streaming",
+    "grain",
+    *_OF_COLUMNS,
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +101,7 @@ _WORKLOADS = (
         copies=4096,
         least=3.5,
         rivals=("ffcv",),
-        peers=tuple(name for name in _ALL_PEERS if name != "spdl"),
+        peers=tuple(name for name in _ALL_PEERS if name not in {"spdl", *_OF_COLUMNS}),
         options={"resize": "shorter=256", "encoding": "raw"},
     ),
     Workload(

@@ -153,10 +153,11 @@ def _torchvision(source: PeerSource, context: Context) -> Batches:
     """Batches of a DataLoader with worker processes, copied from page-locked memory."""
     from torch.utils.data import DataLoader
 
-    from stoker.benchmarks.peers.torch_loader import TorchSamples, WithTorchvision
+    from stoker.benchmarks.peers.torch_loader import TorchSamples
+    from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
     loader = DataLoader(
-        TorchSamples(PeerPayloads(source), WithTorchvision(context.scale.side, source.raw, ())),
+        TorchSamples(PeerPayloads(source), TorchvisionImages(context.scale.side)),
         batch_size=context.scale.batch_size,
         shuffle=True,
         drop_last=True,

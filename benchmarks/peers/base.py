@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -21,13 +21,18 @@ __all__ = [
     "MEAN",
     "RAND_AUGMENT",
     "RATIO",
+    "RAW_REASON",
     "SCALE",
     "STD",
+    "Payload",
     "Peer",
     "PeerPayloads",
     "PeerSettings",
     "PeerSource",
+    "ResumablePeer",
     "Unsupported",
+    "WritingPeer",
+    "shard_counts",
 ]
 
 # torchvision.transforms.v2.RandomResizedCrop's own defaults, and ImageNet's channel statistics
@@ -41,6 +46,14 @@ JITTER = (0.4, 0.4, 0.4, 0.1)
 """Brightness, contrast, saturation and hue of ColorJitter."""
 RAND_AUGMENT = (2, 9)
 """Number of operations, and magnitude, of RandAugment."""
+
+
+Payload: TypeAlias = "bytes | npt.NDArray[np.uint8]"
+"""The payload of a sample: the bytes of a JPEG, or (H, W, 3) uint8 raw pixels."""
+
+
+RAW_REASON = "its columns have no arrays of several heights and widths"
+"""The reason why a peer with columns of Arrow has no raw pixels."""
 
 
 class Unsupported(Exception):  # noqa: N818 - no error: the table shows the reason
@@ -58,6 +71,7 @@ class PeerSettings:
         seed: Seed of the order and the crops, for peers that take one.
         device: Where batches are handed out, "cpu" or "cuda:N". Batches of a peer that leaves them on the CPU
             are copied by PyTorch.
+        resumable: Whether the state of the loader will be saved; some loaders must know before they start.
     """
 
     batch_size: int = 64
@@ -65,6 +79,7 @@ class PeerSettings:
     num_threads: int = 1
     seed: int = 0
     device: str = "cpu"
+    resumable: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "size", "num_threads"):
@@ -149,10 +164,24 @@ class PeerPayloads:
             self._descriptors = [os.open(path, os.O_RDONLY) for path in self._paths]
         return os.pread(self._descriptors[self._shard[i]], int(self._length[i]), int(self._offset[i]))
 
+    def payload(self, i: int) -> Payload:
+        """Return sample ``i``: the bytes of a JPEG, or (H, W, 3) uint8 raw pixels, writable."""
+        return self.pixels(i) if self._raw else self.read(i)
+
     def pixels(self, i: int) -> npt.NDArray[np.uint8]:
         """Return (H, W, 3) uint8, writable: sample ``i`` of raw pixels."""
         height, width = self._shape[i]
         return np.frombuffer(bytearray(self.read(i)), np.uint8).reshape(height, width, 3)
+
+
+def shard_counts(source: PeerSource, settings: PeerSettings) -> list[int]:
+    """Return the number of samples of each shard that a peer writes.
+
+    There are as many shards as Stoker's, and at least two for each worker, since a worker reads whole shards
+    with some peers.
+    """
+    shards = min(max(len(source.shards), 2 * settings.num_threads), source.records)
+    return [source.records // shards + (i < source.records % shards) for i in range(shards)]
 
 
 class Peer(Protocol):
@@ -169,7 +198,7 @@ class Peer(Protocol):
     """
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Write the files of the peer, make the loader, and return how its work differs from that of others.
+        """Make the loader, and return how its work differs from that of others.
 
         Raises:
             Unsupported: The peer cannot do this workload.
@@ -180,3 +209,26 @@ class Peer(Protocol):
 
         Arrays of NumPy, or tensors of PyTorch on the device.
         """
+
+
+@runtime_checkable
+class WritingPeer(Peer, Protocol):
+    """A peer that reads a format of its own."""
+
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write the samples into ``source.scratch`` with the tools of the peer.
+
+        Raises:
+            Unsupported: The format has no such samples.
+        """
+
+
+@runtime_checkable
+class ResumablePeer(Peer, Protocol):
+    """A peer that saves its state in the middle of an epoch."""
+
+    def state(self, scratch: Path) -> Any:
+        """Return the state after the batches so far, as values that JSON has; ``scratch`` is for files."""
+
+    def resume(self, state: Any) -> Iterator[Any]:
+        """Return the batches that follow a state; called after ``prepare``, before any epoch."""

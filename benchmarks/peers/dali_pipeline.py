@@ -13,6 +13,7 @@ from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
@@ -41,8 +42,15 @@ class DaliPipeline:
         ):
             raise Unsupported("DALI's readers.tfrecord needs an .idx file beside each shard")
         self._batches = source.records // settings.batch_size
+        self._source, self._settings = source, settings
+        self._build(None)
+        self._on_gpu = settings.device != "cpu"
+        return (f"order from a shuffle buffer of {_SHUFFLE_BUFFER} records",)
+
+    def _build(self, checkpoint: bytes | None) -> None:
+        settings = self._settings
         self._pipeline = _define(
-            source,
+            self._source,
             settings.size,
             self.colors,
             on_gpu=settings.device != "cpu",
@@ -51,10 +59,20 @@ class DaliPipeline:
             device_id=None if settings.device == "cpu" else int(settings.device.partition(":")[2] or 0),
             seed=settings.seed,
             prefetch_queue_depth=_PREFETCH,
+            enable_checkpointing=settings.resumable,
+            **({} if checkpoint is None else {"checkpoint": checkpoint}),
         )
         self._pipeline.build()
-        self._on_gpu = settings.device != "cpu"
-        return (f"order from a shuffle buffer of {_SHUFFLE_BUFFER} records",)
+
+    def state(self, scratch: Path) -> Any:
+        """Return the checkpoint of the pipeline."""
+        del scratch
+        return self._pipeline.checkpoint().decode("latin-1")
+
+    def resume(self, state: Any) -> Iterator[Any]:
+        """Build the pipeline with a checkpoint and return its batches."""
+        self._build(state.encode("latin-1"))
+        return self.epoch()
 
     def epoch(self) -> Iterator[Any]:
         """Yield as many batches as an epoch has; the pipeline itself is endless."""

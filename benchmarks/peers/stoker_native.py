@@ -11,6 +11,7 @@ from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from stoker.augment import Transform
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
@@ -59,6 +60,16 @@ class StokerNative:
         """Yield as many batches as a pass has, from consecutive passes."""
         for images, _ in islice(self._batches, len(self._loader)):
             yield images
+
+    def state(self, scratch: Path) -> Any:
+        """Return the state of the loader."""
+        del scratch
+        return self._loader.state_dict()
+
+    def resume(self, state: Any) -> Iterator[Any]:
+        """Return the batches after ``state``."""
+        self._loader.load_state_dict(state)
+        return self.epoch()
 
 
 class StokerWithoutReadAhead(StokerNative):

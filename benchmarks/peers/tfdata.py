@@ -16,6 +16,7 @@ from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -58,7 +59,21 @@ class TFData:
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the batches of one pass over the dataset."""
-        for images, _ in self._dataset:
+        self._batches = iter(self._dataset)
+        return self._rest()
+
+    def state(self, scratch: Path) -> Any:
+        """Write a checkpoint of the iterator, with the records of its shuffle buffer, and return its path."""
+        return tf.train.Checkpoint(iterator=self._batches).write(str(scratch / "iterator"))
+
+    def resume(self, state: Any) -> Iterator[npt.NDArray[np.float32]]:
+        """Return the batches after ``state``."""
+        self._batches = iter(self._dataset)
+        tf.train.Checkpoint(iterator=self._batches).read(state)
+        return self._rest()
+
+    def _rest(self) -> Iterator[npt.NDArray[np.float32]]:
+        for images, _ in self._batches:
             yield images.numpy()
 
     def _records(self, source: PeerSource, settings: PeerSettings) -> Any:

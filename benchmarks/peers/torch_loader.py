@@ -14,18 +14,18 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-try:
-    import torchvision
-except ImportError:
-    torchvision = None
-
-from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, PeerPayloads
+from stoker.benchmarks.peers.base import JITTER, RAND_AUGMENT, PeerPayloads
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
+
+try:
+    from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
+except ImportError:
+    TorchvisionImages = None  # type: ignore[assignment,misc]  # torchvision is not installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+    from stoker.benchmarks.peers.base import Payload, PeerSettings, PeerSource
 
 __all__ = ["TorchJitter", "TorchLoader", "TorchRandAugment"]
 
@@ -38,9 +38,7 @@ _LARGE_BATCH = 256
 class TorchSamples(Dataset[tuple[torch.Tensor, int]]):
     """Samples by index, which a worker reads and transforms."""
 
-    def __init__(
-        self, payloads: PeerPayloads, transform: Callable[[PeerPayloads, int], torch.Tensor]
-    ) -> None:
+    def __init__(self, payloads: PeerPayloads, transform: Callable[[Payload], torch.Tensor]) -> None:
         self._payloads = payloads
         self._transform = transform
 
@@ -48,53 +46,25 @@ class TorchSamples(Dataset[tuple[torch.Tensor, int]]):
         return len(self._payloads)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self._transform(self._payloads, index), int(self._payloads.label[index])
-
-
-class WithTorchvision:
-    """Makes a sample with the decoder and the transforms v2 of torchvision."""
-
-    def __init__(self, size: int, raw: bool, colors: Sequence[Any]) -> None:
-        from torchvision.transforms import v2
-
-        self._raw = raw
-        self._transforms = v2.Compose(
-            [
-                v2.RandomResizedCrop(size, scale=SCALE, ratio=RATIO, antialias=True),
-                v2.RandomHorizontalFlip(),
-                *colors,
-                v2.ToDtype(torch.float32, scale=True),
-                v2.Normalize(MEAN, STD),
-            ]
-        )
-
-    def __call__(self, payloads: PeerPayloads, index: int) -> torch.Tensor:
-        if self._raw:
-            pixels = torch.from_numpy(payloads.pixels(index)).permute(2, 0, 1)
-        else:
-            encoded = torch.frombuffer(bytearray(payloads.read(index)), dtype=torch.uint8)
-            pixels = torchvision.io.decode_jpeg(encoded, mode=torchvision.io.ImageReadMode.RGB)
-        image: torch.Tensor = self._transforms(pixels)
-        return image
+        return self._transform(self._payloads.payload(index)), int(self._payloads.label[index])
 
 
 class WithPillow:
     """Makes a sample with Pillow."""
 
-    def __init__(self, size: int, raw: bool) -> None:
+    def __init__(self, size: int) -> None:
         self._size = size
-        self._raw = raw
         self._rng: random.Random | None = None
 
-    def __call__(self, payloads: PeerPayloads, index: int) -> torch.Tensor:
+    def __call__(self, payload: Payload) -> torch.Tensor:
         from PIL import Image
 
         if self._rng is None:  # the first sample of this worker, which has its own seed from torch
             self._rng = random.Random(torch.initial_seed())  # noqa: S311 - crops, not secrets
-        if self._raw:
-            image = Image.fromarray(payloads.pixels(index))
+        if isinstance(payload, np.ndarray):
+            image = Image.fromarray(payload)
         else:
-            image = Image.open(io.BytesIO(payloads.read(index))).convert("RGB")
+            image = Image.open(io.BytesIO(payload)).convert("RGB")
         top, left, height, width = random_resized_crop(self._rng, image.height, image.width)
         cropped = image.crop((left, top, left + width, top + height))
         pixels = np.asarray(cropped.resize((self._size, self._size), Image.Resampling.BILINEAR))
@@ -115,14 +85,13 @@ class TorchLoader:
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader; the workers start with the first epoch."""
-        transform: Callable[[PeerPayloads, int], torch.Tensor]
-        colors = self.colors()
-        if torchvision is None:
+        transform: Callable[[Payload], torch.Tensor]
+        if TorchvisionImages is None:
             notes: tuple[str, ...] = ("torchvision is not installed: Pillow decodes and resizes",)
-            transform = WithPillow(settings.size, source.raw)
+            transform = WithPillow(settings.size)
         else:
             notes = ()
-            transform = WithTorchvision(settings.size, source.raw, colors)
+            transform = TorchvisionImages(settings.size, self.colors())
         torch.manual_seed(settings.seed)
         self._loader: DataLoader[Any] = DataLoader(
             TorchSamples(PeerPayloads(source), transform),

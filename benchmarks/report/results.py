@@ -41,6 +41,8 @@ class PeerResult:
         peak_rss: Bytes, see ``usage.Usage``.
         import_seconds: Time of importing the library in a new interpreter.
         first_batch_seconds: Time from the request for the first epoch of a new loader to the first batch.
+        write_seconds: Time to write the samples in a format of the loader; 0 where it reads those of Stoker.
+        written_bytes: Bytes of these files.
         versions: Versions of the packages of the loader.
         notes: Differences between the work of this loader and that of the others.
         missing: Reason why there are no figures; empty where there are.
@@ -52,6 +54,8 @@ class PeerResult:
     peak_rss: int = 0
     import_seconds: float = 0.0
     first_batch_seconds: float = 0.0
+    write_seconds: float = 0.0
+    written_bytes: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     missing: str = ""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["machine_line", "render", "show"]
 
 _COLUMNS = ("loader", "images/s", "times", "CPU s", "first batch")
-_MORE_COLUMNS = ("lowest to highest", "peak MiB", "import")
-_WIDE = 110  # characters that all columns need
+_MORE_COLUMNS = ("lowest to highest", "peak MiB", "import", "written")
+_WIDE = 120  # characters that all columns need
 
 
 def machine_line(comparison: Comparison) -> str:
@@ -39,7 +39,8 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
     """Return a table with the fastest loader first, and notes on each loader below it.
 
     The column "times" is the rate of the first loader of the request over that of each loader; "CPU s" is
-    CPU seconds per 1,000 images. The table has fewer columns if ``width`` characters are too few for all.
+    CPU seconds per 1,000 images; "written" is the time to write the samples in a format of the
+    loader. The table has fewer columns if ``width`` characters are too few for all.
     """
     table = Table(title=comparison.workload or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for title in (*_COLUMNS, *_MORE_COLUMNS)[: None if width >= _WIDE else len(_COLUMNS)]:
@@ -79,6 +80,7 @@ def _cells(peer: PeerResult, own: float | None) -> list[str]:
         f"{rate.low:,.0f} to {rate.high:,.0f}",
         f"{peer.peak_rss / 2**20:,.0f}",
         f"{peer.import_seconds:.2f} s",
+        f"{peer.write_seconds:.1f} s" if peer.written_bytes else "",
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.worker import PeerWorker
-from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection import devices
 
@@ -45,6 +45,63 @@ def test_batches_of_numpy_are_copied_to_a_device() -> None:
     worker("torch", own, "meta")._check(own)
     with pytest.raises(RuntimeError, match="expected contiguous"):
         worker("torch", own, "meta")._check(own.permute(0, 1, 3, 2))
+
+
+class CountingPeer:
+    """A loader of six batches that writes a file, and saves its position where it is resumable."""
+
+    def __init__(self) -> None:
+        self.position = 0
+
+    def prepare(self, source: Any, settings: Any) -> tuple[str, ...]:
+        return ()
+
+    def epoch(self) -> Any:
+        while self.position < 6:
+            self.position += 1
+            yield np.full((1, 3, 2, 2), self.position, np.float32)
+        self.position = 0
+
+    def write(self, source: Any, settings: Any) -> None:
+        (source.scratch / "folder").mkdir()
+        (source.scratch / "folder" / "file").write_bytes(bytes(1000))
+
+
+class ResumablePeer(CountingPeer):
+    def state(self, scratch: Path) -> Any:
+        return self.position
+
+    def resume(self, state: Any) -> Any:
+        self.position = state
+        return self.epoch()
+
+
+def test_files_that_a_loader_writes_are_timed_and_counted(tmp_path: Path) -> None:
+    source = PeerSource(tmp_path, "tfrecord", (), tmp_path, 6, False, tmp_path / "scratch")
+    source.scratch.mkdir()
+    made = PeerWorker("torch")
+    given = {"source": source.to_json(), "settings": {}}
+    made._peer = ResumablePeer()
+    found = made.do_write(**given)
+    assert found["written_bytes"] == 1000
+    assert found["write_seconds"] > 0
+
+
+@pytest.mark.parametrize(("peer", "state"), [(CountingPeer, None), (ResumablePeer, 3)])
+def test_a_loader_goes_on_from_its_state_or_makes_the_batches_again(peer: Any, state: Any) -> None:
+    made = PeerWorker("torch")
+    made._peer = peer()
+    assert made.do_state(".", steps=3) == {"state": state}
+    made._peer = peer()
+    assert made.do_resume(state, steps=3)["resume_seconds"] >= 0
+    assert made._peer.position == 4
+
+
+def test_the_memory_after_each_epoch_is_that_of_the_process() -> None:
+    made = PeerWorker("torch")
+    made._peer = CountingPeer()
+    before, after = made.do_endure(epochs=2)["memory"]
+    assert 1 << 20 < before <= after + (64 << 20)
 
 
 def test_copies_by_pytorch_are_noted() -> None:

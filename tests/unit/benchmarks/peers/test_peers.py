@@ -7,7 +7,16 @@ import pytest
 import stoker
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers import load_peer
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSettings, PeerSource
+from stoker.benchmarks.peers.base import (
+    MEAN,
+    RATIO,
+    SCALE,
+    STD,
+    PeerPayloads,
+    PeerSettings,
+    PeerSource,
+    shard_counts,
+)
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 from stoker.errors import ConfigError
 
@@ -58,6 +67,14 @@ def test_settings_are_at_least_one(name):
 def test_a_source_crosses_the_pipe():
     source = PeerSource(Path("a"), "lmdb", (Path("b"), Path("c")), Path("t.npz"), 3, True, Path("s"))
     assert PeerSource.from_json(source.to_json()) == source
+
+
+@pytest.mark.parametrize(
+    ("records", "threads", "counts"), [(10, 1, [4, 3, 3]), (10, 2, [3, 3, 2, 2]), (2, 4, [1, 1])]
+)
+def test_every_worker_of_a_peer_has_shards(records, threads, counts):
+    source = PeerSource(Path("a"), "tfrecord", (Path("b"),) * 3, Path("t.npz"), records, False, Path("s"))
+    assert shard_counts(source, PeerSettings(num_threads=threads)) == counts
 
 
 def test_payloads_are_the_bytes_of_the_dataset(make_dataset, tmp_path):

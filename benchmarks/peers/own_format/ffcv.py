@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FFCV"]
 
+_FILE = "photographs.beton"
 _BATCHES_AHEAD = 2
 _PASSES = 200
 _MOST_BYTES = 1 << 32
@@ -54,30 +55,30 @@ class FFCVSamples:
 
     def __init__(self, source: PeerSource) -> None:
         self._payloads = PeerPayloads(source)
-        self._read = self._payloads.pixels if source.raw else self._payloads.read
 
     def __len__(self) -> int:
         return len(self._payloads)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        return self._read(index), int(self._payloads.label[index])
+        return self._payloads.payload(index), int(self._payloads.label[index])
 
 
 class FFCV:
-    """The loader of FFCV on a file that ``prepare`` writes."""
+    """The loader of FFCV."""
 
     packages: tuple[str, ...] = ("ffcv", "numba", "torch")
     lead = _BATCHES_AHEAD + 1
 
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write a .beton file."""
+        fields = {"image": StoredImageField(write_mode="raw"), "label": IntField()}
+        writer = DatasetWriter(str(source.scratch / _FILE), fields, num_workers=settings.num_threads)
+        writer.from_indexed_dataset(FFCVSamples(source))
+
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Write the .beton file and make the loader, which compiles at the first batch."""
-        path = source.scratch / "photographs.beton"
-        if not path.exists():
-            fields = {"image": StoredImageField(write_mode="raw"), "label": IntField()}
-            writer = DatasetWriter(str(path), fields, num_workers=settings.num_threads)
-            writer.from_indexed_dataset(FFCVSamples(source))
+        """Make the loader, which compiles at the first batch."""
         self._batches = source.records // settings.batch_size
-        self._endless = _endless(_loader(path, source, settings))
+        self._endless = _endless(_loader(source.scratch / _FILE, source, settings))
         decoding = () if source.raw else ("decodes whole images, with libjpeg's fast, less exact DCT",)
         return (*decoding, "filters by area (OpenCV INTER_AREA), not bilinear")
 

@@ -1,0 +1,89 @@
+"""LitData: chunks by ``optimize``, a ``StreamingDataset`` and its loader with worker processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import litdata
+
+from stoker.benchmarks.peers.base import PeerPayloads
+from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+
+__all__ = ["LitData"]
+
+
+class LitDataSample:
+    """A function from the number of a sample to what LitData stores."""
+
+    def __init__(self, source: PeerSource) -> None:
+        self._payloads = PeerPayloads(source)
+
+    def __call__(self, i: int) -> dict[str, Any]:
+        return {"image": self._payloads.payload(i), "label": int(self._payloads.label[i])}
+
+
+class LitDataImages:
+    """A function from a stored sample to an image and a label."""
+
+    def __init__(self, size: int) -> None:
+        self._images = TorchvisionImages(size)
+
+    def __call__(self, sample: dict[str, Any]) -> tuple[Any, int]:
+        return self._images(sample["image"]), sample["label"]
+
+
+class LitData:
+    """A ``StreamingDataset`` of local chunks in a ``StreamingDataLoader``."""
+
+    packages: tuple[str, ...] = ("litdata", "torch", "torchvision")
+    lead = 0
+
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write chunks of 64 MB, the size of its documentation."""
+        litdata.optimize(
+            fn=LitDataSample(source),
+            inputs=list(range(source.records)),
+            output_dir=str(source.scratch / "litdata"),
+            chunk_bytes="64MB",
+            num_workers=settings.num_threads,
+            verbose=False,
+        )
+
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """Open the chunks; the workers start with the first epoch."""
+        dataset = litdata.StreamingDataset(
+            str(source.scratch / "litdata"),
+            shuffle=True,
+            drop_last=True,
+            seed=settings.seed,
+            transform=LitDataImages(settings.size),
+        )
+        self._loader = litdata.StreamingDataLoader(
+            dataset,
+            batch_size=settings.batch_size,
+            num_workers=settings.num_threads,
+            drop_last=True,
+            persistent_workers=True,
+        )
+        return ("shuffles chunks, and the samples within a chunk",)
+
+    def epoch(self) -> Iterator[Any]:
+        """Yield the batches of one pass over the loader."""
+        for images, _ in self._loader:
+            yield images.numpy()
+
+    def state(self, scratch: Path) -> Any:
+        """Return the state of the loader."""
+        del scratch
+        return self._loader.state_dict()
+
+    def resume(self, state: Any) -> Iterator[Any]:
+        """Return the batches after ``state``."""
+        self._loader.load_state_dict(state)
+        return self.epoch()

@@ -1,0 +1,76 @@
+"""Mosaic Streaming: MDS shards by its writer, and a ``StreamingDataset`` in its loader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
+from streaming.base.util import clean_stale_shared_memory
+
+from stoker.benchmarks.peers.base import PeerPayloads
+from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+
+__all__ = ["MosaicStreaming"]
+
+
+class MosaicImages(StreamingDataset):
+    """Images and labels of local shards; the class of a user, as its documentation shows it."""
+
+    def __init__(self, local: str, batch_size: int, seed: int, size: int) -> None:
+        super().__init__(local=local, batch_size=batch_size, shuffle=True, shuffle_seed=seed)
+        self._images = TorchvisionImages(size)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        sample = super().__getitem__(index)
+        return self._images(sample["image"]), int(sample["label"])
+
+
+class MosaicStreaming:
+    """The dataset in a ``StreamingDataLoader`` with worker processes."""
+
+    packages: tuple[str, ...] = ("mosaicml-streaming", "torch", "torchvision")
+    lead = 0
+
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write shards of its default size, 64 MiB, without compression."""
+        del settings
+        payloads = PeerPayloads(source)
+        columns = {"image": "ndarray:uint8" if source.raw else "bytes", "label": "int"}
+        with MDSWriter(out=str(source.scratch / "mds"), columns=columns) as writer:
+            for i in range(len(payloads)):
+                writer.write({"image": payloads.payload(i), "label": int(payloads.label[i])})
+
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """Open the shards; the workers start with the first epoch."""
+        clean_stale_shared_memory()  # of processes that were killed
+        dataset = MosaicImages(str(source.scratch / "mds"), settings.batch_size, settings.seed, settings.size)
+        self._loader = StreamingDataLoader(
+            dataset,
+            batch_size=settings.batch_size,
+            num_workers=settings.num_threads,
+            drop_last=True,
+            persistent_workers=True,
+        )
+        return ("shuffles shards and blocks of samples (py1e)",)
+
+    def epoch(self) -> Iterator[Any]:
+        """Yield the batches of one pass over the loader."""
+        for images, _ in self._loader:
+            yield np.asarray(images)
+
+    def state(self, scratch: Path) -> Any:
+        """Return the state of the loader."""
+        del scratch
+        return self._loader.state_dict()
+
+    def resume(self, state: Any) -> Iterator[Any]:
+        """Return the batches after ``state``."""
+        self._loader.load_state_dict(state)
+        return self.epoch()

@@ -1,0 +1,61 @@
+"""WebDataset: tar archives by its writer, its pipeline, and its loader with worker processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import webdataset as wds
+
+from stoker.benchmarks.peers.base import PeerPayloads, shard_counts
+from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+
+__all__ = ["WebDataset"]
+
+_BUFFER = 1000
+"""Samples in the buffer of the shuffle, the number of its documentation."""
+
+
+class WebDataset:
+    """A ``WebDataset`` of shuffled archives, batched in the workers of a ``WebLoader``."""
+
+    packages: tuple[str, ...] = ("webdataset", "torch", "torchvision")
+    lead = 0
+
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write archives with a ``.jpg`` or ``.npy`` and a ``.cls`` for each sample."""
+        payloads, suffix = PeerPayloads(source), "npy" if source.raw else "jpg"
+        largest = max(shard_counts(source, settings))
+        with wds.ShardWriter(str(source.scratch / "web-%06d.tar"), maxcount=largest, verbose=0) as writer:
+            for i in range(len(payloads)):
+                writer.write(
+                    {"__key__": f"{i:08d}", suffix: payloads.payload(i), "cls": int(payloads.label[i])}
+                )
+
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """Make the pipeline and the loader; the workers start with the first epoch."""
+        archives = sorted(map(str, source.scratch.glob("web-*.tar")))
+        dataset = wds.WebDataset(archives, shardshuffle=len(archives), seed=settings.seed).shuffle(_BUFFER)
+        if source.raw:
+            dataset = dataset.decode()
+        dataset = dataset.to_tuple("npy" if source.raw else "jpg", "cls")
+        dataset = dataset.map_tuple(TorchvisionImages(settings.size), int)
+        self._loader = wds.WebLoader(
+            dataset.batched(settings.batch_size, partial=False),
+            batch_size=None,
+            num_workers=settings.num_threads,
+            persistent_workers=True,
+        )
+        return (
+            f"shuffles archives, and samples in a buffer of {_BUFFER:,}",
+            "each worker drops its last batch",
+        )
+
+    def epoch(self) -> Iterator[Any]:
+        """Yield the batches of one pass over the archives."""
+        for images, _ in self._loader:
+            yield images.numpy()

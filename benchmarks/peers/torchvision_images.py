@@ -1,0 +1,49 @@
+"""Images by the decoder and the transforms v2 of torchvision, for peers that leave them to their users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torchvision
+from torchvision.transforms import v2
+
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["TorchvisionImages"]
+
+
+class TorchvisionImages:
+    """A function from a payload to the image of a sample: random resized crop, flip, normalise.
+
+    Args:
+        size: Height and width of the output, pixels.
+        colors: Transforms of torchvision between the flip and the normalisation.
+    """
+
+    def __init__(self, size: int, colors: Sequence[Any] = ()) -> None:
+        self._transforms = v2.Compose(
+            [
+                v2.RandomResizedCrop(size, scale=SCALE, ratio=RATIO, antialias=True),
+                v2.RandomHorizontalFlip(),
+                *colors,
+                v2.ToDtype(torch.float32, scale=True),
+                v2.Normalize(MEAN, STD),
+            ]
+        )
+
+    def __call__(self, payload: bytes | npt.NDArray[np.uint8]) -> torch.Tensor:
+        """Return (3, size, size) float32 of the bytes of a JPEG, or of (H, W, 3) uint8 pixels."""
+        if isinstance(payload, np.ndarray):
+            pixels = torch.from_numpy(payload).permute(2, 0, 1)
+        else:
+            encoded = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+            pixels = torchvision.io.decode_jpeg(encoded, mode=torchvision.io.ImageReadMode.RGB)
+        image: torch.Tensor = self._transforms(pixels)
+        return image
