@@ -50,6 +50,9 @@ def test_batches_of_numpy_are_copied_to_a_device() -> None:
 class CountingPeer:
     """A loader of six batches that writes a file, and saves its position where it is resumable."""
 
+    packages = ()
+    lead = 0
+
     def __init__(self) -> None:
         self.position = 0
 

@@ -16,7 +16,18 @@ FOUND = Comparison(
     rounds=5,
     peers=(
         PeerResult("stoker", (3000.0, 2990.0, 3020.0), (0.6, 0.6, 0.6), 300 << 20, 0.1, 0.021),
-        PeerResult("dali", (1500.0,), (1.5,), 400 << 20, 1, 0.2, {"nvidia-dali": "2"}, ("a shuffle buffer",)),
+        PeerResult(
+            "dali",
+            (1500.0,),
+            (1.5,),
+            400 << 20,
+            1,
+            0.2,
+            write_seconds=7.5,
+            written_bytes=1,
+            versions={"nvidia-dali": "2"},
+            notes=("a shuffle buffer",),
+        ),
         PeerResult("torch", (2000.0,), (1.0,), 900 << 20, 5, 0.3),
         PeerResult("ffcv", missing="No module named 'ffcv'"),
     ),
@@ -43,6 +54,7 @@ def test_rows_are_the_fastest_first_with_ratios_to_the_first_loader():
     assert "3,000" in cells[0]
     assert "2,990 to 3,020" in cells[0]
     assert "21 ms" in cells[0]
+    assert "7.5 s" in cells[2]
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
