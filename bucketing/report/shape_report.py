@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["ShapeFigures", "ShapeReport", "report_shapes"]
+__all__ = ["ShapeFigures", "ShapeReport", "plan_members", "ratio_randomness", "report_shapes"]
 
 _UNITS = 1e6  # of logarithms of ratios as whole numbers
 
@@ -71,14 +71,9 @@ class ShapeReport:
 def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
     """Return the figures of the first epoch of a sampler, and its randomness over the first two."""
     sizes = sampler.lengths
-    rows, steps, batches, shapes = _members(sampler.plan(0))
-    following_rows, _, following, _ = _members(sampler.plan(1))
+    rows, steps, _, shapes = plan_members(plan := sampler.plan(0))
     cropped = 100 * cropped_shares(sizes[rows], shapes)
-    ratios = np.rint(_UNITS * np.log(sizes[rows, 0] / sizes[rows, 1])).astype(np.int64)
-    means = np.bincount(steps, weights=ratios) / np.bincount(steps)
-    both = np.full((2, len(sizes)), -1)
-    both[0, rows], both[1, following_rows] = batches, following
-    both = both[:, (both >= 0).all(axis=0)]
+    alike, following, partners = ratio_randomness(sizes, plan, sampler.plan(1))
     used, place = np.unique(shapes, axis=0, return_inverse=True)
     place = place.reshape(-1)
     figures = (
@@ -90,14 +85,37 @@ def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
         steps=len(np.unique(steps)),
         shapes=len(used),
         cropped=float(cropped.mean()),
-        intraclass_correlation=_defined(intraclass_correlation(ratios, batches)),
-        lag1_autocorrelation=_defined(lag1_autocorrelation(means)),
-        effective_partners=effective_partners(both[0], both[1]),
+        intraclass_correlation=alike,
+        lag1_autocorrelation=following,
+        effective_partners=partners,
         figures=tuple(sorted(figures, key=lambda one: one.shape[0] / one.shape[1])),
     )
 
 
-def _members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
+def ratio_randomness(
+    sizes: Int64, plan: BatchPlan, following: BatchPlan
+) -> tuple[float | None, float | None, float]:
+    """What two epochs of batches keep of randomness, as :class:`ShapeReport` has it.
+
+    Args:
+        sizes: (N, 2), heights and widths of the images.
+        plan: The first epoch.
+        following: The second one, for the partners.
+
+    Returns:
+        The likeness of aspect ratios in a batch and in successive steps, and the effective partners.
+    """
+    (rows, steps, batches, _), (later_rows, _, later, _) = plan_members(plan), plan_members(following)
+    ratios = np.rint(_UNITS * np.log(sizes[rows, 0] / sizes[rows, 1])).astype(np.int64)
+    means = np.bincount(steps, weights=ratios) / np.bincount(steps)
+    both = np.full((2, len(sizes)), -1)
+    both[0, rows], both[1, later_rows] = batches, later
+    both = both[:, (both >= 0).all(axis=0)]
+    alike, next_step = intraclass_correlation(ratios, batches), lag1_autocorrelation(means)
+    return _defined(alike), _defined(next_step), effective_partners(both[0], both[1])
+
+
+def plan_members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
     """The row, the step, the batch and the shape, (M, 2), of each sample, without repeated ones."""
     steps = np.repeat(np.arange(len(plan)), plan.valid)
     places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)

@@ -52,6 +52,9 @@ def buckets(
     max_ratio: Annotated[
         float, typer.Option(min=1, help="Largest ratio of the sides of a shape of images.")
     ] = 2.0,
+    padded: Annotated[
+        bool, typer.Option(help="Compare groups of aspect ratios for padded batches of images.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the batches.")] = 0,
     method: Annotated[
         str, typer.Option(help="Method of the second table and of the picture, as the first table names it.")
@@ -69,15 +72,21 @@ def buckets(
     Examples:
       stoker buckets shards/gsm8k
       stoker buckets shards/photos --area 1048576 --buckets 12 --png shapes.png
+      stoker buckets shards/coco --padded --batch-size 8
       stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
     """
     from stoker.formats.open import open as open_dataset
 
     from ..images.sizes.aspect_buckets import AspectBuckets
     from ..text.bucket_comparison import Settings, compare_methods, text_lengths
-    from .image_buckets import compare_images
+    from .image_buckets import compare_images, compare_padded
 
     opened = open_dataset(dataset)
+    if padded and opened.manifest.sample_type != "image":
+        raise ConfigError("--padded compares batches of images, and this dataset is of text")
+    if padded:
+        compare_padded(opened, batch_size, ranks, seed, json_out=json_out, png=png)
+        return
     if opened.manifest.sample_type == "image":
         shapes = AspectBuckets(area, pad_multiple or 64, max_ratio, number)
         compare_images(opened, shapes, batch_size, ranks, seed, method=method, json_out=json_out, png=png)

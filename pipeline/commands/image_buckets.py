@@ -14,13 +14,20 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from stoker.bucketing.report.ratio_report import RatioReport
     from stoker.bucketing.report.shape_report import ShapeReport
     from stoker.formats.dataset.dataset import Dataset
 
     from ..images.sizes.aspect_buckets import AspectBuckets
 
-__all__ = ["compare_images"]
+__all__ = ["compare_images", "compare_padded"]
 
+_FACTORS = {"None": None, "0": 0, "1": 1, "3": 3, "6": 6}
+_PADDED_LEGEND = """\
+padding %: share of the pixels of padded batches, if all images are resized to one shorter side before.
+groups: number of groups of aspect ratios that have images. alike: correlation of aspect ratios in a batch.
+next: correlation of the mean ratios of successive batches. partners: effective number of samples that may
+share a batch with a sample."""
 _LEGEND = """\
 cropped %: share of an image that its crop leaves out. shapes: number of distinct shapes.
 alike: correlation of aspect ratios in a batch. next: correlation of the mean ratios of successive batches.
@@ -64,23 +71,49 @@ def compare_images(
         plot_shapes(reports[method], sizes, png, title=f"{dataset.path.name}: {method}")
 
 
+def compare_padded(
+    dataset: Dataset, batch_size: int, ranks: int, seed: int, *, json_out: Path | None, png: Path | None
+) -> None:
+    """Print the table of padded batches by groups of aspect ratios; the arguments are the command's.
+
+    Raises:
+        ConfigError: The dataset has no images, or a picture was asked for.
+    """
+    from stoker.bucketing.report.ratio_report import report_ratio_groups
+    from stoker.bucketing.samplers.by_ratio import RatioGroupSampler
+
+    from ..images.sizes.aspect_buckets import image_sizes
+
+    sizes = image_sizes(dataset)
+    if not len(sizes):
+        raise ConfigError("the dataset has no images", path=dataset.path)
+    if png is not None:
+        raise ConfigError("--png draws shapes of buckets", hint="Leave --png or --padded out.")
+    reports = {
+        name: report_ratio_groups(RatioGroupSampler(sizes, factor, batch_size, seed=seed, world_size=ranks))
+        for name, factor in _FACTORS.items()
+    }
+    made = table("aspect_ratio_group_factor", "padding %", "groups", "steps", "alike", "next", "partners")
+    for name, report in reports.items():
+        made.add_row(name, f"{report.padding:.2f}", f"{report.groups:,}", f"{report.steps:,}", *_cost(report))
+    out.print(made)
+    out.print(_PADDED_LEGEND, style="dim")
+    if json_out is not None:
+        document = {name: report.as_dict() for name, report in reports.items()}
+        json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+def _cost(report: ShapeReport | RatioReport) -> tuple[str, ...]:
+    """The cells of what a plan costs in randomness."""
+    pair = (report.intraclass_correlation, report.lag1_autocorrelation)
+    return *("-" if value is None else f"{value:.3f}" for value in pair), f"{report.effective_partners:,.0f}"
+
+
 def _comparison(reports: dict[str, ShapeReport]) -> Table:
     """Return a table with a row for each method."""
     made = table("method", "cropped %", "shapes", "steps", "alike", "next", "partners")
     for name, report in reports.items():
-        alike, following = (
-            "-" if value is None else f"{value:.3f}"
-            for value in (report.intraclass_correlation, report.lag1_autocorrelation)
-        )
-        made.add_row(
-            name,
-            f"{report.cropped:.2f}",
-            f"{report.shapes:,}",
-            f"{report.steps:,}",
-            alike,
-            following,
-            f"{report.effective_partners:,.0f}",
-        )
+        made.add_row(name, f"{report.cropped:.2f}", f"{report.shapes:,}", f"{report.steps:,}", *_cost(report))
     return made
 
 

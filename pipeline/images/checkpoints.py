@@ -128,7 +128,7 @@ class CheckpointedImages(SteeredLoader):
         own = {"world_size", "history"}
         if not isinstance(state, Mapping) or not own <= state.keys():
             raise CheckpointError(
-                f"the state is not one of a loader with {type(self._plan.given).__name__}",
+                f"the state is not one of a loader with {self._plan.planned_by}",
                 hint="Pass what state_dict() returned.",
             )
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
@@ -145,7 +145,7 @@ class CheckpointedImages(SteeredLoader):
     def _check_exclusion(self) -> None:
         if self._plan.planner:
             raise ConfigError(
-                f"{type(self._plan.given).__name__} plan epochs by sizes of images, and take no substitutes",
+                f"{self._plan.planned_by} plan epochs by sizes of images, and take no substitutes",
                 hint="Leave the samples out of the next epoch: dataset.select(...), or stoker exclude.",
             )
 

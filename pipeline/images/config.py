@@ -22,8 +22,8 @@ from .columns.column_names import column_names
 from .columns.drawing import draw_params
 from .columns.image_column import ImageColumn, plan_columns
 from .columns.source_columns import SIZE
-from .sizes.patch_columns import patch_column_spec
-from .sizes.size_plan import with_planner
+from .sizes.patches.patch_columns import patch_column_spec
+from .sizes.size_arguments import with_planner
 
 if TYPE_CHECKING:
     import os

@@ -15,7 +15,7 @@ from .config import make_config
 from .engine.images import EngineImages
 from .engine.setup import EngineSetup, ReadOptions
 from .sizes.crop_check import check_crops
-from .sizes.size_plan import make_size_plan
+from .sizes.size_arguments import make_size_plan
 
 if TYPE_CHECKING:
     import os
@@ -71,6 +71,9 @@ class ImageLoader(EngineImages):
             - "padded" pads the images of a batch with zeros to the largest, and adds a column ``image_size``,
               (N, 2) int64, heights and widths. "ragged" hands out lists of images, and of masks.
         multiple: Height and width of a padded batch are multiples of this, pixels. None is 1.
+        aspect_ratio_group_factor: Groups of aspect ratios from which padded and ragged batches are drawn, as
+            in torchvision's references for detection: 0 divides upright images from the others, k makes
+            2k + 2 groups. None draws batches from all images.
         shuffle: False keeps the order of the index. True draws any order of all samples. A
             :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
@@ -191,6 +194,7 @@ class ImageLoader(EngineImages):
         transforms: Transforms = (),
         sizes: Sizes | None = None,
         multiple: int | None = None,
+        aspect_ratio_group_factor: int | None = None,
         shuffle: bool | BlockShuffle = False,
         sampler: Sampler | None = None,
         steps_per_epoch: int | None = None,
@@ -230,7 +234,14 @@ class ImageLoader(EngineImages):
     ) -> None:
         ranks = find_ranks(rank, world_size, mesh, replicate)
         seed = whole_number("seed", seed)
-        size_plan = make_size_plan(sizes, batch_size, pixels_per_batch, seed, multiple)
+        size_plan = make_size_plan(
+            sizes,
+            batch_size,
+            pixels_per_batch,
+            seed,
+            multiple=multiple,
+            aspect_ratio_group_factor=aspect_ratio_group_factor,
+        )
         steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
         self._config = make_config(
             resolve(dataset, cache, cache_size),

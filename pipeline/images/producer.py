@@ -26,7 +26,7 @@ from .columns.contents import Contents
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
 from .planned_batches import planned_batches
-from .sizes.patch_assembler import PatchAssembler
+from .sizes.patches.patch_assembler import PatchAssembler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

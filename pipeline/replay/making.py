@@ -16,7 +16,7 @@ from ..description.describe import VERSION, unpack_rows
 from ..description.portable import from_portable
 from ..images.loader import ImageLoader
 from ..images.sizes.aspect_buckets import AspectBuckets
-from ..images.sizes.patches import Patches
+from ..images.sizes.patches.patches import Patches
 from ..images.sizes.schedules import RandomSizes
 from ..order.changes.weight_parts import MovingWeights
 from ..order.epoch_order import BlockShuffle

@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.augment.geometry.boxes import convert_boxes
 
-from ..images.sizes.patches import Patches
+from ..images.sizes.patches.patches import Patches
 from ..preview.pictures import Marks, Picture
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.images.captions.tokens import Tokens
     from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.images.sizes.aspect_buckets import AspectBuckets
-    from stoker.pipeline.images.sizes.patches import Patches
+    from stoker.pipeline.images.sizes.patches.patches import Patches
     from stoker.pipeline.images.sizes.schedules import RandomSizes
     from stoker.pipeline.order.epoch_order import BlockShuffle
     from stoker.pipeline.order.mix import mix
@@ -88,7 +88,7 @@ _HOME = {
     "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
     "Mixture": "stoker.pipeline.order.mixture",
-    "Patches": "stoker.pipeline.images.sizes.patches",
+    "Patches": "stoker.pipeline.images.sizes.patches.patches",
     "RandomSizes": "stoker.pipeline.images.sizes.schedules",
     "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",

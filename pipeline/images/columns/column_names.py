@@ -13,7 +13,7 @@ from ...order.sample_source import batchable_columns
 from ..annotations.annotation_config import task_columns
 from ..captions.captions import MASK
 from ..sizes.padding import IMAGE_SIZE
-from ..sizes.patch_columns import patch_column_names
+from ..sizes.patches.patch_columns import patch_column_names
 from . import source_columns
 
 if TYPE_CHECKING:

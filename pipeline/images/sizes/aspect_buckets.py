@@ -160,7 +160,7 @@ class BucketSchedule(Schedule):
         """See :class:`Schedule`: never, for all ranks have batches of one shape."""
         return False
 
-    def size(self, step: int) -> Size:
+    def size(self, step: int) -> Size | None:
         """Height and width of the images of a step, pixels."""
         height, width = self.plan.lengths[self.done + step].tolist()
         return height, width

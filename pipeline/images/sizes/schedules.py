@@ -14,7 +14,7 @@ from stoker.random import hash_words, unit_interval
 
 from ...execution.arguments import whole_number
 from .aspect_buckets import AspectBuckets
-from .patches import Patches
+from .patches.patches import Patches
 
 if TYPE_CHECKING:
     import numpy.typing as npt

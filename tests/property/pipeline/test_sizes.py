@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker import ImageLoader, RandomSizes
+from stoker import AspectBuckets, ImageLoader, RandomSizes
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
 from stoker.pipeline.execution.ranks.ranks import Ranks
-from stoker.pipeline.images.sizes.size_plan import make_size_plan
+from stoker.pipeline.images.sizes.size_arguments import make_size_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +54,49 @@ def test_a_stopped_loader_goes_on_and_ranks_agree(thumbnails: Path, data: st.Dat
     assert len(shown) == 61 or options["last_batch"] == "drop"
     stop = data.draw(st.integers(0, max(0, steps.pop() - 1)))
     _check_resume(thumbnails, runs[-1], epoch, stop, {**options, "rank": ranks - 1})
+
+
+PLANNED: list[dict[str, Any]] = [
+    {"sizes": AspectBuckets(area=100, multiple=4)},
+    {"sizes": "padded", "multiple": 4, "aspect_ratio_group_factor": 1},
+    {"sizes": "ragged", "aspect_ratio_group_factor": 0},
+]
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_planned_epochs_show_each_sample_once_on_any_ranks_after_any_stop(
+    thumbnails: Path, data: st.DataObject
+) -> None:
+    options: dict[str, Any] = {
+        **data.draw(st.sampled_from(PLANNED)),
+        "columns": ("row", "mask"),
+        "batch_size": data.draw(st.integers(1, 9)),
+        "shuffle": data.draw(st.booleans()),
+        "last_batch": data.draw(st.sampled_from(["partial", "pad"])),
+    }
+    seen: list[int] = []
+    states: list[dict[str, Any]] = [{}]
+    for ranks in data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=2)):
+        loaders = [ImageLoader(thumbnails, rank=rank, world_size=ranks, **options) for rank in range(ranks)]
+        if states[0]:
+            for loader in loaders:
+                loader.load_state_dict(states[0])
+        steps = {loader.steps_left for loader in loaders}
+        assert len(steps) == 1
+        stop = data.draw(st.integers(0, steps.pop()))
+        for loader in loaders:
+            batches = [batch for _, batch in zip(range(stop), loader, strict=False)]
+            seen += [row for batch in batches for row in _shown(batch)]
+        states = [loader.state_dict() for loader in loaders]
+        assert all(state == states[0] for state in states)
+        for loader in loaders:
+            loader.close()
+    last = ImageLoader(thumbnails, rank=0, world_size=1, **options)
+    last.load_state_dict(states[0])
+    if states[0]["epoch"] == 0:
+        seen += [row for batch in last for row in _shown(batch)]
+    assert sorted(seen) == list(range(61))
 
 
 def _shown(batch: Any) -> list[int]:

@@ -13,7 +13,7 @@ import stoker
 from stoker import ImageLoader, Patches
 from stoker.augment import ColorJitter, MixUp, Normalize, Pad, RandomHorizontalFlip, RandomRotation, Resize
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.images.sizes.patches import patch_grids
+from stoker.pipeline.images.sizes.patches.patches import patch_grids
 
 if TYPE_CHECKING:
     from collections.abc import Callable

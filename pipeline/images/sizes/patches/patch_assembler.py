@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ...adapters import Adapter
-    from ..columns.contents import Contents
-    from ..config import ImageLoaderConfig
-    from ..planned_batches import PlannedBatch
+    from ....adapters import Adapter
+    from ...columns.contents import Contents
+    from ...config import ImageLoaderConfig
+    from ...planned_batches import PlannedBatch
 
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
 
-from ...execution.arguments import whole_number
+from ....execution.arguments import whole_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stoker.augment.state.transform_state import TransformState
     from stoker.types import Size
 
-    from ..columns.image_column import Transforms
+    from ...columns.image_column import Transforms
 
     Int64 = npt.NDArray[np.int64]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
-from ...execution.batch import ColumnSpec
+from ....execution.batch import ColumnSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...engines.base import ImageFormat
-    from ...order.rank_draws import LastBatch
-    from ...order.sample_source import SampleSource
+    from ....engines.base import ImageFormat
+    from ....order.rank_draws import LastBatch
+    from ....order.sample_source import SampleSource
     from .patch_planner import PatchPlanner
 
 __all__ = ["patch_column_names", "patch_column_spec"]

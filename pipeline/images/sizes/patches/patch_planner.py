@@ -11,8 +11,8 @@ import numpy as np
 from stoker.bucketing import FixedBucketSampler, pack
 from stoker.errors import ConfigError
 
-from ...execution.epoch_cache import SharedEpochs
-from ...order.rank_draws import Schedule
+from ....execution.epoch_cache import SharedEpochs
+from ....order.rank_draws import Schedule
 from .patches import patch_grids, resize_to_patches
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan, PackingPlan
     from stoker.types import Layout, Size
 
-    from ...execution.history import History
-    from ...execution.ranks.ranks import Ranks
-    from ...order.rank_draws import LastBatch
-    from ..columns.image_column import Transforms
+    from ....execution.history import History
+    from ....execution.ranks.ranks import Ranks
+    from ....order.rank_draws import LastBatch
+    from ...columns.image_column import Transforms
     from .patches import Patches
 
     Int64 = npt.NDArray[np.int64]

@@ -1,0 +1,167 @@
+"""The arguments of a loader for sizes of batches: their checks, and the plan that they make."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+
+from ...execution.arguments import optional_number
+from .aspect_buckets import AspectBuckets, BucketPlanner, image_sizes
+from .padding import Padding
+from .patches.patch_planner import PatchPlanner
+from .patches.patches import Patches
+from .ratio_groups import RatioGroupPlanner, RatioGroups
+from .schedules import make_schedule
+from .size_plan import SizePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.types import Size
+
+    from ...order.rank_draws import LastBatch
+    from ...order.sample_source import SampleSource
+    from ..bad_samples import OnError
+    from .schedules import Sizes
+
+__all__ = ["make_size_plan", "with_planner"]
+
+
+def make_size_plan(
+    sizes: Sizes | None,
+    batch_size: int | None,
+    pixels_per_batch: int | None,
+    seed: int,
+    *,
+    multiple: int | None = None,
+    aspect_ratio_group_factor: int | None = None,
+) -> SizePlan:
+    """Check a loader's arguments for the sizes of batches; see :class:`stoker.ImageLoader`.
+
+    Raises:
+        ConfigError: An argument is wrong, or two arguments do not fit each other.
+    """
+    batch_size = optional_number("batch_size", batch_size, 1)
+    pixels = optional_number("pixels_per_batch", pixels_per_batch, 1)
+    if (batch_size is None) == (pixels is None):
+        found = "neither" if batch_size is None else "both"
+        raise ConfigError(
+            f"a loader takes batch_size or pixels_per_batch, found {found}",
+            hint="Give batch_size=64. With sizes that change, pixels_per_batch may take its place.",
+        )
+    padding = _make_padding(sizes, optional_number("multiple", multiple, 1))
+    groups = _make_groups(padding, optional_number("aspect_ratio_group_factor", aspect_ratio_group_factor, 0))
+    if isinstance(sizes, Patches) and batch_size is None:
+        raise ConfigError(
+            "Patches take batch_size, the packed rows of a batch, found pixels_per_batch",
+            hint="Give batch_size; a row has as many pixels as its patches.",
+        )
+    if isinstance(sizes, (AspectBuckets, Patches)):
+        padding = Padding(sizes.size) if isinstance(sizes, Patches) else None
+        return SizePlan(None, (batch_size or 1,), seed, pixels, padding, given=sizes)
+    schedule = None if sizes is None or isinstance(sizes, str) else make_schedule(sizes)
+    if schedule is None and pixels is not None:
+        raise ConfigError(
+            "pixels_per_batch goes with sizes, which are missing", hint="Give batch_size, or sizes as well."
+        )
+    plan = SizePlan(schedule, (batch_size or 1,), seed, pixels, padding, given=groups)
+    return replace(plan, batch_sizes=_batch_sizes(plan, plan.sizes)) if schedule else plan
+
+
+def with_planner(
+    plan: SizePlan,
+    dataset: SampleSource,
+    *,
+    shuffle: object,
+    sampler: object,
+    last_batch: LastBatch,
+    on_error: OnError,
+) -> SizePlan:
+    """The plan with a planner for the images of a dataset, if the user's argument needs one.
+
+    Args:
+        plan: Of :func:`make_size_plan`.
+        dataset: The heights and widths of its images decide the batches.
+        shuffle: The loader's argument, as are the three that follow.
+        sampler: Buckets and patches have none.
+        last_batch: The loader's argument.
+        on_error: Patches cannot replace samples.
+
+    Raises:
+        ConfigError: No shape suits, or the arguments do not go with buckets or patches.
+    """
+    if (given := plan.given) is None:
+        return plan
+    name = plan.planned_by
+    if sampler is not None or not isinstance(shuffle, bool) or not isinstance(dataset, Dataset):
+        raise ConfigError(
+            f"{name} plan epochs of one dataset, found a sampler, a BlockShuffle or a mixture",
+            hint="Give shuffle=True or False and one dataset; dataset.select(...) chooses samples.",
+        )
+    if not len(dataset):
+        raise ConfigError(f"{name} need images, and the dataset has none", path=dataset.path)
+    sizes = image_sizes(dataset)
+    if isinstance(given, Patches):
+        if on_error == "replace":
+            raise ConfigError(
+                "on_error='replace' puts an image of another size into a packed row",
+                hint="Give on_error='skip', which leaves the place of a bad image empty.",
+            )
+        patches = PatchPlanner(given, sizes, plan.batch_size, plan.seed, shuffle, last_batch)
+        return replace(plan, planner=patches)
+    if isinstance(given, RatioGroups):
+        groups = RatioGroupPlanner(given, sizes, plan.batch_size, plan.seed, shuffle, last_batch)
+        return replace(plan, planner=groups)
+    shapes = given.shapes(sizes)
+    batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
+    buckets = BucketPlanner(given, sizes, shapes, batch_sizes, plan.seed, shuffle, last_batch)
+    return replace(plan, batch_sizes=batch_sizes, planner=buckets)
+
+
+def _batch_sizes(plan: SizePlan, sizes: Sequence[Size]) -> tuple[int, ...]:
+    """Samples of a batch of each size: the same for all, or as many as the pixels hold.
+
+    Raises:
+        ConfigError: The pixels hold no image.
+    """
+    if plan.pixels is None:
+        return plan.batch_sizes * len(sizes)
+    largest = max(sizes, key=math.prod)
+    if plan.pixels < math.prod(largest):
+        raise ConfigError(
+            f"pixels_per_batch={plan.pixels} holds no image of {largest[0]} x {largest[1]} pixels",
+            hint=f"Give at least {math.prod(largest)}.",
+        )
+    return tuple(plan.pixels // math.prod(size) for size in sizes)
+
+
+def _make_padding(sizes: Sizes | None, multiple: int | None) -> Padding | None:
+    """The padding that ``sizes`` and ``multiple`` describe; None for sizes that batches have in common."""
+    if isinstance(sizes, str) and sizes not in ("padded", "ragged"):
+        raise ConfigError(
+            f"sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes, AspectBuckets or Patches, "
+            f"found {sizes!r}"
+        )
+    if multiple is not None and sizes != "padded":
+        raise ConfigError(
+            f"multiple={multiple} goes with sizes='padded'",
+            hint="Leave multiple out, or give sizes='padded'.",
+        )
+    if not isinstance(sizes, str):
+        return None
+    return Padding(multiple or 1, ragged=sizes == "ragged")
+
+
+def _make_groups(padding: Padding | None, factor: int | None) -> RatioGroups | None:
+    if factor is None:
+        return None
+    if padding is None:
+        raise ConfigError(
+            f"aspect_ratio_group_factor={factor} goes with sizes='padded' or 'ragged'",
+            hint="Leave it out, or give one of these sizes. AspectBuckets group images of one shape.",
+        )
+    return RatioGroups(factor, padding)

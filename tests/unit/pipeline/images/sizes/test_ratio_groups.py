@@ -1,0 +1,96 @@
+"""Groups of aspect ratios: padded batches of images that are alike in shape."""
+
+from __future__ import annotations
+
+import bisect
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stoker.bucketing.samplers.by_ratio import ratio_groups
+from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.commands.app import app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stoker import ImageLoader
+
+OPTIONS: dict[str, Any] = {
+    "transforms": (),
+    "sizes": "padded",
+    "columns": ("image", "row", "image_size"),
+    "batch_size": 4,
+    "shuffle": True,
+}
+
+
+@pytest.mark.parametrize("factor", [0, 1, 3])
+def test_groups_are_those_of_torchvisions_references(factor: int) -> None:
+    sizes = np.random.default_rng(0).integers(10, 40, (200, 2))
+    bins = (2 ** np.linspace(-1, 1, 2 * factor + 1)).tolist() if factor > 0 else [1.0]
+    expected = [bisect.bisect_right(bins, width / height) for height, width in sizes.tolist()]
+    assert ratio_groups(sizes, factor).tolist() == expected
+
+
+def test_batches_have_one_group_and_less_padding(load: Callable[..., ImageLoader]) -> None:
+    def padding(**options: Any) -> float:
+        shown, pixels = 0, 0
+        for batch in load(**OPTIONS, **options):
+            shown += int(batch.image_size.prod(axis=1).sum())
+            pixels += len(batch.row) * batch.image.shape[2] * batch.image.shape[3]
+            groups = set(ratio_groups(batch.image_size, 1).tolist())
+            if options:
+                mixed.append(len(groups) > 1)
+        return 1 - shown / pixels
+
+    mixed: list[bool] = []
+    assert padding(aspect_ratio_group_factor=1) < padding()
+    assert sum(mixed) <= 3  # where images that were left over have moved on to the next group
+
+
+def test_a_state_belongs_to_its_factor(load: Callable[..., ImageLoader]) -> None:
+    state = load(**OPTIONS, aspect_ratio_group_factor=1).state_dict()
+    for other in ({}, {"aspect_ratio_group_factor": 0}, {"aspect_ratio_group_factor": 1, "multiple": 8}):
+        with pytest.raises(CheckpointError):
+            load(**OPTIONS, **other).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sizes": None}, "aspect_ratio_group_factor=1 goes with sizes='padded' or 'ragged'"),
+        ({"steps_per_epoch": 2}, "Groups of aspect ratios plan epochs of all samples"),
+        ({"aspect_ratio_group_factor": -1}, "aspect_ratio_group_factor must be"),
+    ],
+)
+def test_what_does_not_go_with_groups_is_an_error(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**{**OPTIONS, "aspect_ratio_group_factor": 1, "columns": ("image",), **options})
+
+
+def test_the_command_shows_what_groups_save_and_cost(thumbnails: Path, tmp_path: Path) -> None:
+    arguments = [
+        "buckets",
+        str(thumbnails),
+        "--padded",
+        "--batch-size",
+        "4",
+        "--json",
+        str(tmp_path / "r.json"),
+    ]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "aspect_ratio_group_factor" in result.output
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["None"]["groups"] == 1 < found["3"]["groups"]
+    assert found["3"]["padding"] < found["None"]["padding"]
+    assert found["3"]["effective_partners"] < found["None"]["effective_partners"]
+    refused = CliRunner().invoke(app, [*arguments, "--png", str(tmp_path / "r.png")])
+    assert "--png draws shapes of buckets" in str(refused.exception or refused.output)
