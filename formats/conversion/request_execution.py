@@ -158,7 +158,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
         listing, captions, tokenizer = tokenize_captions(listing, column, choice, threads, src)
         options = replace(options, captions=captions)
     check_loss(listing, allow_loss)
-    with _block_images(listing, request) as block_images:
+    with _block_images(listing, request, threads) as block_images:
         return execute(
             plan_conversion(listing, options, ImageEncoder(listing, options, block_images, tokenizer)),
             dst,
@@ -198,11 +198,12 @@ def _check_columns(listing: Listing, options: ConvertOptions) -> None:
 
 
 @contextmanager
-def _block_images(listing: Listing, request: ConvertRequest) -> Iterator[BlockImages | None]:
+def _block_images(listing: Listing, request: ConvertRequest, threads: int) -> Iterator[BlockImages | None]:
     """Yield what reads the images of a listing that lie in blocks of files; None for other listings."""
     if listing.blocks is None:
         yield None
         return
     folder = tempfile.gettempdir() if is_url(request.dst) else os.path.abspath(request.dst)  # noqa: PTH100 - as text
-    with closing(BlockImages(listing.blocks, None if request.seed is None else folder)) as images:
+    spool = None if request.seed is None else folder
+    with closing(BlockImages(listing.blocks, spool, threads)) as images:
         yield images

@@ -115,7 +115,7 @@ def _read(
     listing = list_source(opened, find_format(opened))
     as_they_are = ConvertOptions(shard_bytes=_SHARD_BYTES)
     blocks = listing.blocks
-    with nullcontext() if blocks is None else closing(BlockImages(blocks, None)) as images:
+    with nullcontext() if blocks is None else closing(BlockImages(blocks, None, 1)) as images:
         encoder = ImageEncoder(listing, as_they_are, images)
         rows = np.array(_positions(len(listing), samples, positions), np.int64)
         found = list(encoder.encode(rows))

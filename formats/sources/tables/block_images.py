@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...concurrency.cores import available_cores
 from ...files.reading import read_at
 from ..archives.compressed_mds import mds_images
 from .table_files import opened_table, reading_table
@@ -48,19 +47,21 @@ class BlockImages:
     Args:
         blocks: Files, and the column of the images.
         folder: Folder for a temporary file, if the images are read in a shuffled order; else None.
+        num_threads: Threads that read, each some neighbouring rows at a time.
     """
 
-    def __init__(self, blocks: ListedBlocks, folder: str | None) -> None:
+    def __init__(self, blocks: ListedBlocks, folder: str | None, num_threads: int) -> None:
         self._blocks = blocks
         self._folder = folder
+        self._num_threads = num_threads
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[int, int], _OpenBlock] = OrderedDict()
         self._metadata: OrderedDict[int, Any] = OrderedDict()
         self._spool: _Spool | None = None
-        self._most_open = 4 + available_cores() // 4  # the shards that are written at once read fewer
+        self._most_open = 4 + 2 * num_threads  # the rows of a thread may lie in two blocks
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BlockImages, (self._blocks, self._folder)
+        return BlockImages, (self._blocks, self._folder, self._num_threads)
 
     def read(self, file: int, block: int, row: int) -> bytes | None:
         """Return the bytes in a row of a block; None if it has none.
@@ -79,21 +80,26 @@ class BlockImages:
     def close(self) -> None:
         """Close all files; the object can be used again."""
         with self._lock:
-            for block in self._open.values():
-                block.close()
+            opened = list(self._open.values())
             self._open.clear()
             self._spool = None
+        for block in opened:
+            block.close()
 
     def _block(self, file: int, block: int) -> _OpenBlock:
         """Return an open block; of the others, those that were not used for longest are closed."""
+        unused = []
         with self._lock:
             found = self._open.get((file, block))
             if found is None:
-                found = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block))
+                most = (16 + 2 * self._num_threads) << 20
+                found = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block), most)
             self._open.move_to_end((file, block))
             while len(self._open) > self._most_open:
-                self._open.popitem(last=False)[1].close()
-            return found
+                unused.append(self._open.popitem(last=False)[1])
+        for one in unused:
+            one.close()  # waits for its reader, which may need the lock of this object meanwhile
+        return found
 
     def _pieces(self, file: int, block: int) -> Generator[pa.Array]:
         """Yield the images of a block, some rows at a time."""
@@ -164,12 +170,13 @@ class _OpenBlock:
 
     Args:
         pieces: Yields the images of the block, some rows at a time.
+        most: Bytes of images that are kept: more than lie between the rows that threads read at one time.
     """
 
-    def __init__(self, pieces: Callable[[], Generator[pa.Array]]) -> None:
+    def __init__(self, pieces: Callable[[], Generator[pa.Array]], most: int) -> None:
         self._begin = pieces
         self._lock = threading.Lock()
-        self._most = (16 + 2 * available_cores()) << 20
+        self._most = most
         self._restart()
 
     def _restart(self) -> None:
