@@ -13,6 +13,7 @@ from stoker._native import crc32c
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
 from stoker.formats.changes.keys_file import write_keys
+from stoker.formats.dataset.reading.samples import NO_CHECKSUM
 from stoker.formats.dataset.versions.naming import split_version
 from stoker.formats.open import open as open_dataset
 
@@ -221,7 +222,8 @@ def _are_equal(first: tuple[Dataset, int], second: tuple[Dataset, int]) -> bool:
     facts = [dataset.samples([position]) for dataset, position in (first, second)]
     if any(one.height[0] != two.height[0] or one.width[0] != two.width[0] for one, two in [facts]):
         return False
-    if all(
+    has_checksum = facts[0].crc[0] != NO_CHECKSUM
+    if has_checksum and all(
         getattr(facts[0], name)[0] == getattr(facts[1], name)[0] for name in ("crc", "length", "orientation")
     ):
         return True

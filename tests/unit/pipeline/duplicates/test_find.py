@@ -93,6 +93,17 @@ def test_versions_and_folders_of_images_are_compared(photographs: list[Path], tm
     assert stoker.duplicates([folder, plain.parent]).groups == ()
 
 
+def test_near_images_of_one_length_in_a_folder_are_not_exact_duplicates(
+    photographs: list[Path], tmp_path: Path
+) -> None:
+    first, second = changed(photographs[0], 1, 90), changed(photographs[0], 1, 85)
+    (tmp_path / "a").mkdir()
+    for name, data in {"1.jpg": first, "2.jpg": second}.items():
+        (tmp_path / "a" / name).write_bytes(data + bytes(len(first) + len(second) - len(data)) + b"\xff\xd9")
+    found = stoker.duplicates(tmp_path / "a")
+    assert [image.exact for image in found.surplus] == [False]
+
+
 def test_images_that_cannot_be_decoded_are_counted(make_dataset: Callable[..., Path], make_jpeg: Any) -> None:
     folder = make_dataset(payloads=[make_jpeg(0), b"x", make_jpeg(0)])
     with pytest.warns(UserWarning, match="a bad sample was skipped"):
