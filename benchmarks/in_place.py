@@ -34,7 +34,15 @@ from stoker.formats.external.external_index import index
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FORMS", "SOURCES", "Rate", "measure_conversion", "measure_reading"]
+__all__ = [
+    "FORMS",
+    "SOURCES",
+    "Rate",
+    "measure_conversion",
+    "measure_reading",
+    "parquet_files",
+    "tar_archives",
+]
 
 _OWN = "own shards"
 _SHARDS = 4
@@ -61,7 +69,7 @@ def _own_shards(photographs: Path, work: Path) -> Path:
     return work / "own"
 
 
-def _tar_archives(photographs: Path, work: Path) -> Path:
+def tar_archives(photographs: Path, work: Path) -> Path:
     """Write archives as WebDataset's writer does: an image and its class, one after the other."""
     folder = work / "tars"
     folder.mkdir(exist_ok=True)
@@ -84,7 +92,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 def _tar_index(photographs: Path, work: Path) -> Path:
     shutil.rmtree(work / "tar-index", ignore_errors=True)
-    index([_tar_archives(photographs, work)], work / "tar-index")
+    index([tar_archives(photographs, work)], work / "tar-index")
     return work / "tar-index"
 
 
@@ -99,7 +107,7 @@ FORMS: Mapping[str, Callable[[Path, Path], Path]] = {
 """By name: makes the form of a folder of photographs in a work folder, and returns what loaders open."""
 
 
-def _parquet_files(photographs: Path, work: Path) -> Path:
+def parquet_files(photographs: Path, work: Path) -> Path:
     """Write Parquet files as Hugging Face's datasets does, with a hundred images in a row group."""
     folder = work / "parquet"
     folder.mkdir(exist_ok=True)
@@ -114,8 +122,8 @@ def _parquet_files(photographs: Path, work: Path) -> Path:
 
 SOURCES: Mapping[str, Callable[[Path, Path], Path]] = {
     "folder": lambda photographs, work: photographs,
-    "Parquet": _parquet_files,
-    "WebDataset tar": _tar_archives,
+    "Parquet": parquet_files,
+    "WebDataset tar": tar_archives,
 }
 """By name: makes the form, and returns what conversions read. Others are compared with the first."""
 

@@ -19,6 +19,7 @@ from stoker.urls import without_credentials
 from ..dataset.consistency import is_index_whole, open_index
 from ..dataset.dataset import Dataset
 from ..dataset.manifest import TOKENIZER_NAME
+from ..dataset.reading.samples import NO_CHECKSUM
 from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
@@ -88,8 +89,9 @@ class CachedFiles:
         damaged: list[int] = []
         if self.blocks.is_read_only:
             return damaged  # a damaged range cannot be fetched again; reading it raises the error
-        for shard in np.unique(ranges.shard).tolist():
-            which = np.flatnonzero(ranges.shard == shard)
+        known = ranges.crc != NO_CHECKSUM
+        for shard in np.unique(ranges.shard[known]).tolist():
+            which = np.flatnonzero(known & (ranges.shard == shard))
             with open_regular(self.blocks.paths[shard]) as (descriptor, _):
                 for i in which.tolist():
                     offset, length = int(ranges.offset[i]), int(ranges.length[i])

@@ -38,14 +38,14 @@ class RemoteFile:
     Attributes:
         name: Path in the dataset's folder.
         size: Bytes.
-        digest: Digest, as manifests write it.
+        digest: Digest, as manifests write it; None where it is not known.
         shard: Name of its shard; None for the index.
         url: URL of the file.
     """
 
     name: str
     size: int
-    digest: str
+    digest: str | None
     shard: str | None
     url: str
 

@@ -22,6 +22,7 @@ __all__ = [
     "Container",
     "Part",
     "PayloadFiles",
+    "Read",
     "ReadStart",
     "Record",
     "Sidecar",
@@ -29,6 +30,9 @@ __all__ = [
     "Writing",
     "WrittenShard",
 ]
+
+Read = Callable[[int, int], bytes]
+"""Returns the bytes of a file from an offset; fewer than the length at the end."""
 
 ReadStart = Callable[[str, int], bytes | None]
 """Reads the start of a file of a shard: called with the file's name in the shard (empty for the shard
@@ -59,9 +63,10 @@ class Record(NamedTuple):
         key: The container's own key; empty where the container has none.
         offset: First byte of the value in the data file.
         length: Bytes of the value.
-        view: The value.
+        view: The value; empty where ``read`` is given.
         parts: Its parts, where the container itself names them.
         pieces: Pieces in which the value lies in the data file, the first at ``offset``; ``view`` joins them.
+        read: Reads the data file, for a value that stays there; None where ``view`` has it.
     """
 
     position: int
@@ -71,6 +76,7 @@ class Record(NamedTuple):
     view: memoryview
     parts: tuple[Part, ...] = ()
     pieces: int = 1
+    read: Read | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +207,9 @@ class Container:
             reads nothing. A shard that is one file returns its argument.
         scan: Yields the records of a data file from start to end. It checks every length against the file,
             and raises CorruptRecordError at the first fault.
+        scan_at_url: As ``scan``, for a data file at a URL: called with a function that reads it, its bytes
+            and its URL. It reads no payload, and the values of its records stay in the file. None for a
+            container whose shards must be read whole.
         parse_image: Returns where the image lies in a record of an external shard, and what the record says
             of it. Raises SourceError for a record without an image, DecodeError for an image whose header
             is damaged, CorruptRecordError for a damaged record, and LeftOutError for a record that is to be
@@ -228,3 +237,4 @@ class Container:
     beside: str = ""
     join: Callable[[memoryview], tuple[bytes, int]] | None = None
     payload_files: PayloadFiles | None = None
+    scan_at_url: Callable[[Read, int, str], Iterator[Record]] | None = None

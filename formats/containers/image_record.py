@@ -219,6 +219,7 @@ class ExternalSample:
         named: Further numbers of classes that the record names, such as those of objects, with the names.
         columns: Values of further columns; None where the record lacks one.
         objects: The objects; None where the record says nothing of objects.
+        crc: CRC32C of the image, if its record stays in a file and all of the image was read.
     """
 
     payload: Span
@@ -229,3 +230,4 @@ class ExternalSample:
     named: Sequence[tuple[int, str]] = ()
     columns: Mapping[str, Value | None] = field(default_factory=dict)
     objects: ExternalObjects | None = None
+    crc: int | None = None

@@ -29,21 +29,22 @@ class Shard:
         name: Name of its file or folder in the dataset's folder.
         bytes: Size of its data file.
         records: Number of records in it.
-        digest: CRC32C of its data file, ``crc32c:%08x``.
+        digest: CRC32C of its data file, ``crc32c:%08x``; None for a file at a URL that was not read whole.
         path: Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL.
     """
 
     name: str
     bytes: int
     records: int
-    digest: str
+    digest: str | None
     path: str | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         _check_name("the name of a shard", self.name)
         check_count(f"bytes of shard {self.name!r}", self.bytes, _MOST_SHARD_BYTES)
         check_count(f"records of shard {self.name!r}", self.records, self.bytes)
-        _check_digest(f"digest of shard {self.name!r}", self.digest)
+        if self.digest is not None:
+            _check_digest(f"digest of shard {self.name!r}", self.digest)
         if self.path is not None and (not self.path or _has_no_file(self.path)):
             raise DatasetError(f"path of shard {self.name!r} must name a file, not {self.path!r}")
 

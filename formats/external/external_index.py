@@ -45,17 +45,19 @@ def index(
     container: str = "auto",
     names: FeatureNames | Mapping[str, Any] | None = None,
     classes: Sequence[str] | None = None,
+    checksums: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
     """Make a dataset of existing shards without rewriting them.
 
-    Every record is read once and its checksums are verified. An image whose header cannot be read is left
-    out and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
+    Every record is read once and its checksums are verified. Of a tar archive at a URL, only headers and
+    small members are fetched, unless ``checksums`` is set. An image whose header cannot be read is left out
+    and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
     TFRecord shards, are written beside the index.
 
     Args:
         paths: The shards, all of one container, or their URLs; see :func:`.shards.find_shards`. A shard at a
-            URL is copied to a disk while it is read.
+            URL is copied to a disk while it is read, except a tar archive.
         into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. A dataset in a
             folder on a disk may have shards at URLs; it must be opened with a cache. ``into`` may be a URL if
             all shards are in its folder.
@@ -64,6 +66,8 @@ def index(
         names: Names of the parts of a record, such as the features in TFRecord files; or those attributes of
             :class:`FeatureNames` that differ from the names that are usual for the container.
         classes: Names of the classes in the order of labels; by default the names in the records.
+        checksums: Whether tar archives at URLs are read whole, so that the index has a checksum of every
+            image, as for other shards. Without it, readers cannot compare the bytes of most images.
         progress: Called with bytes done and bytes in all.
 
     Returns:
@@ -84,7 +88,7 @@ def index(
     found, shards = find_shards(paths, container)
     if not isinstance(names, FeatureNames):
         names = replace(found.feature_names or FeatureNames(), **(names or {}))
-    indexer = Indexer(found, names, classes, progress)
+    indexer = Indexer(found, names, classes, progress, checksums=checksums)
     locations = [shard.location(into) for shard in shards]
     if is_url(into):
         return _index_to_url(indexer, shards, locations, Store(into))

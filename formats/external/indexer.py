@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stoker._native import crc32c
-from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError
+from stoker.errors import ConfigError, SourceError
 
-from ..containers.image_record import LeftOutError
 from ..dataset.columns.annotation_columns import tasks_of
 from ..dataset.index import Index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
 from ..files.reading import file_digest
+from ..remote.store import is_url
 from ..sources.listing import Skip
 from ..sources.no_images import no_images_error
 from .class_names import ClassNames, Contradiction, LabelName, check_class, names_in, unlike_those_before
 from .joined_records import JoinedRecords
+from .parsed_records import naming, parse_records, parsed_at_urls
 from .sample_rows import TAKEN_NAMES, SampleRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
     from ..containers.base import Container, Record, Sidecar
     from ..containers.image_record import ExternalSample, FeatureNames
+    from .parsed_records import ParsedRecord
     from .shards import ExternalShard
 
 __all__ = ["Indexer"]
@@ -40,8 +41,34 @@ _RECORDS_PER_REPORT = 1000
 _MOST_CLASSES = 1_000_000
 
 
+class _Reading(NamedTuple):
+    """A shard that is read.
+
+    Attributes:
+        number: Its position.
+        name: Its name in the dataset.
+        path: Path or URL of its data file, for errors.
+        rows: The rows to add its samples to.
+        report: Called with the bytes of it that are done.
+    """
+
+    number: int
+    name: str
+    path: str
+    rows: SampleRows
+    report: Callable[[int], None]
+
+
 class Indexer:
-    """Reads shards one after the other, and keeps the rows of some of them in memory."""
+    """Reads shards one after the other, and keeps the rows of some of them in memory.
+
+    Args:
+        container: The container of the shards.
+        names: Names of the parts of a record.
+        classes: Names of the classes by label; None takes those in the records.
+        progress: Called with bytes done and bytes in all.
+        checksums: Whether shards at URLs are read whole, also where their container can be read by ranges.
+    """
 
     def __init__(
         self,
@@ -49,6 +76,8 @@ class Indexer:
         names: FeatureNames,
         classes: Sequence[str] | None,
         progress: Callable[[int, int], None] | None,
+        *,
+        checksums: bool = False,
     ) -> None:
         if taken := [name for name in names.columns if name in TAKEN_NAMES or not name]:
             raise ConfigError(f"a column cannot have the name {taken[0]!r}", hint="give it another name")
@@ -56,6 +85,7 @@ class Indexer:
         self._names = names
         self._classes = classes
         self._report = progress
+        self._checksums = checksums
         self._named = ClassNames(classes or ())
         self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
         self._label_type: type | None = None  # of all labels: int, str, float, tuple or NoneType
@@ -69,15 +99,19 @@ class Indexer:
         shards: list[Shard] = []
         before = 0
         names = _unique_names([source.source for source in sources])
+        at_urls = self._at_urls(sources, names)
         for number, (name, source, location) in enumerate(zip(names, sources, locations, strict=True)):
-            report = partial(self._progress, before, total)
-            with source.local_file(temporary) as file:
-                records = self._read_shard(number, name, file, rows, report)
-                shards.append(Shard(name, source.size, records, file_digest(file), location))
+            shard = _Reading(number, name, source.file, rows, partial(self._progress, before, total))
+            if at_urls is not None:
+                records, digest = self._add_all(next(at_urls), shard), None
+            else:
+                with source.local_file(temporary) as file:
+                    records, digest = self._read_whole(file, shard), file_digest(file)
+            shards.append(Shard(name, source.size, records, digest, location))
             _refuse(self._named.add(number, self._seen), sources, names)
             self._seen.clear()
             before += source.size
-            report(source.size)
+            shard.report(source.size)
         _refuse(self._named.names_of_several_labels(), sources, names)
         classes = self._classes if self._classes is not None else sorted(rows.class_names)
         if self._classes is None and self._names.label_type == "shard":
@@ -87,54 +121,60 @@ class Indexer:
             raise no_images_error("there is no image in these shards", sources[0].source, left_out)
         return self._manifest([*shards, *joined.shards()], temporary / INDEX_NAME, tuple(classes))
 
+    def _at_urls(self, sources: list[ExternalShard], names: list[str]) -> Iterator[list[ParsedRecord]] | None:
+        """Return the records of shards that are read by ranges; None for shards that are read whole."""
+        by_ranges = self._container.scan_at_url is not None and is_url(sources[0].file)
+        if self._checksums or not by_ranges:
+            return None
+        return parsed_at_urls(self._container, self._names, sources, names)
+
     def _progress(self, before: int, total: int, done: int) -> None:
         if self._report is not None:
             self._report(before + done, total)
 
-    def _read_shard(
-        self, number: int, name: str, file: Path, rows: SampleRows, report: Callable[[int], None]
-    ) -> int:
+    def _read_whole(self, file: Path, shard: _Reading) -> int:
+        """Add the records of a shard on a disk, write its sidecars, and return the number of records."""
         entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in self._container.sidecars}
-        count = done = 0
-        for record in self._container.scan(file):
-            count += 1
-            for sidecar, lines in entries.items():
-                lines.append(sidecar.entry(record.offset, record.length))
-            try:
-                self._add(number, name, record, rows)
-            except DecodeError:
-                self._skipped["image whose header cannot be read"] += 1
-            except LeftOutError as error:
-                self._skipped[str(error)] += 1
-            except (CorruptRecordError, SourceError) as error:
-                raise type(error)(
-                    error.message,
-                    path=file,
-                    shard=name,
-                    record=record.position,
-                    key=record.key.decode(errors="backslashreplace") or None,
-                    hint=error.hint,
-                ) from error
-            done += record.length
-            if count % _RECORDS_PER_REPORT == 0:
-                report(done)
+
+        def scan() -> Iterator[Record]:
+            for record in self._container.scan(file):
+                for sidecar, lines in entries.items():
+                    lines.append(sidecar.entry(record.offset, record.length))
+                yield record
+
+        here = shard._replace(path=str(file))
+        parsed = parse_records(scan(), self._container, self._names, file, shard.name)
+        count = self._add_all(parsed, here)
         for sidecar, lines in entries.items():
-            (rows.folder / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
+            (shard.rows.folder / sidecar.name(shard.name, external=True)).write_bytes(b"".join(lines))
         return count
 
-    def _add(self, number: int, shard: str, record: Record, rows: SampleRows) -> None:
-        sample = self._container.parse_image(record, self._names)
+    def _add_all(self, parsed: Iterable[ParsedRecord], shard: _Reading) -> int:
+        """Add the records of a shard to its rows, and return their number."""
+        count = done = 0
+        for one in parsed:
+            count += 1
+            if one.sample is None:
+                self._skipped[one.reason] += 1
+            else:
+                with naming(one.record, shard.path, shard.name):
+                    self._add(one.record, one.sample, one.crc, shard)
+            done += one.record.length
+            if count % _RECORDS_PER_REPORT == 0:
+                shard.report(done)
+        return count
+
+    def _add(self, record: Record, sample: ExternalSample, crc: int, shard: _Reading) -> None:
+        number, position, offset = shard.number, record.position, record.offset
         if self._names.label_type == "shard":
             sample = replace(sample, label=number, text="")
         self._check_label(sample, record.position)
-        payload = sample.payload
-        crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
-        position, offset = record.position, record.offset
         if record.pieces > 1:
-            number, position, offset = rows.joined.add(record)
-        key = sample.key or f"{shard}:{record.position}"
+            number, position, offset = shard.rows.joined.add(record)
+        key = sample.key or f"{shard.name}:{record.position}"
+        payload = sample.payload
         place = (number, position, offset + payload.offset, payload.length, crc, key)
-        self._skipped.update(rows.add(place, sample))
+        self._skipped.update(shard.rows.add(place, sample))
 
     def _check_label(self, sample: ExternalSample, record: int) -> None:
         for named in names_in(sample):

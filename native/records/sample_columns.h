@@ -5,6 +5,9 @@
 
 namespace stoker {
 
+// The checksum of a payload that was not read when its index was made (NO_CHECKSUM in samples.py).
+inline constexpr std::uint32_t kNoChecksum = 0;
+
 struct SampleColumns {
     const std::int32_t* shard;
     const std::int64_t* offset;

@@ -71,6 +71,10 @@ def index(
     column: Columns = None,
     classes: Classes = None,
     unlabelled: Unlabelled = False,
+    checksums: Annotated[
+        bool,
+        typer.Option("--checksums", help="Read tar archives at URLs whole, for a checksum of every image."),
+    ] = False,
 ) -> None:
     """Make a dataset of shards that other programs wrote, or of image files, without copying them.
 
@@ -103,6 +107,7 @@ def index(
             container=container,
             names={name: value for name, value in given.items() if value is not None},
             classes=None if classes is None else parse_class_names(classes),
+            checksums=checksums,
             progress=show,
         )
     print_skipped(manifest.skipped)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stoker._native import Shards, crc32c
 from stoker.errors import DatasetError, StaleIndexError
+from stoker.formats.dataset.reading.samples import NO_CHECKSUM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,4 +40,6 @@ def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = Tr
 
 def matches_checksum(shards: Shards, payload: Any, samples: Samples, i: int) -> bool:
     """Return whether the payload of sample ``i`` has its checksum; True where the index has none of it."""
-    return not shards.has_checksums(int(samples.shard[i])) or crc32c(payload) == int(samples.crc[i])
+    if not shards.has_checksums(int(samples.shard[i])):
+        return True
+    return int(samples.crc[i]) in (NO_CHECKSUM, crc32c(payload))

@@ -7,9 +7,11 @@ import zlib
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
 from ...codecs.header import read_header
+from ...codecs.partial_header import read_partial_header
 from ...files.reading import open_regular, read_at
 from ..base import Container, Record
 from ..image_record import ExternalSample, FeatureNames, LeftOutError
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..base import Part, ReadStart
+    from ...codecs.header import Header
+    from ..base import Part, Read, ReadStart
+    from ..wire import Span
 
 __all__ = ["TAR_NAMES", "WEBDATASET", "archive_error", "image_part", "scan"]
 
@@ -62,6 +66,23 @@ def scan(path: Path) -> Iterator[Record]:
             raise archive_error(error, read(0, _START), str(path), position) from error
 
 
+def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
+    """Yield the samples of a tar archive at a URL; headers are read and checked, and no member is.
+
+    Raises:
+        CorruptRecordError: At the first header that is not intact, or member that is not whole.
+        StorageError: The archive cannot be read.
+    """
+    position = 0
+    try:
+        for sample in find_samples(read, size):
+            key, view = sample.key.encode(), memoryview(b"")
+            yield Record(position, key, sample.offset, sample.length, view, sample.parts, read=read)
+            position += 1
+    except BadArchiveError as error:
+        raise archive_error(error, read(0, _START), url, position) from error
+
+
 def archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:
     """Return the error about an archive for its user.
 
@@ -90,8 +111,7 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """
     parts = SampleParts(record.parts, partial(_read_part, record))
     image = image_part(parts, names)
-    offset, length = image.span
-    header = read_header(record.view[offset : offset + length])
+    header, whole = _read_header(record, image.span)
     label = parts.label(names.label) if names.label else None
     text = parts.value(names.text) if names.text else None
     key = parts.value(names.key) if names.key else None
@@ -102,7 +122,16 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
         label=label,
         text="" if text is None else str(text).strip(),
         columns={name: parts.value(part) for name, part in names.columns.items()},
+        crc=None if whole is None else crc32c(whole),
     )
+
+
+def _read_header(record: Record, image: Span) -> tuple[Header, bytes | None]:
+    """Return the header of an image; and the image, if it was fetched because its start says too little."""
+    if record.read is None:
+        return read_header(record.view[image.offset : image.offset + image.length]), None
+    read, first = record.read, record.offset + image.offset
+    return read_partial_header(lambda offset, length: read(first + offset, length), image.length)
 
 
 def image_part(parts: SampleParts, names: FeatureNames) -> Part:
@@ -120,7 +149,10 @@ def image_part(parts: SampleParts, names: FeatureNames) -> Part:
 
 
 def _read_part(record: Record, part: Part) -> bytes:
-    return bytes(record.view[part.span.offset : part.span.offset + part.span.length])
+    offset, length = part.span
+    if record.read is not None:
+        return record.read(record.offset + offset, length)
+    return bytes(record.view[offset : offset + length])
 
 
 def _recognizes(read_start: ReadStart) -> bool:
@@ -161,4 +193,5 @@ WEBDATASET = Container(
     scan=scan,
     parse_image=parse_image,
     feature_names=TAR_NAMES,
+    scan_at_url=scan_at_url,
 )

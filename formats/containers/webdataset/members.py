@@ -7,18 +7,16 @@ but headers is read here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from .headers import BLOCK, BadArchiveError, Header, parse_header, parse_pax, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Member", "Read", "compression", "find_members"]
+    from ..base import Read
 
-Read = Callable[[int, int], bytes]
-"""Returns the bytes of an archive from an offset; fewer than the length at the end."""
+__all__ = ["Member", "compression", "find_members"]
 
 
 class Member(NamedTuple):

@@ -20,7 +20,8 @@ from .members import find_members
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .members import Member, Read
+    from ..base import Read
+    from .members import Member
 
 __all__ = ["TarSample", "find_samples"]
 

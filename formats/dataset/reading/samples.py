@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Samples"]
+__all__ = ["NO_CHECKSUM", "Samples"]
+
+NO_CHECKSUM = 0
+"""The ``crc`` of a payload that was not read when its index was made; no reader compares it."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Samples:
         record: (N,) int64, position of the record in the shard.
         offset: (N,) int64, first byte of the payload in the shard's data file.
         length: (N,) int64, bytes of the payload.
-        crc: (N,) uint32, CRC32C (Castagnoli, RFC 3720, not masked) of the payload.
+        crc: (N,) uint32, CRC32C (Castagnoli, RFC 3720, not masked) of the payload, or :data:`NO_CHECKSUM`.
         codec: (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`.
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
         width: (N,) int32, likewise.

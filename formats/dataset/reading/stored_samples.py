@@ -16,6 +16,7 @@ from ..columns.array_columns import place_of, shape_column
 from ..columns.list_column import take_lists
 from ..columns.origin_columns import ORIGIN_COLUMNS, Origins, has_origins
 from ..selection.selected_rows import SelectedRows
+from .samples import NO_CHECKSUM
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -193,7 +194,7 @@ class StoredSamples(SelectedRows):
             raise self.error(position, "the index points outside the shard")
         with open_regular(self.data_files[shard]) as (descriptor, _):
             data = read_at(descriptor, offset, length)
-        if len(data) != length or crc32c(data) != crc:
+        if len(data) != length or crc not in (NO_CHECKSUM, crc32c(data)):
             raise self.error(position, f"the {what}'s checksum does not match")
         return data
 

@@ -31,14 +31,13 @@ from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error
 from .names import expand, is_pattern
 from .part_names import name_parts
-from .window import Window
+from .window import Window, window_at_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...containers.base import Part
+    from ...containers.base import Part, Read
     from ...containers.image_record import FeatureNames, Value
-    from ...containers.webdataset.members import Read
     from ...containers.webdataset.samples import TarSample
     from ..source import Source
 
@@ -46,7 +45,6 @@ __all__ = ["is_tar", "list_tar"]
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # reading names the remedy
 _START = 1 << 10
-_WINDOW = 4 << 20  # bytes of a request: about what arrives in the time that another request takes
 _LOCAL_WINDOW = 2048  # the header of an image often follows two members of a few bytes
 _CONCURRENT = 16
 
@@ -187,11 +185,7 @@ def _read_remote(file: str, names: FeatureNames) -> _Archive:
     size = store.size(name)
     if size is None:
         raise SourceError("there is no such archive", path=file, hint="check the spelling of its name")
-
-    def fetch(offset: int, length: int) -> bytes:
-        return store.read_range(name, offset, offset + length)
-
-    return _read(file, Window(fetch, size, _WINDOW), size, store.modified(name), names)
+    return _read(file, window_at_url(file, size), size, store.modified(name), names)
 
 
 def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) -> _Archive:

@@ -2,43 +2,68 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ...containers.webdataset.members import Read
+from ...remote.store import Store
 
-__all__ = ["Window"]
+if TYPE_CHECKING:
+    from ...containers.base import Read
+
+__all__ = ["Window", "window_at_url"]
+
+_LEAST = 8 << 10  # bytes of a request: a header, small members, and the header of an image
+_KEPT = 4
+_MOST = 1 << 20  # 32 archives that are read at once keep four windows each
 
 
 class Window:
-    """Reads an archive, and keeps what it read in the last two places.
+    """Reads an archive, and keeps what it read in the last places.
 
-    A small member is read after the header behind it, which shows that its sample has ended.
+    The members of a sample are read after the header behind them, which shows that the sample has ended.
 
     Args:
         read: Reads bytes within the archive.
         size: Bytes of the archive.
-        window: Least number of bytes to read at once.
+        least: Least number of bytes to read at once.
+        most: The window doubles up to this size while fewer than ``least`` bytes are skipped between two
+            windows: then reading on costs less than another request. By default it keeps its size.
     """
 
-    def __init__(self, read: Read, size: int, window: int) -> None:
+    def __init__(self, read: Read, size: int, least: int, most: int | None = None) -> None:
         self._read = read
         self._size = size
-        self._window = window
-        self._start, self._data = 0, b""
-        self._last_start, self._last_data = 0, b""
+        self._least = self._window = least
+        self._most = most or least
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._end = 0
 
     def __call__(self, offset: int, length: int) -> bytes:
         """Return bytes of the archive; fewer at its end."""
-        at = offset - self._start
-        if at >= 0 and at + length <= len(self._data):
-            return self._data[at : at + length]
-        at = offset - self._last_start
-        if at >= 0 and at + length <= len(self._last_data):
-            return self._last_data[at : at + length]
-        if offset >= self._size:
+        length = max(min(length, self._size - offset), 0)
+        for start, data in self._kept:
+            at = offset - start
+            if at >= 0 and at + length <= len(data):
+                return data[at : at + length]
+        if not length:
             return b""
-        self._last_start, self._last_data = self._start, self._data
-        self._start = offset
-        self._data = self._read(offset, min(max(length, self._window), self._size - offset))
-        return self._data[:length]
+        skipped = offset - self._end
+        self._window = min(2 * self._window, self._most) if 0 <= skipped < self._least else self._least
+        data = self._read(offset, min(max(length, self._window), self._size - offset))
+        self._kept.appendleft((offset, data))
+        self._end = offset + len(data)
+        return data[:length]
+
+
+def window_at_url(url: str, size: int) -> Window:
+    """Return a window on a file at a URL that fetches little of what it skips.
+
+    Reading raises StorageError where the file cannot be read.
+    """
+    folder, _, name = url.rpartition("/")
+    return Window(partial(_fetch, Store(folder), name), size, _LEAST, _MOST)
+
+
+def _fetch(store: Store, name: str, offset: int, length: int) -> bytes:
+    return store.read_range(name, offset, offset + length)

@@ -10,7 +10,6 @@ from helpers.data.tar_shards import write_samples
 
 import stoker
 from stoker.errors import StorageError
-from stoker.formats.sources.archives import tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 def server(tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server of two archives of four samples; an empty cache of indexes, and small windows."""
     monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "indexes"))
-    monkeypatch.setattr(tar, "_WINDOW", 8192)
     (tmp_path / "served").mkdir()
     for shard in range(2):
         numbers = range(4 * shard, 4 * shard + 4)

@@ -1,0 +1,130 @@
+"""The records of external shards with the samples in them, read from a disk or by ranges from URLs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError, DecodeError, SourceError
+
+from ..concurrency.bounded_map import bounded_map
+from ..containers.image_record import LeftOutError
+from ..dataset.reading.samples import NO_CHECKSUM
+from ..sources.archives.window import window_at_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ..containers.base import Container, Record
+    from ..containers.image_record import ExternalSample, FeatureNames
+    from .shards import ExternalShard
+
+__all__ = ["ParsedRecord", "naming", "parse_records", "parsed_at_urls"]
+
+_CONNECTIONS = 32  # shards that are read at once, each by one request after the other
+
+
+class ParsedRecord(NamedTuple):
+    """A record of a shard.
+
+    Attributes:
+        record: The record.
+        sample: The sample in it; None if it is left out.
+        crc: CRC32C of its image, or NO_CHECKSUM where the image was not read.
+        reason: Why it is left out.
+    """
+
+    record: Record
+    sample: ExternalSample | None
+    crc: int = NO_CHECKSUM
+    reason: str = ""
+
+
+def parse_records(
+    records: Iterable[Record], container: Container, names: FeatureNames, path: str | Path, shard: str
+) -> Iterator[ParsedRecord]:
+    """Yield the records of a shard with their samples.
+
+    Args:
+        records: What the container's ``scan`` yields.
+        container: The container.
+        names: Names of the parts of a record.
+        path: Path or URL of the shard, for errors.
+        shard: Name of the shard, for errors.
+
+    Raises:
+        SourceError, CorruptRecordError: As the container's ``parse_image``.
+    """
+    for record in records:
+        with naming(record, path, shard):
+            parsed = _parsed(record, container, names)
+        yield parsed
+
+
+def _parsed(record: Record, container: Container, names: FeatureNames) -> ParsedRecord:
+    try:
+        sample = container.parse_image(record, names)
+    except DecodeError:
+        return ParsedRecord(record, None, reason="image whose header cannot be read")
+    except LeftOutError as error:
+        return ParsedRecord(record, None, reason=str(error))
+    return ParsedRecord(record, sample, _checksum(record, sample))
+
+
+def _checksum(record: Record, sample: ExternalSample) -> int:
+    if record.read is not None:
+        return NO_CHECKSUM if sample.crc is None else sample.crc
+    offset, length = sample.payload
+    return crc32c(record.view[offset : offset + length])
+
+
+@contextmanager
+def naming(record: Record, path: str | Path, shard: str) -> Iterator[None]:
+    """Let the errors about a record name it and its shard."""
+    try:
+        yield
+    except (CorruptRecordError, SourceError) as error:
+        raise type(error)(
+            error.message,
+            path=path,
+            shard=shard,
+            record=record.position,
+            key=record.key.decode(errors="backslashreplace") or None,
+            hint=error.hint,
+        ) from error
+
+
+def parsed_at_urls(
+    container: Container, names: FeatureNames, shards: Sequence[ExternalShard], shard_names: Sequence[str]
+) -> Iterator[list[ParsedRecord]]:
+    """Yield the records of each shard at a URL, without reading images; several shards are read at once.
+
+    Args:
+        container: A container with ``scan_at_url``.
+        names: Names of the parts of a record.
+        shards: The shards.
+        shard_names: Their names, for errors.
+
+    Raises:
+        SourceError, CorruptRecordError: As the container's ``parse_image`` and ``scan_at_url``.
+        StorageError: A URL cannot be read.
+    """
+    read = partial(_read_at_url, container, names)
+    with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="stoker-fetch") as pool:
+        tasks = ((name, partial(read, one, name)) for one, name in zip(shards, shard_names, strict=True))
+        for _, parsed in bounded_map(pool, tasks, _CONNECTIONS):
+            yield parsed
+
+
+def _read_at_url(
+    container: Container, names: FeatureNames, shard: ExternalShard, name: str
+) -> list[ParsedRecord]:
+    if container.scan_at_url is None:
+        raise TypeError(f"shards of {container.name} cannot be read by ranges")
+    records = container.scan_at_url(window_at_url(shard.file, shard.size), shard.size, shard.file)
+    parsed = parse_records(records, container, names, shard.file, name)
+    return [one._replace(record=one.record._replace(parts=(), read=None)) for one in parsed]
