@@ -22,6 +22,7 @@ Each of these modules and folders imports only those before it:
 from __future__ import annotations
 
 from . import transforms
+from .batch.all_columns import AllColumns
 from .batch.base import BatchTransform
 from .batch.mix import CutMix, MixUp
 from .batch.mosaic import Mosaic
@@ -42,6 +43,7 @@ from .transforms import *  # noqa: F403 - the names of transforms.__all__
 from .views import Views
 
 __all__ = [
+    "AllColumns",
     "BatchTransform",
     "BlockMask",
     "CutMix",

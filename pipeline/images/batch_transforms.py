@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import augment
+from stoker.augment.batch.all_columns import AllColumns
 from stoker.augment.batch.base import BatchTransform
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.policies.apply import RandomChoice
@@ -49,10 +50,12 @@ class BatchTransformPlan:
         transforms: Transforms that mix samples of the batch. A RandomChoice draws one of its transforms for
             each batch.
         functions: Functions that take the images of a batch, and return as many.
+        whole: Functions that take the whole batch and return it, after all others.
     """
 
     transforms: tuple[BatchTransform | RandomChoice, ...] = ()
     functions: tuple[Callable[[Any], Any], ...] = ()
+    whole: tuple[AllColumns, ...] = ()
 
     @property
     def columns(self) -> frozenset[str]:
@@ -85,7 +88,8 @@ class BatchTransformPlan:
     def to_json(self) -> list[Any]:
         """All transforms as JSON, and functions by module and name; states record it."""
         functions = [{"function": function_name(f, module=True)} for f in self.functions]
-        return [*(transform.to_dict() for transform in self.transforms), *functions]
+        whole = [{"all_columns": function_name(f.function, module=True)} for f in self.whole]
+        return [*(transform.to_dict() for transform in self.transforms), *functions, *whole]
 
 
 def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchTransformPlan]:
@@ -108,11 +112,13 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
         if rank < before:
             raise ConfigError(
                 f"{_name(transform)} stands after {_name(earlier)}",
-                hint="Transforms of images come first, then those of batches, then functions.",
+                hint="Transforms of images come first, then those of batches, then functions of images, then "
+                "AllColumns.",
             )
-    first, second = ranks.count(0), ranks.count(1)
-    plan = BatchTransformPlan(tuple(transforms[first : first + second]), tuple(transforms[first + second :]))
-    return tuple(transforms[:first]), plan
+    of_images, *others = (
+        tuple(one for one, own in zip(transforms, ranks, strict=True) if own == rank) for rank in range(4)
+    )
+    return of_images, BatchTransformPlan(*others)
 
 
 def function_name(function: Callable[[Any], Any], *, module: bool = False) -> str:
@@ -136,7 +142,9 @@ def _refuse_torchvision(transform: Any) -> None:
 
 
 def _rank(transform: Any) -> int:
-    """Place in the list: 0 for transforms of images, 1 for those of batches, 2 for functions."""
+    """Place in the list: 0 for transforms of images, 1 of batches, 2 for functions, 3 for AllColumns."""
+    if isinstance(transform, AllColumns):
+        return 3
     if isinstance(transform, BatchTransform):
         return 1
     if isinstance(transform, RandomChoice):

@@ -59,8 +59,9 @@ class ImageLoader(EngineImages):
             All images must leave them in one size. Transforms of batches (MixUp, CutMix, Mosaic, or a
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
             images of a batch as the loader would hand them out, and returns as many images, of any shape and
-            dtype. A mapping of names to lists of transforms of images, or to :class:`stoker.augment.Views`,
-            makes a column of images for each name. One decoding serves all of them; see the guide to views.
+            dtype; :class:`stoker.augment.AllColumns` holds one that takes all columns. A mapping of names to
+            lists of transforms of images, or to :class:`stoker.augment.Views`, makes a column of images for
+            each name. One decoding serves all of them; see the guide to views.
         sizes: Sizes of the images, if not all batches have one. See the guide to sizes.
 
             - ``{0: 160, 10: 192}``: by the first epoch that has each; a side of a square or (height, width).

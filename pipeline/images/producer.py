@@ -22,6 +22,7 @@ from .annotations.annotation_processor import BatchAnnotations
 from .annotations.object_geometry import deciding_objects
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
+from .batch_transforms import function_name
 from .columns.contents import Contents
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
@@ -221,6 +222,9 @@ class ImageBatchProducer:
         stream = self._copy_stream
         with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
             batch = self._assembler.make(planned, result.columns, contents, kept)
+            for whole in self._config.batch_transform_plan.whole:
+                with self._totals.worker.stage(function_name(whole.function)):
+                    batch = whole(batch)
         ready = stream.ready(batch) if stream else None
         if kept is None:
             return FinishedBatch(batch, len(planned), ready=ready)

@@ -217,7 +217,7 @@ def _named_column(
         listed = given.transforms if isinstance(given, Views) else given
         _refuse_views(listed)
         of_images, after = split_transforms(listed)
-        _refuse_batch_transforms(after)
+        _refuse_batch_transforms(replace(after, functions=(*after.functions, *after.whole)))
         plan = compiled(of_images)
         for one in plan.combining:
             raise ConfigError(

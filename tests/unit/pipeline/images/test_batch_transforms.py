@@ -11,6 +11,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import (
+    AllColumns,
     CutMix,
     MixUp,
     Mosaic,
@@ -218,6 +219,32 @@ class TestFunctions:
         wanted = "must return an array of 9 images"
         with load(labelled, made) as loader, pytest.raises(ConfigError, match=wanted):
             next(iter(loader))
+
+
+class TestFunctionsOfAllColumns:
+    def test_they_see_and_change_every_column(self, labelled: Path) -> None:
+        def swap(batch: Any) -> Any:
+            return batch._replace(image=batch.image[::-1], label=-batch.label)
+
+        with load(labelled, double) as plain, load(labelled, double, AllColumns(swap)) as loader:
+            first, swapped = next(iter(plain)), next(iter(loader))
+            assert loader.stats().producer[AllColumns(swap).function.__qualname__] > 0
+        assert np.array_equal(swapped.image, first.image[::-1])
+        assert np.array_equal(swapped.label, -first.label)
+
+    def test_what_is_no_batch_is_refused(self, labelled: Path) -> None:
+        wanted = "must return the batch, a named tuple with the columns image, label"
+        transforms = AllColumns(lambda batch: batch.image)
+        with load(labelled, transforms) as loader, pytest.raises(ConfigError, match=wanted):
+            next(iter(loader))
+
+    def test_they_stand_last_and_states_hold_their_names(self, labelled: Path) -> None:
+        _, plan = split_transforms([Resize(8), double, AllColumns(double)])
+        assert plan.to_json() == [{"function": f"{__name__}.double"}, {"all_columns": f"{__name__}.double"}]
+        with pytest.raises(ConfigError, match="double stands after AllColumns"):
+            split_transforms([Resize(8), AllColumns(double), double])
+        with pytest.raises(ConfigError, match="AllColumns takes a function"):
+            AllColumns(dict)
 
 
 def halve(images: Any) -> Any:
