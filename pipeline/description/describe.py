@@ -28,7 +28,7 @@ VERSION = 1
 # Arguments that decide where and how fast batches are made, and not what is in them.
 _ELSEWHERE = {
     *("rank", "world_size", "mesh", "replicate", "device", "dali", "engine", "output", "num_threads"),
-    *("prefetch", "read_ahead", "pin_memory", "mapped"),
+    *("prefetch", "read_ahead", "pin_memory", "mapped", "context", "context_slices"),
 }
 
 

@@ -83,7 +83,7 @@ def make_loader(given: str | Mapping[str, Any], rank: int, world_size: int | Non
             hint="--ranks gives their number.",
         )
     options |= {"rank": rank, "world_size": world_size, "output": "numpy", "device": None}
-    for name in ("mesh", "replicate", "pin_memory", "engine", "dali"):
+    for name in ("mesh", "replicate", "context", "context_slices", "pin_memory", "engine", "dali"):
         options.pop(name, None)
     loader = kind(dataset, **options)
     if "row" in loader.columns:

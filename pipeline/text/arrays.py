@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stoker.bucketing import Batchify
     from stoker.bucketing.batchify.sequences import Labels
 
+    from .context_slices import ContextSlices
     from .masking import Mask
     from .planning.planner import TextPlanner
     from .token_reader import TokenReader
@@ -109,9 +110,17 @@ class ArrayMaker:
             context, if it has a parameter for it.
         fields: Names of the fields that are read.
         mask: Hides tokens of the sequences before ``batchify`` gets them; None hides none.
+        slices: The part of each row that is handed out; None for all of it.
     """
 
-    def __init__(self, batchify: Batchify, fields: tuple[str, ...], mask: Mask | None) -> None:
+    def __init__(
+        self,
+        batchify: Batchify,
+        fields: tuple[str, ...],
+        mask: Mask | None,
+        slices: ContextSlices | None = None,
+    ) -> None:
+        self.slices = slices
         self._batchify = Contextual(batchify)
         self._flattens = isinstance(batchify, Flatten)
         self._fields = fields
@@ -154,7 +163,7 @@ class ArrayMaker:
                 f"batchify must make a dict of arrays, found {type(made).__name__}",
                 hint="Wrap it: Dict({'tokens': Stack()}).",
             )
-        return made
+        return made if self.slices is None else self.slices.cut(made, shape)
 
 
 def probe_arrays(
@@ -162,7 +171,8 @@ def probe_arrays(
 ) -> dict[str, tuple[str, tuple[int | None, ...]]]:
     """Dtype and shape without the batch axis of the arrays that are made of one token a field."""
     edges = planner.boundaries
-    widths = [_PROBE_WIDTH] * planner.planned_fields if edges is None else edges[-1].tolist()
+    width = _PROBE_WIDTH * (maker.slices.multiple if maker.slices else 1)
+    widths = [width] * planner.planned_fields if edges is None else edges[-1].tolist()
     fixed = edges is not None and len(edges) == 1
     zero = np.zeros(1, np.int64)
     context = BatchContext(0, 0, rows=zero, begins=zero, draws=zero, seed=planner.batching.seed)

@@ -14,6 +14,7 @@ from ..order.sample_source import value_dtype
 from ..order.sampling import Repeated, make_loader_order
 from .arrays import ArrayMaker, array_names, default_batchify, probe_arrays
 from .columns import column_names
+from .context_slices import check_lengths, make_slices
 from .masking import fit_mask
 from .planning.planner import TextPlanner
 from .planning.stream_planner import StreamPlanner
@@ -113,6 +114,8 @@ def make_config(
     batchify: Batchify | None,
     labels: Labels,
     mask: Any,
+    context: Any,
+    context_slices: str,
     world_size: int,
     verify: bool,
 ) -> TextLoaderConfig:
@@ -138,7 +141,11 @@ def make_config(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
         )
     chosen = batchify or default_batchify(planner, reader, columns, labels, fitted)
-    maker = ArrayMaker(chosen, reader.fields, fitted)
+    shifts = batchify is None and labels == "causal" and fitted is None and batching.stream is None
+    slices = make_slices(context, context_slices, shifts_labels=shifts)
+    if slices is not None:
+        check_lengths(slices, planner.planned_fields, planner.boundaries, batching.pad_multiple)
+    maker = ArrayMaker(chosen, reader.fields, fitted, slices)
     arrays = probe_arrays(maker, planner, reader)
     names = column_names(
         columns, arrays, dataset, batching, fields=reader.fields, possible=array_names(reader.fields, fitted)

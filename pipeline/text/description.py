@@ -57,7 +57,7 @@ class DescribedText(CheckpointedText):
         A compiler can be shown all of them before the first batch. With buckets or packing they are the
         shapes of every epoch, and of the rest of an epoch that is resumed; without, those of the next epoch.
         If epochs draw different samples, ``last_batch="partial"`` leaves smaller batches, of which only those
-        of the next epoch are listed.
+        of the next epoch are listed. With ``context`` they are the shapes of whole rows.
         """
         shapes = self._config.planner.common_shapes  # first, as the next epoch's plan is to be kept
         return sorted({*shapes, *self._plan(self._next.epoch).shapes()})

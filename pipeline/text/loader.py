@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..engines.selection.devices import BatchPlacement
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
+    from .context_slices import SliceForm
     from .planning.schedule import TextSchedule
 
 __all__ = ["TextLoader"]
@@ -89,6 +90,11 @@ class TextLoader(DescribedText):
         mesh: DeviceMesh of PyTorch that tells the rank, in place of these two: its dimensions along which
             batches differ, such as ``mesh["dp"]``.
         replicate: Processes in a row that receive the same batches, such as those of tensor parallelism.
+        context: Rank and size of a context-parallel group, such as (0, 4), or a DeviceMesh of one dimension,
+            such as ``mesh["cp"]``: this process receives its slice of each row. The processes of a group have
+            one ``rank``. See the guide to text.
+        context_slices: "balanced" gives rank r of n the parts r and 2 n - 1 - r of 2 n, so that causal
+            attention costs all ranks the same; "contiguous" gives it the r-th of n parts.
         last_batch: What happens to samples that do not fill a batch. "drop" leaves them out of the epoch.
             "pad" repeats samples and adds a column ``mask``, (N,) bool, False for each repeated sample.
             "partial" makes smaller batches; to give all ranks one shape it may repeat fewer than
@@ -168,6 +174,8 @@ class TextLoader(DescribedText):
         world_size: int | None = None,
         mesh: Any = None,
         replicate: int = 1,
+        context: Any = None,
+        context_slices: SliceForm = "balanced",
         last_batch: LastGroup = "partial",
         balance: Balance | None = None,
         output: str = "numpy",
@@ -215,6 +223,8 @@ class TextLoader(DescribedText):
             batchify=batchify,
             labels=labels,
             mask=mask,
+            context=context,
+            context_slices=context_slices,
             world_size=ranks.world_size,
             verify=verify,
         )

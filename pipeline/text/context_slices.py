@@ -1,0 +1,136 @@
+"""Slices of sequences for context parallelism: each rank of a group gets its part of every row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..execution.arguments import whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+__all__ = ["ContextSlices", "SliceForm", "check_lengths", "make_slices"]
+
+SliceForm = Literal["contiguous", "balanced"]
+
+
+@dataclass(frozen=True)
+class ContextSlices:
+    """The part of every row that one rank of a context-parallel group receives.
+
+    Attributes:
+        rank: Rank in the group.
+        size: Ranks of the group.
+        form: "contiguous": rank r has the r-th of ``size`` equal parts. "balanced": rank r has the parts r
+            and 2 * size - 1 - r of 2 * size, as Megatron-LM's ``get_batch_on_this_cp_rank`` and PyTorch's
+            ``context_parallel`` deal them, so that causal attention costs all ranks the same.
+        shifts_labels: Whether labels move one token to the left first. A model shifts labels itself, and
+            cannot see the first token of the next slice.
+    """
+
+    rank: int
+    size: int
+    form: SliceForm = "balanced"
+    shifts_labels: bool = False
+
+    @property
+    def multiple(self) -> int:
+        """What the length of a row must be a multiple of."""
+        return self.size * (2 if self.form == "balanced" else 1)
+
+    def positions(self, length: int) -> npt.NDArray[np.int64]:
+        """Places in rows of ``length`` tokens that this rank has, (length / size,) int64.
+
+        Raises:
+            ConfigError: The length is not such a multiple.
+        """
+        if length % self.multiple:
+            raise ConfigError(
+                f"rows of {length} tokens cannot be dealt to {self.size} ranks in equal slices",
+                hint=f"Give pad_multiple={self.multiple}, or boundaries or pack that are multiples of it.",
+            )
+        parts = np.arange(length).reshape(self.multiple, -1)
+        own = [self.rank] if self.form == "contiguous" else [self.rank, self.multiple - 1 - self.rank]
+        return parts[own].ravel()
+
+    def cut(self, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+        """Return the arrays of a batch with this rank's part of those that have a number for each token.
+
+        Args:
+            arrays: Arrays by name; those of (n, length, ...) are cut, and others stay whole.
+            shape: n and length of the batch.
+
+        Raises:
+            ConfigError: No array has rows of this length.
+        """
+        own = self.positions(shape[1])
+        found = {}
+        for name, value in arrays.items():
+            whole = value
+            if np.shape(value)[:2] == shape[:2]:
+                if name == "labels" and self.shifts_labels:
+                    whole = np.full_like(value, -100)
+                    whole[:, :-1] = value[:, 1:]
+                whole = np.ascontiguousarray(whole[:, own])
+            found[name] = whole
+        if all(found[name] is arrays[name] for name in arrays):
+            raise ConfigError(
+                "no array of the batch has rows of tokens that could be dealt to context-parallel ranks",
+                hint="Name columns such as 'input_ids', with rows that are padded or packed.",
+            )
+        return found
+
+
+def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlices | None:
+    """Check a loader's arguments ``context`` and ``context_slices``; None without slices.
+
+    Args:
+        context: Rank and size of the group, or a DeviceMesh of PyTorch of one dimension; None for no slices.
+        form: The argument ``context_slices``.
+        shifts_labels: See :class:`ContextSlices`.
+
+    Raises:
+        ConfigError: An argument is wrong.
+    """
+    if context is None:
+        return None
+    if form not in ("contiguous", "balanced"):
+        raise ConfigError(f"context_slices must be 'contiguous' or 'balanced', found {form!r}")
+    if hasattr(context, "get_local_rank") and hasattr(context, "size"):
+        context = context.get_local_rank(), context.size()
+    if not isinstance(context, (tuple, list)) or len(context) != 2:
+        raise ConfigError(
+            f"context must be a DeviceMesh of one dimension, or rank and size, found {context!r}",
+            hint='Give mesh["cp"], or such as (0, 4).',
+        )
+    rank, size = whole_number("context", context[0], 0), whole_number("context", context[1], 1)
+    if rank >= size:
+        raise ConfigError(f"context has rank {rank} of {size}", hint="Ranks count from 0.")
+    return ContextSlices(rank, size, "balanced" if form == "balanced" else "contiguous", shifts_labels)
+
+
+def check_lengths(
+    slices: ContextSlices, fields: int, edges: npt.NDArray[Any] | None, pad_multiple: int
+) -> None:
+    """Check that all rows can be dealt.
+
+    Args:
+        slices: The slices.
+        fields: Number of planned lengths of a row.
+        edges: (K, fields) padded lengths; None if each batch has its own.
+        pad_multiple: What these are multiples of.
+
+    Raises:
+        ConfigError: Rows have several fields, or lengths that are no multiples.
+    """
+    if fields > 1:
+        raise ConfigError("context slices rows of one field", hint="Choose one: fields=('answer',)")
+    for length in [pad_multiple] if edges is None else edges.ravel().tolist():
+        slices.positions(length)
