@@ -13,7 +13,7 @@ import numpy as np
 from stoker.errors import ConfigError
 from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
-from .geometry.interpolation import Interpolation
+from .geometry.interpolation import NAMED, Interpolation
 
 __all__ = ["Description", "added", "as_pair", "as_tuple", "is_count", "is_finite", "is_whole"]
 
@@ -75,18 +75,19 @@ class Description:
 
         ``known`` are those that the transform has, all if there are none.
         """
-        names = [one.name.lower() for one in known or Interpolation]
+        names = [one.name.lower() for one in known or NAMED]
         with contextlib.suppress(KeyError):
             self.set(name, Interpolation.of(getattr(self, name)).name.lower())
         self.check(name, getattr(self, name) in names, f"one of {', '.join(names)}")
 
     def check_antialias(self) -> None:
-        """Raise ConfigError unless the argument ``antialias`` of a resize is True."""
-        value = getattr(self, "antialias")  # noqa: B009 - an attribute of some subclasses
-        if value is not True:
+        """Raise ConfigError unless ``antialias`` of a resize is True or False, and its filter has both."""
+        antialias, interpolation = (vars(self)[name] for name in ("antialias", "interpolation"))
+        self.check("antialias", isinstance(antialias, bool), "True or False")
+        if interpolation == "lanczos" and not antialias:
             raise ConfigError(
-                f"{type(self).__name__}: antialias must be True; found {value!r}",
-                hint="Leave it out. A resize without antialiasing is interpolation='nearest'.",
+                f"{type(self).__name__}: antialias must be True where the interpolation is lanczos",
+                hint="Choose bilinear or bicubic, as torchvision has it for tensors.",
             )
 
     def check_probability(self, name: str = "p") -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Indices = npt.NDArray[np.intp]
     Color = Sequence[float] | npt.NDArray[np.floating[Any]]
 
-__all__ = ["apply_matrix", "held_pixels", "pick", "resample"]
+__all__ = ["apply_matrix", "held_pixels", "interpolate", "pick", "resample"]
 
 _TILE = 16
 """Side of the squares of output that are computed at once: a small one needs a small part of the source."""
@@ -72,6 +72,37 @@ def resample(
         values = fill + np.where(seen[:, None], values, 0.0)
         tile[:] = (np.floor(values + 0.5) if rounds else values).reshape(tile.shape)
     return output
+
+
+def interpolate(
+    source: Pixels, axis: int, span: tuple[float, float], count: int, *, cubic: bool
+) -> Pixels:
+    """Resize an image along one axis without antialiasing, as ``torch.nn.functional.interpolate`` does.
+
+    Args:
+        source: Pixels of any shape; beyond its border the last pixel counts.
+        axis: The axis.
+        span: The part of it that is seen, in pixels whose edges are integers.
+        count: Pixels that become of it.
+        cubic: Whether by Keys' cubic convolution with a = -0.75; otherwise linearly.
+
+    Returns:
+        The resized image: uint8, rounded half up; of other sources float64.
+    """
+    centers = span[0] + (np.arange(count) + 0.5) * ((span[1] - span[0]) / count)
+    radius = 2 if cubic else 1
+    taps = np.floor(centers - 0.5).astype(np.intp)[:, None] + np.arange(1 - radius, 1 + radius)
+    distance = np.abs(taps + 0.5 - centers[:, None])
+    weights = _cubic(distance) if cubic else 1 - distance
+    parts = np.moveaxis(source, axis, 0)[taps.clip(0, source.shape[axis] - 1)].astype(np.float64)
+    made: Pixels = np.moveaxis(np.einsum("ot,ot...->o...", weights, parts), 0, axis)
+    return np.floor(made.clip(0, 255) + 0.5).astype(np.uint8) if source.dtype == np.uint8 else made
+
+
+def _cubic(distance: Float) -> Float:
+    """Keys' cubic convolution with a = -0.75, at distances below 2."""
+    near = (1.25 * distance - 2.25) * distance**2 + 1
+    return np.where(distance < 1, near, ((3.75 - 0.75 * distance) * distance - 6) * distance + 3)
 
 
 def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:

@@ -1,9 +1,9 @@
 """Interpolation of resized images: torchvision's names, Pillow's filters.
 
-All but nearest antialias: where an image shrinks, the filter becomes as many times wider, as in torchvision
-with ``antialias=True`` and in Pillow's ``Image.resize``. Rows are resampled first, then columns, and each of
-the two passes rounds and clips to uint8. (Since Pillow 13 its own order depends on the sizes; filters with
-negative weights then differ by a few levels.)
+All but nearest and the plain ones antialias: where an image shrinks, the filter becomes as many times wider,
+as in torchvision with ``antialias=True`` and in Pillow's ``Image.resize``. Rows are resampled first, then
+columns, and each of the two passes rounds and clips to uint8. (Since Pillow 13 its own order depends on the
+sizes; filters with negative weights then differ by a few levels.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
-__all__ = ["SUPPORT", "WARPING", "Interpolation"]
+__all__ = ["NAMED", "SUPPORT", "WARPING", "Interpolation"]
 
 
 class Interpolation(IntEnum):
@@ -29,17 +29,31 @@ class Interpolation(IntEnum):
     LANCZOS = 3
     """sinc(x) * sinc(x / 3); torchvision has it only for Pillow's images."""
 
+    PLAIN_BILINEAR = 4
+    """Bilinear with ``antialias=False``: the two nearest pixels of each axis, however much an image shrinks.
+    At the border the last pixel counts for those beyond it."""
+    PLAIN_BICUBIC = 5
+    """Likewise of the four nearest pixels, by Keys' cubic convolution with a = -0.75, as in torch."""
+
+    @property
+    def plain(self) -> Interpolation:
+        """The same without antialiasing; KeyError where there is none."""
+        return Interpolation[f"PLAIN_{self.name}"]
+
     @classmethod
     def of(cls, given: object) -> Interpolation:
         """The filter of a name, such as "bicubic", or of torchvision's InterpolationMode; or KeyError."""
         if isinstance(given, cls):
             return given
         name = given.value if isinstance(given, Enum) else given
-        names = {one.name.lower(): one for one in cls} | {"nearest-exact": cls.NEAREST}
+        names = {one.name.lower(): one for one in NAMED} | {"nearest-exact": cls.NEAREST}
         return names[str(name)]
 
 
-SUPPORT = np.array([0.0, 1.0, 2.0, 3.0])
+NAMED = (Interpolation.NEAREST, Interpolation.BILINEAR, Interpolation.BICUBIC, Interpolation.LANCZOS)
+"""Interpolations that a transform's argument names."""
+
+SUPPORT = np.array([0.0, 1.0, 2.0, 3.0, 1.0, 2.0])
 """How far each filter reaches to both sides: pixels, or output pixels where those are larger."""
 
 WARPING = (Interpolation.NEAREST, Interpolation.BILINEAR)

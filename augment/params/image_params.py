@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class ImageParams:
         image_size: (N, 2) int32, height and width of each image, which lies at the top left of its place in
             the array; the rest of that is zeros. Everything else refers to this size as the output's. None
             where all images fill the array.
+        plain: Whether images may be resampled without antialiasing: "bilinear" if all are so, "mixed" if
+            others are not, or are bicubic. ``interpolation`` says which.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside no longer belongs to the image. None for no such condition. Engines ignore it.
         empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
@@ -79,6 +81,7 @@ class ImageParams:
     erase: tuple[Erase, ...] | None = None
     mean_image: MeanImage | None = None
     image_size: npt.NDArray[np.int32] | None = None
+    plain: Literal["bilinear", "mixed"] | None = None
     window: npt.NDArray[np.float64] | None = None
     empty: npt.NDArray[np.bool_] | None = None
     composition: Composition | None = None
@@ -102,10 +105,11 @@ class ImageParams:
         """Names of the optional fields that are set; for ``steps`` the names of its steps' classes.
 
         "perspective" is added where the warp's matrices need not be affine, "nearest" where its samples may
-        pick pixels, and "noise" where boxes are filled with noise.
+        pick pixels, and "noise" where boxes are filled with noise. ``plain`` is "antialias=False", and where
+        something else is resampled, too, "antialias=False beside other resizes, warps or bicubic".
         """
         optional = {field.name for field in fields(self) if field.default is None}
-        optional -= {"steps", "window", "empty"}
+        optional -= {"steps", "plain", "window", "empty"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)
         if self.warp is not None and self.warp.perspective:
             names |= {"perspective"}
@@ -113,6 +117,10 @@ class ImageParams:
             names |= {"nearest"}
         if any(one.noise is not None for one in self.erase or ()):
             names |= {"noise"}
+        if self.plain:
+            names |= {"antialias=False"}
+        if self.plain == "mixed" or (self.plain and self.warp is not None):
+            names |= {"antialias=False beside other resizes, warps or bicubic"}
         return names | step_names(self.steps or ())
 
     def to_source(self) -> npt.NDArray[np.float64]:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from ..geometry.interpolation import Interpolation
 from ..params.channel_params import ChannelParams
-from ..resample import pick, resample
+from ..resample import interpolate, pick, resample
 from ..steps import Displace
 
 if TYPE_CHECKING:
@@ -178,6 +178,11 @@ def _resize(params: ImageParams, i: int, pixels: npt.NDArray[Any]) -> npt.NDArra
     if interpolation == Interpolation.NEAREST:
         chosen = _nearest(y0, y1, rows, top, height), _nearest(x0, x1, columns, left, width)
         return pixels[np.ix_(*chosen)]
+    if interpolation in (Interpolation.PLAIN_BILINEAR, Interpolation.PLAIN_BICUBIC):
+        cubic = interpolation == Interpolation.PLAIN_BICUBIC
+        window = pixels[top : top + height, left : left + width]
+        resized = interpolate(window, 1, (x0 - left, x1 - left), columns, cubic=cubic)
+        return interpolate(resized, 0, (y0 - top, y1 - top), rows, cubic=cubic)
     part = np.ascontiguousarray(pixels[top : top + height, left : left + width])
     source = Image.fromarray(part if part.dtype == np.uint8 else part.astype(np.float32))
     how = Image.Resampling[interpolation.name]

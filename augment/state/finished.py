@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..geometry.interpolation import Interpolation
 from ..params.composition import WHOLE_SHARE, Composition
 from ..params.image_params import ImageParams
 from ..params.optional_params import Erase, Noise
@@ -69,10 +70,18 @@ def finished_params(
         )
         or None,
         image_size=image_size,
+        plain=_plain(geometry.chosen),
         window=_rows(objects.window_start, objects.window_stop, np.float64) if objects.restricted else None,
         empty=empty,
         composition=None if state.parts is None else _composition(state, state.parts, empty),
     )
+
+
+def _plain(chosen: frozenset[Interpolation]) -> Literal["bilinear", "mixed"] | None:
+    """See :class:`ImageParams`, for the interpolations that a batch may have."""
+    if not chosen & {Interpolation.PLAIN_BILINEAR, Interpolation.PLAIN_BICUBIC}:
+        return None
+    return "bilinear" if chosen == {Interpolation.PLAIN_BILINEAR} else "mixed"
 
 
 def _composition(state: TransformState, parts: Parts, empty: npt.NDArray[np.bool_]) -> Composition:

@@ -40,6 +40,7 @@ class GeometryState:
         limit_stop: (2, N) float64, integers.
         flip: (2, N) bool, whether the image is mirrored vertically and horizontally, after all the rest.
         interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
+        chosen: Interpolations that a sample of any batch may have; empty before a resize.
     """
 
     size: Int
@@ -51,6 +52,7 @@ class GeometryState:
     limit_stop: Float
     flip: npt.NDArray[np.bool_]
     interpolation: npt.NDArray[np.uint8] | None = None
+    chosen: frozenset[Interpolation] = frozenset()
 
     @classmethod
     def of(cls, size: Int) -> GeometryState:
@@ -74,6 +76,7 @@ class GeometryState:
         """Give the samples at ``rows`` the geometry ``taken``."""
         if taken.interpolation is not None:
             self.interpolation = self.interpolations()
+        self.chosen |= taken.chosen
         put_arrays(self, rows, taken)
 
     def crop(self, origin: Int, size: Int) -> None:
@@ -93,6 +96,7 @@ class GeometryState:
         """
         if interpolation != Interpolation.BILINEAR or self.interpolation is not None:
             self.interpolation = np.full_like(self.interpolations(), interpolation)
+        self.chosen = frozenset({interpolation})
         self.limit_start = np.floor(self.content_start)
         self.limit_stop = np.ceil(self.content_stop)
         self.size = np.broadcast_to(size, self.size.shape)

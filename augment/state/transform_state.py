@@ -169,17 +169,20 @@ class TransformState:
             self.padding.refuse("another such padding")
         self.padding = PaddingState.of(mode, self.geometry.size, before, after)
 
-    def resize(self, size: Int, interpolation: str | Enum = "bilinear") -> None:
+    def resize(self, size: Int, interpolation: str | Enum = "bilinear", *, antialias: bool = True) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
         The interpolation of the last resize counts, for there is only one resampling. Warped images are
         resampled as :class:`stoker.augment.params.optional_params.Warp` says; after a warp all interpolations
-        but "nearest" are bilinear.
+        but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between the nearest pixels,
+        however much an image shrinks.
         """
         self._check_size_may_change()
         if self.padding is not None and self.warp is None:
             self.padding.refuse("a resize")
-        (self.warp or self.geometry).resize(size, Interpolation.of(interpolation))
+        chosen = Interpolation.of(interpolation)
+        plain = not antialias and chosen != Interpolation.NEAREST
+        (self.warp or self.geometry).resize(size, chosen.plain if plain else chosen)
 
     def place(self, size: Size, origin: Float, scale: Float, start: Float, stop: Float) -> None:
         """Put whole images at places of an output, before all other changes; see ``GeometryState.place``."""

@@ -29,6 +29,8 @@ void FilterWeights::set(const Span& span, Interpolation interpolation) {
         case Interpolation::bilinear: return set_filter(span, 1, triangle);
         case Interpolation::bicubic: return set_filter(span, 2, cubic);
         case Interpolation::lanczos: return set_filter(span, 3, lanczos);
+        case Interpolation::plain_bilinear: return set_plain(span, 1, plain_triangle);
+        case Interpolation::plain_bicubic: return set_plain(span, 2, plain_cubic);
         case Interpolation::nearest: break;
     }
     taps = 1;
@@ -38,6 +40,24 @@ void FilterWeights::set(const Span& span, Interpolation interpolation) {
                                    span.high - 1));
     count.assign(first.size(), 1);
     weights.assign(first.size(), 1);
+}
+
+template <class Filter>
+void FilterWeights::set_plain(const Span& span, int radius, Filter filter) {
+    taps = 2 * radius;
+    first.clear();
+    count.clear();
+    weights.assign(static_cast<std::size_t>(span.outputs) * static_cast<std::size_t>(taps), 0);
+    for (int i = 0; i < span.outputs; ++i) {
+        const double center = span.begin + (i + 0.5) * span.scale();
+        const int from = static_cast<int>(std::floor(center - 0.5)) - radius + 1;
+        const int low = std::clamp(from, span.low, span.high - 1);
+        float* out = weights.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps);
+        for (int t = from; t < from + taps; ++t)
+            out[std::clamp(t, span.low, span.high - 1) - low] += static_cast<float>(filter(t + 0.5 - center));
+        first.push_back(low);
+        count.push_back(std::min(taps, span.high - low));
+    }
 }
 
 template <class Filter>

@@ -16,12 +16,14 @@ struct FilterWeights {
 
     // Computes the weights of Pillow's antialiased filters (precompute_coeffs in Resample.c), which are cut off at the
     // ends [low, high) of the span and normalised again. For `nearest` an output takes the pixel that contains its
-    // centre.
+    // centre. Without antialiasing, pixels at the ends continue the image.
     void set(const Span& span, Interpolation interpolation);
 
   private:
     template <class Filter>
     void set_filter(const Span& span, double radius, Filter filter);
+    template <class Filter>
+    void set_plain(const Span& span, int radius, Filter filter);
 };
 
 }  // namespace stoker

@@ -45,7 +45,7 @@ void ImageArray::check(const SampleColumns& samples, std::size_t sample_count) c
                 i, "region must be (top, left, bottom, right), not empty, and lie within crop");
         require(within(p.dest[0], p.dest[2], frame.height, 0) && within(p.dest[1], p.dest[3], frame.width, 0), i,
                 "dest must lie within the output, the canvas of a warp or the tile of a border");
-        require(p.interpolation <= Interpolation::lanczos, i, "interpolation must be from 0 to 3");
+        require(p.interpolation <= kLastInterpolation, i, "interpolation must be from 0 to 5");
         for (const EraseColumns& column : erase) {
             const Rectangle box = column.box_of(i);
             require(within(box.top, box.height, output_of(i).height, 0) &&

@@ -56,7 +56,8 @@ void compute_weights(Filter filter, float offset, float slope, int count, std::v
 }  // namespace
 
 void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
-    negative_lobes = interpolation > Interpolation::bilinear;
+    negative_lobes = interpolation == Interpolation::bicubic || interpolation == Interpolation::lanczos ||
+                     interpolation == Interpolation::plain_bicubic;
     switch (interpolation) {
         case Interpolation::nearest: return set_nearest(span, reversed);
         case Interpolation::bilinear:
@@ -64,6 +65,8 @@ void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
             return set_triangles(span, reversed);
         case Interpolation::bicubic: return set_filter(span, reversed, 2, cubic);
         case Interpolation::lanczos: return set_filter(span, reversed, 3, lanczos);
+        case Interpolation::plain_bilinear: return set_plain(span, reversed, 1, plain_triangle);
+        case Interpolation::plain_bicubic: return set_plain(span, reversed, 2, plain_cubic);
     }
 }
 
@@ -105,11 +108,39 @@ void Axis::set_filter(const Span& span, bool reversed, double radius, Filter fil
     }
 }
 
+namespace {
+
+// The taps of a filter that does not widen. There are as many as the triangle has, up to eight, because a kernel then
+// computes fewer outputs at once, and their source pixels lie close enough together.
+int taps_of(double scale, int radius) { return 2 * std::max(radius, std::clamp(static_cast<int>(std::ceil(scale)), 1, 4)); }
+
+}  // namespace
+
+template <class Filter>
+void Axis::set_plain(const Span& span, bool reversed, int radius, Filter filter) {
+    const double scale = span.scale();
+    reserve(span.outputs, taps_of(scale, radius));
+    for (int i = 0; i < outputs; ++i) {
+        const double center = span.begin + (i + 0.5) * scale;
+        const int from = round_down(center - 0.5) - radius + 1;
+        const auto output = static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
+        std::int16_t* to = weights.data() + output * static_cast<std::size_t>(taps);
+        first[output] = std::clamp(from, span.low, span.high - 1);
+        double sum = 0.5;
+        int before = 0;
+        for (int t = from; t < from + 2 * radius; ++t) {
+            sum += filter(t + 0.5 - center) * (1 << kWeightBits);
+            const int now = t + 1 == from + 2 * radius ? 1 << kWeightBits : static_cast<int>(std::floor(sum));
+            std::int16_t& weight = to[std::clamp(t, span.low, span.high - 1) - first[output]];
+            weight = static_cast<std::int16_t>(weight + now - before);
+            before = now;
+        }
+    }
+}
+
 void Axis::set_nearest(const Span& span, bool reversed) {
     const double scale = span.scale();
-    // One tap would be enough. There are as many as the triangle has, up to eight, because a kernel then computes
-    // fewer outputs at once, and their source pixels lie close enough together.
-    reserve(span.outputs, 2 * std::clamp(static_cast<int>(std::ceil(scale)), 1, 4));
+    reserve(span.outputs, taps_of(scale, 1));
     for (int i = 0; i < outputs; ++i) {
         int nearest = round_down(span.begin + (i + 0.5) * scale);
         if (span.mirrored > 0)  // "to the right" refers to the oriented image

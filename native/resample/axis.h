@@ -22,7 +22,8 @@ struct Axis {
 
     // Computes the weights of Pillow's antialiased filters (precompute_coeffs in Resample.c). They widen as the
     // image shrinks. At the borders they are cut off and normalised again. For `nearest` an output takes the pixel
-    // that contains its centre; if the centre lies on an edge, the pixel to the right. If `reversed`, the outputs
+    // that contains its centre; if the centre lies on an edge, the pixel to the right. Without antialiasing, pixels
+    // at the borders continue the image. If `reversed`, the outputs
     // run from the end of the span to its beginning. The span must have low <= begin < end <= high, up to
     // rounding, and low < high.
     void set(const Span& span, bool reversed, Interpolation interpolation);
@@ -37,6 +38,8 @@ struct Axis {
     template <class Filter>
     void set_filter(const Span& span, bool reversed, double radius, Filter filter);
     void set_nearest(const Span& span, bool reversed);
+    template <class Filter>
+    void set_plain(const Span& span, bool reversed, int radius, Filter filter);
     void reserve(int outputs, int taps);
 
     std::vector<float> offset_;   // from each output's centre to its first source pixel

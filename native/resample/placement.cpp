@@ -47,7 +47,7 @@ int reduced_eighths(double scale, int margin) {
 }
 
 int dct_eighths(const Placement& placement, int margin) {
-    if (placement.interpolation == Interpolation::nearest) return 8;
+    if (is_plain(placement.interpolation)) return 8;
     // 3/8 and similar sizes would save the resampler a little more work, but libjpeg-turbo has no SIMD for
     // them.
     const double scale = std::min(placement.x.scale(), placement.y.scale());

@@ -6,7 +6,32 @@
 namespace stoker {
 
 // The numbers of stoker.augment.geometry.interpolation.Interpolation.
-enum class Interpolation : std::uint8_t { nearest = 0, bilinear = 1, bicubic = 2, lanczos = 3 };
+enum class Interpolation : std::uint8_t {
+    nearest = 0,
+    bilinear = 1,
+    bicubic = 2,
+    lanczos = 3,
+    plain_bilinear = 4,  // without antialiasing
+    plain_bicubic = 5,
+};
+constexpr Interpolation kLastInterpolation = Interpolation::plain_bicubic;
+
+// Whether an output reads a few pixels about its centre only, however much the image shrinks.
+constexpr bool is_plain(Interpolation interpolation) {
+    return interpolation == Interpolation::nearest || interpolation >= Interpolation::plain_bilinear;
+}
+
+// Keys' cubic convolution with a = -0.75, which torch interpolates with where it does not antialias.
+constexpr double plain_cubic(double x) {
+    const double d = x < 0 ? -x : x;
+    if (d < 1) return (1.25 * d - 2.25) * d * d + 1;
+    return d < 2 ? ((3.75 - 0.75 * d) * d - 6) * d + 3 : 0;
+}
+
+constexpr double plain_triangle(double x) {
+    const double d = x < 0 ? -x : x;
+    return d < 1 ? 1 - d : 0;
+}
 
 // [begin, end) of a source axis becomes `outputs` pixels. Nothing outside [low, high) is read.
 struct Span {

@@ -55,7 +55,7 @@ LOADER_ARGUMENTS = {
 }
 """Equivalents of the arguments of other loaders, as the guide writes them."""
 TRANSFORM_ARGUMENTS = {
-    "antialias": "only `True`: every resize antialiases",
+    "antialias": "the same, of Resize, RandomResizedCrop, ScaleJitter, RandomShortestSize and RandomResize",
     "inplace": "not needed: the engine writes each image once",
 }
 """Equivalents of the arguments of torchvision's transforms, as the guide writes them."""

@@ -85,12 +85,15 @@ def test_a_transform_answers_an_argument_of_torchvision(make: Callable[..., Any]
         (ScaleJitter, ((8, 8),)),
     ],
 )
-def test_resizes_antialias_always(kind: Callable[..., Any], size: Any) -> None:
+def test_resizes_antialias_unless_they_are_asked_not_to(kind: Callable[..., Any], size: Any) -> None:
     assert kind(*size, antialias=True) == kind(*size)
     assert "antialias" not in kind(*size).to_dict(), "states of releases without the argument stay valid"
-    for other in (False, None, "warn"):
-        with pytest.raises(ConfigError, match="antialias must be True"):
+    assert kind(*size, antialias=False).to_dict()["antialias"] is False
+    for other in (None, "warn"):
+        with pytest.raises(ConfigError, match="antialias must be True or False"):
             kind(*size, antialias=other)
+    with pytest.raises(ConfigError, match="antialias must be True where the interpolation is lanczos"):
+        kind(*size, interpolation="lanczos", antialias=False)
 
 
 def test_other_unknown_arguments_are_errors_of_python() -> None:

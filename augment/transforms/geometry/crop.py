@@ -77,7 +77,7 @@ class RandomResizedCrop(Transform):
         scale: Range of the part's area as a share of the image's, drawn uniformly.
         ratio: Range of its aspect ratio, width over height, drawn uniformly in the logarithm.
         interpolation: As for :class:`stoker.augment.Resize`.
-        antialias: True, likewise.
+        antialias: Likewise.
 
     The distribution is torchvision's: an area and a ratio are drawn up to ten times, and the first part that
     fits is placed uniformly; if none fits, it is the largest central part within ``ratio``. The same draws
@@ -111,7 +111,7 @@ class RandomResizedCrop(Transform):
         if missing.size:
             origin[:, missing] = margin[:, missing] // 2
         state.crop(origin, size)
-        state.resize(np.array(self.size)[:, None], self.interpolation)
+        state.resize(np.array(self.size)[:, None], self.interpolation, antialias=self.antialias)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""

@@ -1,4 +1,4 @@
-"""Resize: torchvision.transforms.v2.Resize, antialiased."""
+"""Resize: torchvision.transforms.v2.Resize."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class Resize(Transform):
         max_size: Largest length of the longer side, pixels, with a single ``size`` only: where the longer
             side would exceed it, the image becomes smaller than ``size``. ``Resize(640, max_size=640)`` makes
             the longer side 640, as does ``max_size`` without a size; torchvision refuses the former.
-        antialias: True. Every resize antialiases.
+        antialias: Whether each pixel of a smaller image is an average of all that it stands for. Without it,
+            bilinear and bicubic look at the nearest pixels only, as torchvision does on tensors. An image
+            that is warped as well antialiases.
 
     A crop that follows is taken from the source directly: nothing is resampled twice, and the crop's corners
     are not rounded to pixels of the source.
@@ -68,7 +70,7 @@ class Resize(Transform):
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        state.resize(self._new_size(state.size), self.interpolation)
+        state.resize(self._new_size(state.size), self.interpolation, antialias=self.antialias)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""

@@ -33,6 +33,7 @@ class _RandomSize(Transform):
 
     draws: ClassVar[int] = 1
     interpolation: str | Enum
+    antialias: bool
 
     def __post_init__(self) -> None:
         self.set_interpolation()
@@ -40,7 +41,9 @@ class _RandomSize(Transform):
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        state.resize(np.maximum(self.new_size(state.size, u[:, 0]), 1), self.interpolation)
+        state.resize(
+            np.maximum(self.new_size(state.size, u[:, 0]), 1), self.interpolation, antialias=self.antialias
+        )
 
     def new_size(self, size: Int, u: Float) -> Int:
         """New heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
@@ -60,7 +63,7 @@ class ScaleJitter(_RandomSize):
             both. A factor of 1 makes the image fit into it.
         scale_range: Range of the factor, drawn uniformly.
         interpolation: As for :class:`stoker.augment.Resize`.
-        antialias: True, likewise.
+        antialias: Likewise.
     """
 
     target_size: int | Sequence[int]
@@ -92,7 +95,7 @@ class RandomShortestSize(_RandomSize):
         max_size: Largest length of the longer side, pixels, or None; where the longer side would exceed it,
             the image becomes smaller.
         interpolation: As for :class:`stoker.augment.Resize`.
-        antialias: True, likewise.
+        antialias: Likewise.
     """
 
     min_size: int | Sequence[int]
@@ -128,7 +131,7 @@ class RandomResize(_RandomSize):
         min_size: Smallest length of the shorter side, pixels.
         max_size: Number above the largest length of the shorter side, pixels, as in torchvision.
         interpolation: As for :class:`stoker.augment.Resize`.
-        antialias: True, likewise.
+        antialias: Likewise.
     """
 
     min_size: int

@@ -59,7 +59,6 @@ void check(const Parameters& p, const ChannelImage& image, const ChannelTarget& 
         const std::int64_t at = p.dest[axis], size = p.dest[axis + 2];
         require(at >= 0 && size >= 0 && at + size <= outputs[axis], "dest must lie within the output");
     }
-    require(p.interpolation <= Interpolation::lanczos, "interpolation must be from 0 to 3");
 }
 
 void resample_channels(const Pixels& pixels, const ChannelOutput& out, const std::string& dtype, bool planar,
@@ -82,7 +81,7 @@ void resample_channels(const Pixels& pixels, const ChannelOutput& out, const std
     target.scale = scale.data();
     target.shift = shift.data();
     target.fill = fill.data();
-    require(interpolation >= 0 && interpolation <= 3, "interpolation must be from 0 to 3");
+    require(interpolation >= 0 && interpolation <= static_cast<int>(kLastInterpolation), "interpolation must be from 0 to 5");
     const Parameters parameters{crop.data(), region.data(), dest.data(), flip.data(),
                                 static_cast<Interpolation>(interpolation)};
     check(parameters, image, target);

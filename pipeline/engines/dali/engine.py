@@ -66,7 +66,9 @@ class DaliEngine:
     """
 
     name = "dali"
-    executes = frozenset({"interpolation", "mean_matrix", "warp", "perspective", "nearest", "erase"}) | STEPS
+    executes = STEPS | frozenset(
+        {"interpolation", "antialias=False", "mean_matrix", "warp", "perspective", "nearest", "erase"}
+    )
 
     def __init__(
         self,

@@ -107,7 +107,7 @@ class DaliBatch:
         if not self.spec.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
             feeds["roi_end"] = (params.region[:, 2:] - params.crop[:, :2]).astype(np.float32)
-        if params.interpolation is not None:
+        if params.interpolation is not None and self.spec.interpolation:
             feeds["interpolation"] = _interpolation(params, params.interpolation)
         feeds |= inputs_of(params.steps or (), ~bad)
         feeds |= _colors(params, self.spec)

@@ -173,7 +173,7 @@ def _resampled(image: Any, spec: PipelineSpec, device: str, source: Source) -> A
         size=source("dest_size", types.FLOAT, 1) if own_size else list(spec.size),
         **region,
         interp_type=_interpolation(source) if spec.interpolation else types.INTERP_LINEAR,
-        antialias=True,
+        antialias=spec.antialias,
     )
     if spec.warp:
         image = _warped(image, spec, source)

@@ -36,6 +36,7 @@ class PipelineSpec:
         encoded: Whether some payload may be a JPEG, so that the decoder takes all payloads. Otherwise all are
             pixels.
         interpolation: Whether each sample names the filter of its resize. Otherwise all are bilinear.
+        antialias: Whether the resize antialiases.
         steps: Steps on pixels, in order.
         mean: Whether the mean RGB of an image has a share in its colour.
         warp: Whether images are resampled by a matrix, which then mirrors and pads, too.
@@ -52,6 +53,7 @@ class PipelineSpec:
     whole: bool
     encoded: bool = True
     interpolation: bool = False
+    antialias: bool = True
     steps: tuple[StepSignature, ...] = ()
     mean: bool = False
     warp: bool = False
@@ -77,7 +79,8 @@ class PipelineSpec:
             mixing=params.mean_matrix is not None or _mixes(params.color),
             whole=bool((params.region == _edges(params.crop)).all()),
             encoded=encoded,
-            interpolation=params.interpolation is not None,
+            interpolation=params.interpolation is not None and params.plain is None,
+            antialias=params.plain is None,
             steps=signatures_of(params.steps or ()),
             mean=params.mean_matrix is not None,
             warp=warp,

@@ -1,0 +1,111 @@
+"""Resizes with ``antialias=False``: torch's pixels, and the same in every engine."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker import ImageLoader
+from stoker.augment import (
+    CenterCrop,
+    RandomChoice,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+    Resize,
+)
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZES = ((10, 17), (37, 53), (80, 61), (3, 200), (1, 1))
+PIXELS = np.random.default_rng(0).random((37, 53, 3)).astype(np.float32)
+
+
+def images(dataset: Path, transforms: Any, **options: Any) -> np.ndarray:
+    given = {"batch_size": 8, "num_threads": 1, "seed": 1, **options}
+    with ImageLoader(dataset, transforms=transforms, **given) as loader:
+        return np.asarray(next(iter(loader)).image).astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One image as floats and as a PNG; and photographs of noise as JPEG, in every orientation."""
+    root = tmp_path_factory.mktemp("antialias")
+    for name in ("npy", "png", "jpg"):
+        (root / name / "a").mkdir(parents=True)
+    np.save(root / "npy" / "a" / "0.npy", PIXELS)
+    Image.fromarray((PIXELS * 255).astype(np.uint8)).save(root / "png" / "a" / "0.png")
+    noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (30, 40, 3), np.uint8))
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        stream = io.BytesIO()
+        noise.resize((400, 300)).save(stream, "JPEG", exif=exif, quality=90)
+        (root / "jpg" / "a" / f"{orientation}.jpg").write_bytes(stream.getvalue())
+    for name in ("npy", "png", "jpg"):
+        stoker.convert(root / name, root / "shards" / name)
+    return {name: root / "shards" / name for name in ("npy", "png", "jpg")}
+
+
+@pytest.mark.parametrize("engine", ["native", "reference", "dali"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_pixels_are_those_of_torch(datasets: dict[str, Path], mode: str, engine: str) -> None:
+    torch = pytest.importorskip("torch")
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+        if mode == "bicubic":
+            pytest.skip("DALI interpolates bicubically with another kernel")
+    for size in SIZES[: 2 if engine == "dali" else None]:  # a pipeline is built for each
+        resize = [Resize(size, interpolation=mode, antialias=False)]
+        levels = torch.from_numpy((PIXELS * 255).astype(np.uint8).transpose(2, 0, 1))[None]
+        expected = torch.nn.functional.interpolate(levels, size=size, mode=mode)[0].numpy()
+        assert np.abs(images(datasets["png"], resize, engine=engine)[0] - expected).max() <= 1
+        if engine != "dali":
+            whole = torch.from_numpy(PIXELS.transpose(2, 0, 1))[None]
+            expected = torch.nn.functional.interpolate(whole, size=size, mode=mode)[0].numpy()
+            found = images(datasets["npy"], resize, engine=engine, color="as_stored")[0]
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_the_native_engine_makes_what_the_reference_makes(datasets: dict[str, Path], mode: str) -> None:
+    crop = RandomResizedCrop((40, 30), interpolation=mode, antialias=False)
+    nearest = RandomResizedCrop((40, 30), interpolation="nearest")
+    for chain, options in (
+        ([crop, RandomHorizontalFlip(), RandomVerticalFlip()], {}),
+        ([Resize(25, interpolation=mode, antialias=False), CenterCrop(20)], {}),  # which shrinks twelve times
+        ([RandomChoice([crop, RandomResizedCrop((40, 30)), nearest])], {"exact": True}),
+    ):
+        found, expected = (
+            images(datasets["jpg"], chain, engine=engine, **options) for engine in ("native", "reference")
+        )
+        assert np.abs(found - expected).max() <= 2
+        assert found.std() > 10
+
+
+def test_an_image_that_is_warped_as_well_antialiases(datasets: dict[str, Path]) -> None:
+    turn = RandomRotation((20, 20))
+    found, expected = (
+        images(datasets["png"], [Resize((12, 12), antialias=antialias), turn]) for antialias in (False, True)
+    )
+    assert np.array_equal(found, expected)
+
+
+def test_dali_refuses_what_it_would_resample_otherwise(datasets: dict[str, Path]) -> None:
+    pytest.importorskip("nvidia.dali")
+    plain = Resize((12, 12), antialias=False)
+    for chain in (
+        [Resize((12, 12), interpolation="bicubic", antialias=False)],
+        [RandomChoice([plain, Resize((12, 12))])],
+        [plain, RandomRotation(20)],
+    ):
+        with pytest.raises(ConfigError, match="antialias=False beside other resizes, warps or bicubic"):
+            ImageLoader(datasets["png"], batch_size=1, transforms=chain, engine="dali")
