@@ -19,6 +19,7 @@ The folders, each of which imports only those before it:
 
 from .batchify.context import BatchContext
 from .batchify.fields import Batchify, Dict, List, Stack, Tuple
+from .batchify.preference import PreferencePairs
 from .batchify.ragged import Packed, Ragged
 from .batchify.sequences import Flatten, Pack, Pad
 from .boundaries.bucket_boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
@@ -51,6 +52,7 @@ __all__ = [
     "PackingPlan",
     "Pad",
     "PlanReport",
+    "PreferencePairs",
     "Ragged",
     "RankBatches",
     "SortedBucketSampler",

@@ -78,6 +78,10 @@ class Layout:
         """Return (B, width): the tokens, and ``fill`` as padding."""
         return self._padded(self._values, fill, dtype)
 
+    def trained(self) -> npt.NDArray[np.bool_]:
+        """Return (B, width) bool: the tokens that a model is trained on."""
+        return self.mask if self._trained is None else self._padded(self._trained, fill=False)
+
     def _padded(
         self, values: npt.NDArray[Any], fill: float, dtype: npt.DTypeLike | None = None
     ) -> npt.NDArray[Any]:

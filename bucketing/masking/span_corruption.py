@@ -87,11 +87,12 @@ class SpanCorruption:
             f"sentinels={list(map(int, self.sentinels))}, end_id={self.end_id!r}, special_tokens={around})"
         )
 
-    def planned_lengths(self, lengths: npt.NDArray[Any]) -> Int64:
+    def planned_lengths(self, lengths: npt.NDArray[Any], *, packs: bool = False) -> Int64:
         """(N, 2) int64, tokens of the inputs and the targets that are made of sequences.
 
         Args:
             lengths: (N, 1) integers, tokens of the sequences.
+            packs: Whether rows are packed, which changes nothing.
 
         Raises:
             ConfigError: A sequence has more spans than there are sentinels.

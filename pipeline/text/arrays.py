@@ -152,7 +152,9 @@ class ArrayMaker:
             sequences = [self._mask(one, context, field) for field, one in enumerate(sequences)]
         each: list[Any] = list(sequences if groups is None else (Packed(one, groups) for one in sequences))
         samples: Any = dict(zip(fields, each, strict=True))
-        length: Any = shape[1] if len(shape) == 2 else dict(zip(fields, shape[1:], strict=True))
+        length: Any = shape[1] if len(shape) == 2 else shape[1:]
+        if len(shape) == 1 + len(fields) > 2:
+            length = dict(zip(fields, shape[1:], strict=True))
         if len(fields) == 1:
             samples = each[0]
             if groups is None and self._flattens:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
+from stoker.bucketing import PreferencePairs
 from stoker.errors import ConfigError
 
 from ..execution.batch import ColumnSpec, batch_type
@@ -48,6 +49,7 @@ class TextLoaderConfig:
         planner: Decides which sequences form a batch.
         maker: Makes arrays of sequences.
         mask: Hides tokens; None hides none.
+        pairs: Joins the sequences of preference pairs; None for other text.
         arrays: Dtype of each array that ``maker`` makes, and its shape without the batch axis.
         columns: Names of a batch's columns, in their order.
         batch_type: Makes a batch of the values of its columns, in their order.
@@ -58,6 +60,7 @@ class TextLoaderConfig:
     planner: TextPlanner
     maker: ArrayMaker
     mask: Mask | None
+    pairs: PreferencePairs | None
     arrays: Mapping[str, tuple[str, tuple[int | None, ...]]]
     columns: tuple[str, ...]
     batch_type: Callable[..., Any]
@@ -91,6 +94,8 @@ class TextLoaderConfig:
         }
         if self.mask is not None:
             identity["mask"] = self.mask.fingerprint
+        if self.pairs is not None:
+            identity["pairs"] = repr(replace(self.pairs, outputs=None, ignore_index=-100))
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
     def spec(self, name: str) -> ColumnSpec:
@@ -132,10 +137,16 @@ def make_config(
             hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
         )
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
+    if isinstance(batchify, PreferencePairs):
+        fields = _pair_fields(batchify, dataset, fields)
     too_long = batching.too_long if batching.stream is None else "split"
     reader = TokenReader(dataset, fields, dtype, too_long, verify=verify)
     fitted = fit_mask(mask, dataset, reader.fields, batching)
-    planner = _make_planner(batching, reader, order, world_size, fitted)
+    if isinstance(batchify, PreferencePairs) and batchify.value is None:
+        batchify = replace(batchify, value=reader.pad_id)
+    planner = _make_planner(
+        batching, reader, order, world_size, batchify if isinstance(batchify, PreferencePairs) else fitted
+    )
     if batchify is not None and labels != "causal":
         raise ConfigError(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
@@ -150,21 +161,54 @@ def make_config(
     names = column_names(
         columns, arrays, dataset, batching, fields=reader.fields, possible=array_names(reader.fields, fitted)
     )
-    return TextLoaderConfig(dataset, reader, planner, maker, fitted, arrays, names, batch_type(names))
+    return TextLoaderConfig(
+        dataset=dataset,
+        reader=reader,
+        planner=planner,
+        maker=maker,
+        mask=fitted,
+        pairs=batchify if isinstance(batchify, PreferencePairs) else None,
+        arrays=arrays,
+        columns=names,
+        batch_type=batch_type(names),
+    )
+
+
+def _pair_fields(
+    batchify: PreferencePairs, dataset: SampleSource, fields: Sequence[str] | None
+) -> Sequence[str]:
+    """The fields of preference pairs, in the order in which their lengths are planned.
+
+    Raises:
+        ConfigError: Others are asked for.
+    """
+    if fields is not None and tuple(fields) != tuple(batchify.fields):
+        raise ConfigError(
+            f"PreferencePairs takes the fields {', '.join(batchify.fields)}, found {', '.join(fields)}",
+            path=dataset.path,
+            hint="Leave out fields, or give PreferencePairs(fields=...).",
+        )
+    return batchify.fields
 
 
 def _make_planner(
-    batching: BatchingConfig, reader: TokenReader, order: Order, world_size: int, mask: Mask | None
+    batching: BatchingConfig,
+    reader: TokenReader,
+    order: Order,
+    world_size: int,
+    lengthens: Mask | PreferencePairs | None,
 ) -> TextPlanner:
     if batching.stream is not None:
         return StreamPlanner(batching, reader.lengths, order, world_size)
+    planned_lengths = getattr(lengthens, "planned_lengths", None)
+    packs = batching.pack is not None
     return TextPlanner(
         batching,
         reader.lengths,
         order,
         world_size,
         special_tokens=sum(reader.special_tokens),
-        planned_lengths=getattr(mask, "planned_lengths", None),
+        planned_lengths=planned_lengths and partial(planned_lengths, packs=packs),
     )
 
 

@@ -133,6 +133,7 @@ class TextLoader(DescribedText):
             with a dict of ``Ragged`` by field for several fields) and the padded length, and returns a dict
             of arrays. If it has a parameter ``context``, it also gets a
             :class:`~stoker.bucketing.BatchContext` with the epoch, the step and the rows of the batch.
+            :class:`stoker.bucketing.PreferencePairs` makes pairs for DPO, planned by the longer of the two.
         mask: Tokens that the model is to restore: a :class:`stoker.bucketing.MaskTokens`, or a
             :class:`stoker.bucketing.SpanCorruption`, which makes "input_ids" and "labels" of one field. Each
             epoch draws anew; the draws of a sample depend on the seed and the epoch alone. "labels" are then

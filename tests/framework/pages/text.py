@@ -16,6 +16,8 @@ for name in ("tokenizer.json", "tokenizer_config.json"):
 Path("chats.jsonl").write_text("\n".join(map(json.dumps, make_chats())))
 for name in ("part-1.txt", "part-2.txt", "train.en", "train.de"):
     Path(name).write_text("to be or not to be\n" * 9)
+preferences = [{"prompt": "say it", "chosen": "yes " * (1 + i % 3), "rejected": "no"} for i in range(20)]
+Path("preferences.jsonl").write_text("\n".join(map(json.dumps, preferences)))
 Path("data").mkdir()
 parquet.write_table(pyarrow.table({"text": ["to be", "or not to be"]}), "data/train-0.parquet")
 # [the page]

@@ -1,0 +1,134 @@
+"""Batches of preference pairs: arrays of trl's collator, and the losses of DPO padded and packed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stoker
+from stoker.bucketing import PreferencePairs
+from stoker.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+N, BETA, END = 23, 0.1, 258
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """23 pairs of bytes."""
+    folder = tmp_path_factory.mktemp("pairs")
+    lines = [
+        {"prompt": "ask" * (1 + i % 4), "chosen": "yes " * (1 + i % 3), "rejected": "no" * (1 + i * 7 % 8)}
+        for i in range(N)
+    ]
+    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    stoker.convert_text(
+        folder / "pairs.jsonl", folder / "d", fields=("chosen", "prompt", "rejected"), tokenizer="bytes"
+    )
+    return folder / "d"
+
+
+def make(shards: Path, **options: Any) -> stoker.TextLoader:
+    given = {"batch_size": 4, "shuffle": True, "output": "torch", "batchify": PreferencePairs(end_id=END)}
+    return stoker.TextLoader(shards, **{**given, **options})
+
+
+def answers(loader: stoker.TextLoader) -> dict[int, tuple[float, float]]:
+    """Log-probabilities of the chosen and the rejected answer of each sample, by a small model."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=260, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    found = {}
+    for batch in loader:
+        given = {"input_ids": batch.input_ids.long(), "use_cache": False}
+        if "position_ids" in batch._fields:
+            given["position_ids"] = batch.position_ids.long()
+        else:
+            given["attention_mask"] = batch.attention_mask.long()
+        with torch.no_grad():
+            chances = model(**given).logits[:, :-1].log_softmax(-1)
+        each = chances.gather(-1, given["input_ids"][:, 1:, None])[..., 0] * batch.completion_mask[:, 1:]
+        rows = batch.row.reshape(len(batch.row), -1)
+        segments = batch.segment_ids[:, 1:] if rows.shape[1] > 1 else torch.ones_like(each, dtype=torch.int32)
+        for line, slot in torch.nonzero(rows >= 0).tolist():
+            chosen, rejected = (
+                float(each[i][segments[i] == slot + 1].sum()) for i in (line, line + len(rows))
+            )
+            found[int(rows[line, slot])] = (chosen, rejected)
+    return found
+
+
+def dpo_loss(found: dict[int, tuple[float, float]]) -> float:
+    """The loss of Rafailov et al., 2023, equation 7, against a reference that finds all answers alike."""
+    margins = torch.tensor([chosen - rejected for chosen, rejected in found.values()])
+    return float(-torch.nn.functional.logsigmoid(BETA * margins).mean())
+
+
+def test_packed_pairs_have_the_loss_of_padded_ones(shards: Path) -> None:
+    columns = ("input_ids", "attention_mask", "completion_mask", "row")
+    padded = answers(make(shards, columns=columns))
+    columns = ("input_ids", "segment_ids", "position_ids", "completion_mask", "row")
+    packed = answers(make(shards, pack=72, batch_size=2, columns=columns))
+    assert padded.keys() == packed.keys() == set(range(N))
+    assert dpo_loss(packed) == pytest.approx(dpo_loss(padded), rel=1e-5)
+    assert packed[3] == pytest.approx(padded[3], rel=1e-4)
+
+
+def test_batches_and_losses_are_those_of_the_collator_of_trl(shards: Path) -> None:
+    trainer = pytest.importorskip("trl.trainer.dpo_trainer", reason="needs pip install trl")
+    collate = trainer.DataCollatorForPreference(pad_token_id=256)
+    plain = stoker.TextLoader(
+        shards,
+        batch_size=1,
+        buckets=None,
+        columns=("prompt_input_ids", "chosen_input_ids", "rejected_input_ids"),
+    )
+    samples = [[ids[0].tolist() for ids in batch] for batch in plain]
+    columns = ("input_ids", "attention_mask", "completion_mask", "row")
+    for batch in make(shards, buckets=None, columns=columns):
+        features = [
+            {
+                "prompt_ids": samples[row][0],
+                "chosen_ids": [*samples[row][1], END],
+                "rejected_ids": [*samples[row][2], END],
+            }
+            for row in batch.row.tolist()
+        ]
+        theirs = collate(features)
+        assert all((theirs[name] == getattr(batch, name)).all() for name in columns[:3])
+
+
+def test_batches_are_planned_by_the_longer_of_the_two(shards: Path) -> None:
+    loader = make(shards, buckets=None, columns=("attention_mask",))
+    assert all(mask.any(dim=0).all() for (mask,) in loader)
+    bucketed = make(shards, buckets=3)
+    assert {batch.input_ids.shape[1] for batch in bucketed} == {shape[1] for shape in bucketed.shapes()}
+
+
+def test_pairs_resume_on_another_number_of_ranks(shards: Path) -> None:
+    first = make(shards, columns=("input_ids", "row"))
+    rows = [row for batch in itertools.islice(first, 2) for row in batch.row.tolist()]
+    resumed = [
+        make(shards, columns=("input_ids", "row", "mask"), rank=rank, world_size=2) for rank in range(2)
+    ]
+    for loader in resumed:
+        loader.load_state_dict(first.state_dict())
+        rows += [row for batch in loader for row in batch.row[batch.mask].tolist()]
+    assert sorted(rows) == list(range(N))
+    with pytest.raises(CheckpointError, match="pairs was"):
+        make(shards, batchify=PreferencePairs(max_length=9)).load_state_dict(first.state_dict())
+
+
+def test_other_fields_are_refused(shards: Path) -> None:
+    with pytest.raises(ConfigError, match="takes the fields prompt, chosen, rejected, found chosen"):
+        make(shards, fields=("chosen",))
