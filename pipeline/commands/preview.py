@@ -42,13 +42,25 @@ def preview(
         str | None,
         typer.Option(help="Positions of the samples, instead of --samples, with commas between: 0,7,42."),
     ] = None,
+    min_visible: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of an object's box, 0 to 1, that must be visible, as a loader's min_visible.",
+        ),
+    ] = 0.0,
+    min_size: Annotated[
+        float,
+        typer.Option(min=0, help="Least width and height of an object's box, in pixels after transforms."),
+    ] = 0.0,
     cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
 ) -> None:
     """Draw samples of images and what transforms make of them.
 
     Each row shows a sample: first as it is, then as a loader with this seed delivers it in epochs 0, 1, 2 and
     so on, with classes, boxes, masks and keypoints. A filled keypoint is visible, a hollow one is hidden.
-    MixUp, CutMix and Mosaic mix the samples of the sheet. A .png can show ASCII letters only; for names with
+    MixUp, CutMix and mosaics mix the samples of the sheet. A .png can show ASCII letters only; for names with
     other letters, write a .html.
 
     With --resize the images are shown as a conversion would store them, each mode beside the others. Name any
@@ -60,6 +72,7 @@ def preview(
     Examples:
       stoker preview shards/train --transforms imagenet-train --out sheet.png
       stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out sheet.html
+      stoker preview shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2 --out sheet.png
       stoker preview shards/train --views dino-v1 --out sheet.png
       stoker preview photos/train --resize 256x256 --resize shorter=256 --out sheet.html
     """
@@ -76,6 +89,8 @@ def preview(
         seed=seed,
         positions=None if rows is None else _positions(rows),
         cell=cell,
+        min_visible=min_visible,
+        min_size=min_size,
     )
     shown = sum(len(row) for row in sheet.rows)
     out.print(f"{target}: {count(shown, 'picture')}, {human_bytes(target.stat().st_size)}")

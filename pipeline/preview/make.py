@@ -14,6 +14,7 @@ from stoker.augment.recipe import load_recipe, load_views
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
 
+from ..images.annotations.objects import ObjectConfig
 from ..images.columns.image_column import plan_columns
 from .marks import Legend
 from .page import render_page
@@ -52,6 +53,8 @@ def preview(
     seed: int = 0,
     positions: Sequence[int] | None = None,
     cell: int = 240,
+    min_visible: float = 0.0,
+    min_size: float = 0.0,
 ) -> Sheet:
     """Write a contact sheet.
 
@@ -67,6 +70,8 @@ def preview(
         seed: Seed of the transforms.
         positions: Positions of the samples in the dataset, instead of ``samples``.
         cell: Longer side of a picture, pixels.
+        min_visible: Share of an object's box that must be visible after the transforms of ``recipe``.
+        min_size: Least width and height of an object's box after them, pixels.
 
     Raises:
         ConfigError: An argument or the recipe is wrong.
@@ -91,7 +96,10 @@ def preview(
     opened = open_dataset(dataset)
     chosen = _positions(opened, samples, positions)
     if views is None:
-        sheet = make_sheet(opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe))
+        rules = ObjectConfig(min_visible=min_visible, min_size=min_size)
+        sheet = make_sheet(
+            opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe), rules=rules
+        )
         listed = [one.to_dict() for one in transforms or ()]
     else:
         columns, _ = plan_columns(load_views(views), partial(compile_image, dtype="float32"))
@@ -118,8 +126,12 @@ def make_sheet(
     seed: int,
     cell: int,
     recipe: str,
+    rules: ObjectConfig | None = None,
 ) -> Sheet:
-    """Compose a contact sheet; see :func:`preview`. ``recipe`` names the transforms in its head."""
+    """Compose a contact sheet; see :func:`preview`.
+
+    ``recipe`` names the transforms in its head, and ``rules`` say which objects they drop.
+    """
     scene = read_scene(dataset, positions)
     originals = original_pictures(scene)
     facts = [_contents(dataset)]
@@ -131,7 +143,7 @@ def make_sheet(
         # Transforms of batches always draw; only those of images have an attribute that says how much.
         random = any(getattr(transform, "draws", 1) for transform in transforms)
         epochs = range(draws if random else 1)
-        drawn = [draw_pictures(scene, transforms, seed, epoch) for epoch in epochs]
+        drawn = [draw_pictures(scene, transforms, seed, epoch, rules) for epoch in epochs]
         headings = ("original", *(f"epoch {epoch}" if random else "every epoch" for epoch in epochs))
         rows = list(zip(originals, *drawn, strict=True))
         facts.append(_steps(transforms, recipe, seed, drawn[0][0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,11 @@ from stoker.augment.geometry.displaced import displace_masks
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
 from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
+from stoker.augment.reference.composing import compose
+from stoker.augment.transforms.combining.base import Partners
 from stoker.errors import ConfigError
 
+from ..images.annotations.composing import composed_masks, composed_objects
 from ..images.annotations.object_geometry import deciding_objects
 from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_objects
 from ..images.batch_transforms import split_transforms
@@ -124,8 +127,23 @@ def original_pictures(scene: Scene) -> list[Picture]:
     return pictures
 
 
-def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, epoch: int) -> list[Picture]:
-    """Pictures of the samples after their transforms in an epoch; transforms of batches mix all of them.
+def draw_pictures(
+    scene: Scene,
+    transforms: Sequence[AnyTransform],
+    seed: int,
+    epoch: int,
+    rules: ObjectConfig | None = None,
+) -> list[Picture]:
+    """Pictures of the samples after their transforms in an epoch.
+
+    Transforms of batches mix all of them, and transforms that combine samples choose partners among them.
+
+    Args:
+        scene: N samples.
+        transforms: Transforms of images, then those of batches.
+        seed: Seed of the transforms.
+        epoch: Epoch.
+        rules: Which objects to drop; None for those that are not seen.
 
     Raises:
         ConfigError: The transforms are wrong, or a transform of batches cannot mix what the samples have.
@@ -133,10 +151,17 @@ def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, e
     single, together = split_transforms(transforms)
     plan = compile_image(single, "float32")
     rows = scene.dataset.rows[scene.positions]
-    objects = deciding_objects(scene.annotations)
-    params = plan.draw(*scene.sizes, rows, seed, epoch, objects=objects)
     config = _object_config(scene)
-    batch = _execute(scene, plan, params, config)
+    if rules is not None:
+        config = replace(config, min_visible=rules.min_visible, min_size=rules.min_size)
+    parts, shown = None, scene
+    if plan.combining:
+        parts = plan.parts(rows, np.arange(len(rows)), Partners(len(rows), seed, epoch, epoch))
+        shown = scene.of_parts(parts.draw)
+    objects = deciding_objects(shown.annotations)
+    keys = rows if parts is None else parts.image_keys
+    params = plan.draw(*shown.sizes, keys, seed, epoch, objects=objects, parts=parts)
+    batch = _execute(shown, plan, params, config)
     for number, transform in enumerate(together.transforms):
         lost = batch.columns - together.columns
         if lost:
@@ -147,7 +172,8 @@ def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, e
             )
         _, decided = together.draw(number, rows, plan.size, seed, epoch)
         batch = batch.mixed(decided, config)
-    return [_picture(scene, batch, i, mixed=bool(together.transforms)) for i in range(len(rows))]
+    mixed = bool(together.transforms) or parts is not None
+    return [_picture(scene, batch, i, mixed=mixed) for i in range(len(rows))]
 
 
 def draw_views(
@@ -203,10 +229,16 @@ def _object_config(scene: Scene) -> ObjectConfig:
 
 def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectConfig) -> _Batch:
     """The batch of images and annotations after the transforms of images."""
-    n = len(params)
-    values = np.stack([reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)])
+    n, composition = len(params), params.composition
+    if composition is None:
+        made = [reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)]
+    else:
+        pixels = dict(enumerate(scene.pixels))
+        made = [compose(params, i, pixels, "float32", "NHWC") for i in range(composition.count)]
     scale, shift = plan.form.scale, plan.form.shift
     objects = transform_objects(scene.annotations, params, *scene.sizes, config)
+    if composition is not None:
+        objects = composed_objects(objects, composition)
     segmentation = None
     if scene.segmentation is not None:
         ignore = scene.dataset.manifest.annotations.ignore
@@ -214,7 +246,9 @@ def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectC
         ignore = 255 if ignore is None else ignore
         drawn = np.stack([transform_mask(params, i, mask, ignore) for i, mask in masks])
         segmentation = displace_masks(params, drawn, np.arange(n), ignore)
-    return _Batch(((values - shift) / scale).astype(np.float32), objects, scene.labels, segmentation)
+        if composition is not None:
+            segmentation = composed_masks(segmentation, composition, ignore)
+    return _Batch(((np.stack(made) - shift) / scale).astype(np.float32), objects, scene.labels, segmentation)
 
 
 def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:

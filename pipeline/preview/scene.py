@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker.errors import DecodeError
 from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.dataset.columns.list_column import expand_ranges
 
 from ..engines.payload_decode import PayloadError, decode
 from ..images.annotations.annotation_processor import decode_mask
@@ -49,6 +50,21 @@ class Scene:
         """Heights and widths, (N,) each."""
         heights, widths = ([image.shape[axis] for image in self.pixels] for axis in (0, 1))
         return np.array(heights, np.int64), np.array(widths, np.int64)
+
+    def of_parts(self, sources: npt.NDArray[np.int64]) -> Scene:
+        """The samples at ``sources``, (P,) places among these samples, as a scene without labels."""
+        ends = np.searchsorted(self.annotations.owner, np.arange(len(self.pixels) + 1))
+        start, stop = ends[sources], ends[sources + 1]
+        objects = self.annotations.take(expand_ranges(start, stop))
+        masks = self.segmentation
+        return Scene(
+            self.dataset,
+            self.positions[sources],
+            [self.pixels[source] for source in sources],
+            replace(objects, owner=np.repeat(np.arange(len(sources)), stop - start)),
+            None,
+            None if masks is None else [masks[source] for source in sources],
+        )
 
     def class_name(self, label: int) -> str:
         """Name of a class, or "class" and its number."""

@@ -40,7 +40,10 @@ from pycocotools.cocoeval import COCOeval
 RECIPES = [
     name
     for name in recipe_names()
-    if not any(isinstance(transform, BatchTransform) for transform in load_recipe(name))
+    if not any(
+        isinstance(transform, BatchTransform) or getattr(transform, "combines", False)
+        for transform in load_recipe(name)
+    )
 ]
 HIDING = {"ade20k-train", "coco-lsj", "coco-ssd", "coco-ssdlite", "deit3-train", "imagenet-train"}
 """Recipes whose crops leave objects out in these epochs."""

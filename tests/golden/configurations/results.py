@@ -121,7 +121,7 @@ def _parts_of_many(value: Any) -> Iterator[bytes]:
 
 def _is_later(name: str, value: Any) -> bool:
     """Whether a field is younger than the recorded digests, and empty."""
-    return name in ("image_size", "mean_image", "composition") and getattr(value, name) is None
+    return name in ("image_size", "mean_image", "composition", "plain") and getattr(value, name) is None
 
 
 def _leaves(value: Any) -> Iterator[Array]:

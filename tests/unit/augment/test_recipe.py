@@ -133,6 +133,9 @@ READY = {
     "deit3-train-src": (224, 224),
     "imagenet-train": (224, 224),
     "imagenet-val": (224, 224),
+    "yolo-train": (640, 640),
+    "yolo-train-mixup": (640, 640),
+    "yolo-val": (640, 640),
 }
 
 

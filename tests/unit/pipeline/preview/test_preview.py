@@ -14,6 +14,8 @@ import stoker
 from stoker.augment import (
     BlockMask,
     CutMix,
+    DetectionMixUp,
+    DetectionMosaic,
     MixUp,
     Mosaic,
     Normalize,
@@ -28,6 +30,7 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError
 from stoker.pipeline.commands.app import app
+from stoker.pipeline.images.annotations.objects import ObjectConfig
 from stoker.pipeline.preview.make import preview
 from stoker.pipeline.preview.marks import Legend, color_of, draw_marks, named_marks
 from stoker.pipeline.preview.names import shorten
@@ -116,6 +119,21 @@ def test_marks_are_those_that_a_loader_gives(coco):
         np.testing.assert_allclose(picture.marks.boxes, batch.boxes[i], atol=1e-4)
         np.testing.assert_array_equal(picture.marks.labels, batch.box_labels[i])
         np.testing.assert_allclose(picture.marks.keypoints, batch.keypoints[i], atol=1e-4)
+        np.testing.assert_array_equal(picture.marks.masks, batch.masks[i])
+
+
+def test_mosaics_show_the_objects_of_their_images(coco):
+    transforms = [DetectionMosaic(96, fill=0), DetectionMixUp(p=0.4), RandomHorizontalFlip()]
+    rules = ObjectConfig(min_visible=0.3, min_size=4)
+    pictures = draw_pictures(scene_of(coco, range(6)), transforms, 4, 0, rules)
+    columns = ("image", "boxes", "box_labels", "masks")
+    options = {"seed": 4, "columns": columns, "min_visible": 0.3, "min_size": 4, "engine": "reference"}
+    with stoker.ImageLoader(coco, batch_size=6, transforms=transforms, layout="NHWC", **options) as loader:
+        batch = next(iter(loader))
+    assert sum(map(len, batch.boxes)) > 6
+    for i, picture in enumerate(pictures):
+        np.testing.assert_array_equal(picture.pixels, batch.image[i])
+        np.testing.assert_allclose(picture.marks.boxes, batch.boxes[i], atol=1e-4)
         np.testing.assert_array_equal(picture.marks.masks, batch.masks[i])
 
 
