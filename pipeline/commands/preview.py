@@ -35,6 +35,23 @@ def preview(
             "squash, crop and fill."
         ),
     ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Sizes of a loader's batches, written as in a program: padded, ragged, '{0: 160, 10: 192}', "
+            "'RandomSizes(320, 608)', 'AspectBuckets(262144)', 'Patches(size=16, most=256, row=1024)'. A row "
+            "of the sheet is a batch of --samples images, and --draws is the number of batches."
+        ),
+    ] = None,
+    multiple: Annotated[
+        int | None, typer.Option(min=1, help="Height and width of padded batches are multiples of this.")
+    ] = None,
+    aspect_ratio_group_factor: Annotated[
+        int | None, typer.Option(min=0, help="Groups of aspect ratios for padded and ragged batches.")
+    ] = None,
+    color: Annotated[
+        str, typer.Option(help="Channels that a loader hands out: rgb, gray, rgba or as_stored.")
+    ] = "rgb",
     samples: Annotated[int, typer.Option(min=1, help="Number of samples, spread over the dataset.")] = 6,
     draws: Annotated[int, typer.Option(min=1, help="Number of epochs to draw for each sample.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the transforms, as a loader's seed or draw_seed.")] = 0,
@@ -74,16 +91,22 @@ def preview(
       stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out sheet.html
       stoker preview shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2 --out sheet.png
       stoker preview shards/train --views dino-v1 --out sheet.png
+      stoker preview shards/coco --sizes padded --multiple 32 --out sheet.png
+      stoker preview shards/train --sizes 'AspectBuckets(area=262144)' --color gray --out sheet.png
       stoker preview photos/train --resize 256x256 --resize shorter=256 --out sheet.html
     """
+    from ..preview.batches import LoaderOptions, parse_sizes
     from ..preview.make import preview as run
 
+    parsed = None if sizes is None else parse_sizes(sizes)
+    shown = LoaderOptions(parsed, multiple, aspect_ratio_group_factor, color)  # type: ignore[arg-type]  # it is checked
     sheet = run(
         dataset,
         target,
         transforms,
         views=views,
         resize=resize or (),
+        shown=None if shown == LoaderOptions() else shown,
         samples=samples,
         draws=draws,
         seed=seed,
@@ -92,8 +115,8 @@ def preview(
         min_visible=min_visible,
         min_size=min_size,
     )
-    shown = sum(len(row) for row in sheet.rows)
-    out.print(f"{target}: {count(shown, 'picture')}, {human_bytes(target.stat().st_size)}")
+    pictures = sum(len(row) for row in sheet.rows)
+    out.print(f"{target}: {count(pictures, 'picture')}, {human_bytes(target.stat().st_size)}")
 
 
 def _positions(text: str) -> list[int]:

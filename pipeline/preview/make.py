@@ -16,6 +16,8 @@ from stoker.formats.open import open as open_dataset
 
 from ..images.annotations.objects import ObjectConfig
 from ..images.columns.image_column import plan_columns
+from ..images.sizes.patches.patches import Patches
+from .batches import batch_rows, epoch_rows
 from .marks import Legend
 from .page import render_page
 from .pictures import draw_pictures, draw_views, original_pictures
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
 
     from ..images.columns.image_column import ImageColumn
+    from .batches import LoaderOptions
     from .pictures import Picture
     from .scene import Scene
 
@@ -48,6 +51,7 @@ def preview(
     *,
     views: str | Path | None = None,
     resize: Sequence[str] = (),
+    shown: LoaderOptions | None = None,
     samples: int = 6,
     draws: int = 4,
     seed: int = 0,
@@ -65,6 +69,8 @@ def preview(
         views: Name or file of a recipe of views, in place of ``recipe``. They are shown in one epoch.
         resize: Resize modes of a conversion, to show side by side without transforms. ``dataset`` may then
             be any source of :func:`stoker.convert`, see :func:`.resize_modes.resize_sheet`.
+        shown: Sizes and colours of a loader's batches. With sizes, a row is a batch of ``samples`` images,
+            and ``draws`` is the number of batches.
         samples: Number of samples, which are spread evenly over the dataset.
         draws: Number of epochs, from 0, in which each sample is shown; one if nothing is random.
         seed: Seed of the transforms.
@@ -94,6 +100,16 @@ def preview(
         return _written(sheet, target, ())
     transforms = None if recipe is None else load_recipe(recipe)
     opened = open_dataset(dataset)
+    if shown is not None:
+        if views is not None:
+            raise ConfigError(
+                "a sheet shows views, or sizes and colours", hint="Leave --views or the others out."
+            )
+        chosen = _positions(opened, samples, positions)
+        sheet = _loader_sheet(
+            opened, transforms, chosen, shown, draws=draws, seed=seed, cell=cell, recipe=str(recipe)
+        )
+        return _written(sheet, target, [one.to_dict() for one in transforms or ()])
     chosen = _positions(opened, samples, positions)
     if views is None:
         rules = ObjectConfig(min_visible=min_visible, min_size=min_size)
@@ -166,6 +182,35 @@ def make_views_sheet(
     facts = [_contents(dataset), f"{Path(recipe).stem}: {sizes}, seed {seed}, epoch 0"]
     rows = list(zip(original_pictures(scene), *drawn.values(), strict=True))
     return _sheet(scene, facts, ("original", *drawn), rows, cell)
+
+
+def _loader_sheet(
+    dataset: Dataset,
+    transforms: Sequence[AnyTransform] | None,
+    positions: npt.NDArray[np.int64],
+    shown: LoaderOptions,
+    *,
+    draws: int,
+    seed: int,
+    cell: int,
+    recipe: str,
+) -> Sheet:
+    """Compose a sheet of what a loader with sizes or colours hands out; see :func:`preview`."""
+    facts = [_contents(dataset)]
+    headings: tuple[str, ...] = ()
+    if shown.sizes is not None:
+        count = len(positions)
+        rows = batch_rows(dataset, transforms or (), shown, samples=count, draws=draws, seed=seed)
+        facts.append(f"sizes={shown.sizes!r}")
+        facts.append(f"a row is a {'packed row' if isinstance(shown.sizes, Patches) else 'batch'}")
+    else:
+        rows = epoch_rows(dataset, transforms, positions, shown.color, draws=draws, seed=seed)
+        headings = ("original", *(f"epoch {epoch}" for epoch in range(len(rows[0]) - 1)))
+    if transforms:
+        facts.append(_steps(transforms, recipe, seed, rows[0][-1]))
+    if shown.color != "rgb":
+        facts.append(f"color={shown.color!r}")
+    return _sheet(read_scene(dataset, positions), facts, headings, rows, cell)
 
 
 def _sheet(

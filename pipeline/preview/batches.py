@@ -1,0 +1,183 @@
+"""Pictures of a loader's batches, for ``stoker preview`` with sizes or colours of images."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from stoker.augment import Normalize
+from stoker.errors import ConfigError
+
+from ..images.annotations.annotation_config import task_columns
+from ..images.loader import ImageLoader
+from ..images.sizes.aspect_buckets import AspectBuckets
+from ..images.sizes.patches.patches import Patches
+from ..images.sizes.schedules import RandomSizes
+from .batch_pictures import images_of_patches, picture_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.types import Color
+
+    from ..images.columns.image_column import Transforms
+    from ..images.sizes.schedules import Sizes
+    from .pictures import Picture
+
+    Rows = list[tuple[Picture, ...]]
+
+__all__ = ["LoaderOptions", "batch_rows", "epoch_rows", "parse_sizes"]
+
+_CLASSES = {one.__name__: one for one in (AspectBuckets, Patches, RandomSizes)}
+_OF_PATCHES = ("patches", "segment_ids", "patch_positions", "row")
+_MARKS = ("boxes", "box_labels", "crowd", "keypoints", "masks", "segmentation")
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """The arguments of a loader that a preview of batches shows; see :class:`stoker.ImageLoader`."""
+
+    sizes: Sizes | None = None
+    multiple: int | None = None
+    aspect_ratio_group_factor: int | None = None
+    color: Color = "rgb"
+
+    def loader(self, dataset: Dataset, transforms: Transforms, **options: Any) -> ImageLoader:
+        """A loader of the dataset with the columns that a sheet marks."""
+        columns = _OF_PATCHES if isinstance(self.sizes, Patches) else _columns(dataset, transforms)
+        if self.color != "rgb" and not isinstance(transforms, Mapping):
+            # Pictures show levels, and the numbers of channels may differ.
+            transforms = [one for one in transforms if not isinstance(one, Normalize)]
+        given = {**vars(self), **options}
+        return ImageLoader(dataset, transforms=transforms, columns=columns, prefetch=1, **given)
+
+
+def _columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...]:
+    """The columns of images, of labels and of the annotations that follow the images."""
+    # Classes that are drawn from masks of objects would hide these.
+    drawn = "segmentation" not in dataset.tasks
+    known = set(task_columns(dataset)) - ({"segmentation"} if drawn else set())
+    marks = [name for name in _MARKS if name in known]
+    shared = ("row", *(["label"] if {"label", "labels"} & dataset.tasks else []))
+    if not isinstance(transforms, Mapping):
+        return ("image", *shared, *marks)
+    return (*transforms, *shared, *(f"{name}_{mark}" for name in transforms for mark in marks))
+
+
+def parse_sizes(text: str) -> Sizes:
+    """The argument ``sizes`` of a loader from the text that a program would hold for it.
+
+    Raises:
+        ConfigError: The text is none of the forms.
+    """
+    if text in ("padded", "ragged"):
+        return text  # type: ignore[return-value]  # one of two literals
+    try:
+        node = ast.parse(text.removeprefix("stoker."), mode="eval").body
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            values = [ast.literal_eval(one) for one in node.args]
+            named = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+            return _CLASSES[node.func.id](*values, **named)
+        if isinstance(found := ast.literal_eval(node), dict):
+            return found
+    except ConfigError:
+        raise  # of the class, which says what is wrong
+    except (KeyError, SyntaxError, TypeError, ValueError):
+        pass
+    raise ConfigError(
+        f"sizes are not understood: {text!r}",
+        hint="Write padded, ragged, '{0: 160, 10: 192}', 'RandomSizes(320, 608)', 'AspectBuckets(262144)' or "
+        "'Patches(size=16, most=256, row=1024)'.",
+    )
+
+
+def batch_rows(
+    dataset: Dataset, transforms: Transforms, shown: LoaderOptions, *, samples: int, draws: int, seed: int
+) -> Rows:
+    """A row for each of some batches, shuffled: their images as they are handed out, padding included.
+
+    Args:
+        dataset: Dataset of images.
+        transforms: The loader's argument.
+        shown: How the loader makes batches.
+        samples: Samples of a batch; of packed patches, a row.
+        draws: Number of batches: the first ones of the epoch, or one of each of the first sizes.
+        seed: Seed of the batches.
+    """
+    count = 1 if isinstance(shown.sizes, Patches) else min(samples, len(dataset))
+    rows: Rows = []
+    with shown.loader(dataset, transforms, batch_size=count, shuffle=True, seed=seed) as loader:
+        for epoch, step in _steps(loader, shown.sizes, draws):
+            batch = loader.batch(epoch, step)
+            pictures = list(_pictures(loader, batch, f"epoch {epoch}, step {step}"))
+            rows.append(tuple(pictures))
+    return rows
+
+
+def _steps(loader: ImageLoader, sizes: Sizes | None, draws: int) -> list[tuple[int, int]]:
+    """Epochs and steps of the batches that show how sizes differ."""
+    if isinstance(sizes, Mapping):
+        return [(epoch, 0) for epoch in sorted(sizes)[:draws]]
+    if isinstance(sizes, RandomSizes):
+        return [(epoch, 0) for epoch in range(draws)]  # each epoch begins with a new size
+    return [(0, step) for step in range(min(draws, len(loader)))]
+
+
+def epoch_rows(
+    dataset: Dataset,
+    transforms: Transforms | None,
+    positions: npt.NDArray[Any],
+    color: Color,
+    *,
+    draws: int,
+    seed: int,
+) -> Rows:
+    """A row for each sample in colours of a loader: as it is, and in some epochs.
+
+    Args:
+        dataset: Dataset of images.
+        transforms: The loader's argument; None shows the samples as they are.
+        positions: Positions of the samples in the dataset.
+        color: The loader's argument.
+        draws: Number of epochs.
+        seed: Seed of the transforms.
+    """
+    chosen = dataset.select(positions)
+    columns = []
+    with LoaderOptions("ragged", color=color).loader(chosen, (), batch_size=len(positions)) as loader:
+        columns.append([*_pictures(loader, loader.batch(0, 0))])
+    if transforms is not None:
+        options = {"batch_size": len(positions), "seed": seed}
+        with LoaderOptions(color=color).loader(chosen, transforms, **options) as loader:
+            columns += [[*_pictures(loader, loader.batch(epoch, 0))] for epoch in range(draws)]
+    return list(zip(*columns, strict=True))
+
+
+def _pictures(loader: ImageLoader, batch: Any, place: str = "") -> Iterator[Picture]:
+    """The pictures of a batch; the first one's caption begins with its place in the epoch."""
+    config = loader._config
+    if isinstance(given := config.size_plan.given, Patches):
+        keys = config.dataset.keys(batch.row[batch.row >= 0])
+        for i, image in enumerate(images_of_patches(batch, given.size)):
+            grid = f"{image.shape[1] // given.size} x {image.shape[0] // given.size} patches"
+            yield _placed(picture_of(config, batch, i, image, key=keys[i], said=grid), place if not i else "")
+        return
+    column, keys = config.images[0], config.dataset.keys(batch.row)
+    for i, image in enumerate(getattr(batch, column.name)):
+        height, width = image.shape[1:] if config.image_format.layout == "NCHW" else image.shape[:2]
+        said = f"{width} x {height}"
+        if hasattr(batch, "image_size"):
+            own = batch.image_size[i].tolist()
+            said = f"{own[1]} x {own[0]} in {said}"
+        picture = picture_of(config, batch, i, image, column=column, key=keys[i], said=said, padding=True)
+        yield _placed(picture, place if not i else "")
+
+
+def _placed(picture: Picture, place: str) -> Picture:
+    """The picture with a further line of its caption."""
+    return replace(picture, caption=(*picture.caption, place)) if place else picture

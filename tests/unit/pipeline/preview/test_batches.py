@@ -1,0 +1,94 @@
+"""The preview of sizes and colours: a row of the sheet is a batch of the loader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import stoker
+from stoker.augment import Normalize, RandomCrop, save_recipe
+from stoker.errors import ConfigError
+from stoker.pipeline.commands.app import app
+from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_rows, parse_sizes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("padded", "padded"),
+        ("{0: 160, 10: (192, 224)}", {0: 160, 10: (192, 224)}),
+        ("RandomSizes(320, 608, step=32)", stoker.RandomSizes(320, 608, step=32)),
+        ("stoker.AspectBuckets(area=576)", stoker.AspectBuckets(area=576)),
+        ("Patches(size=4, most=9, row=20)", stoker.Patches(size=4, most=9, row=20)),
+    ],
+)
+def test_sizes_are_written_as_in_a_program(text: str, sizes: Any) -> None:
+    assert parse_sizes(text) == sizes
+
+
+@pytest.mark.parametrize("text", ["large", "[160]", "Patches(width=3)", "open('x')", "{"])
+def test_other_sizes_are_an_error(text: str) -> None:
+    with pytest.raises(ConfigError, match="AspectBuckets: area must be"):
+        parse_sizes("AspectBuckets(area=0)")
+    with pytest.raises(ConfigError, match="sizes are not understood"):
+        parse_sizes(text)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        LoaderOptions("padded", multiple=8, aspect_ratio_group_factor=0),
+        LoaderOptions("ragged"),
+        LoaderOptions(stoker.AspectBuckets(area=576, multiple=8)),
+        LoaderOptions("ragged", color="gray"),
+    ],
+)
+def test_a_row_is_a_batch_of_the_loader(thumbnails: Path, shown: LoaderOptions) -> None:
+    dataset = stoker.open(thumbnails)
+    rows = batch_rows(dataset, (), shown, samples=4, draws=2, seed=3)
+    loader = stoker.ImageLoader(dataset, batch_size=4, shuffle=True, seed=3, layout="NHWC", **vars(shown))
+    for step, row in enumerate(rows):
+        images = loader.batch(0, step).image
+        assert [one.pixels.shape[:2] for one in row] == [image.shape[:2] for image in images]
+        for one, image in zip(row, images, strict=True):
+            assert np.array_equal(one.pixels, np.broadcast_to(image, one.pixels.shape))
+    assert rows[1][0].caption[-1] == "epoch 0, step 1"
+
+
+def test_patches_and_schedules_of_sizes(thumbnails: Path) -> None:
+    dataset = stoker.open(thumbnails)
+    rows = batch_rows(dataset, (), LoaderOptions(stoker.Patches(4, 9, 20)), samples=4, draws=2, seed=0)
+    assert len(rows) == 2 <= len(rows[0])
+    assert all(side % 4 == 0 for row in rows for one in row for side in one.pixels.shape[:2])
+    sizes = LoaderOptions({0: 8, 3: 12})
+    rows = batch_rows(dataset, [RandomCrop(9), Normalize()], sizes, samples=2, draws=4, seed=0)
+    assert [row[0].pixels.shape for row in rows] == [(8, 8, 3), (12, 12, 3)]
+
+
+def test_colours_are_those_of_the_loader(thumbnails: Path) -> None:
+    dataset, positions = stoker.open(thumbnails), np.array([3, 40])
+    transforms = [RandomCrop(9), Normalize()]
+    rows = epoch_rows(dataset, transforms, positions, "gray", draws=2, seed=0)
+    assert [len(row) for row in rows] == [3, 3]
+    for row in rows:
+        assert all((one.pixels == one.pixels[..., :1]).all() for one in row)
+        assert row[1].pixels.shape == (9, 9, 3)
+
+
+def test_the_command_takes_sizes_and_colours(thumbnails: Path, tmp_path: Path) -> None:
+    save_recipe([RandomCrop(9), Normalize()], tmp_path / "recipe.json")
+    for name, options in {
+        "sizes.png": ["--sizes", "padded", "--multiple", "8"],
+        "color.png": ["--color", "gray", "--transforms", str(tmp_path / "recipe.json")],
+        "both.html": ["--color", "gray", "--sizes", "ragged"],
+    }.items():
+        arguments = ["preview", str(thumbnails), "--out", str(tmp_path / name), "--samples", "2"]
+        result = CliRunner().invoke(app, [*arguments, "--cell", "48", *options])
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / name).stat().st_size
