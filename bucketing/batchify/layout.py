@@ -74,7 +74,7 @@ class Layout:
             return np.greater_equal(place, (self.width - self.filled)[:, None])
         return np.less(place, self.filled[:, None])
 
-    def tokens(self, fill: int, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+    def tokens(self, fill: float, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
         """Return (B, width): the tokens, and ``fill`` as padding."""
         return self._padded(self._values, fill, dtype)
 

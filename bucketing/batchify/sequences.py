@@ -15,6 +15,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 
 from .layout import Layout, Side
+from .padded_arrays import pad_arrays
 from .ragged import Packed, Ragged, as_packed, as_ragged
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class _Tokens:
 
     outputs: Sequence[Output] = ("input_ids", "attention_mask")
     prefix: str = ""
-    value: int = 0
+    value: float = 0
     dtype: npt.DTypeLike | None = None
     multiple_of: int = 1
     position_start: int = 0
@@ -113,31 +114,61 @@ class _Tokens:
 
 @dataclass(frozen=True)
 class Pad(_Tokens):
-    """Pads sequences to rows of one length.
+    """Pads sequences to rows of one length; or arrays of any rank along one axis, as in GluonNLP.
 
     Attributes:
         side: Side of the row that is padded.
+        axis: Axis of the samples that is padded at its end, such as 0 of speech features (frames, channels).
+            The result is then one array, (N, ...), of the samples' dtype or ``dtype``, filled with ``value``;
+            ``outputs`` and what belongs to tokens have no effect. None pads sequences of tokens.
+        ret_length: With an axis: whether the result is the array and the lengths, (N,) int32.
+        round_to: The name of ``multiple_of`` in GluonNLP.
     """
 
     side: Side = field(default="right", kw_only=True)
+    axis: int | None = field(default=None, kw_only=True)
+    ret_length: bool = field(default=False, kw_only=True)
+    round_to: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.round_to is not None:
+            if self.multiple_of not in (1, self.round_to):
+                raise ConfigError(
+                    f"round_to and multiple_of are two names of one option, found {self.round_to} and "
+                    f"{self.multiple_of}",
+                    hint="Give one of them.",
+                )
+            object.__setattr__(self, "multiple_of", self.round_to)
+        if self.ret_length and self.axis is None:
+            raise ConfigError(
+                "ret_length needs an axis", hint='For tokens give outputs=("input_ids", "lengths").'
+            )
         super().__post_init__()
         if self.side not in get_args(Side):
             raise ConfigError(f"side must be one of {get_args(Side)}, found {self.side!r}")
 
-    def __call__(
-        self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None
-    ) -> dict[str, Any]:
+    def __call__(self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None) -> Any:
         """Return arrays by name: (N, length), but lengths are (N,) int32; attention_mask is bool.
 
+        With an axis return one array, and with ``ret_length`` a tuple of it and the lengths.
+
         Args:
-            samples: N sequences.
+            samples: N sequences, or arrays.
             length: Padded length, such as that of a bucket; None pads to the longest sequence.
 
         Raises:
-            ConfigError: A sequence is longer than ``length``.
+            ConfigError: A sequence is longer than ``length``, or arrays differ along other axes.
         """
+        if self.axis is not None:
+            padded, lengths = pad_arrays(
+                samples,
+                self.axis,
+                length,
+                multiple_of=self.multiple_of,
+                value=self.value,
+                dtype=self.dtype,
+            )
+            return (padded, lengths) if self.ret_length else padded
         ragged = as_ragged(samples)
         packed = Packed(ragged, np.arange(len(ragged) + 1))
         return self._arrays(Layout(packed, self._width(int(ragged.lengths.max()), length), self.side))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-__all__ = ["Batch", "BatchPlan"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Batch", "BatchPlan", "PlanBatches"]
 
 
 class Batch(NamedTuple):
@@ -80,6 +83,18 @@ class BatchPlan:
         rows = self.rows[start + rank : start + size : self.world_size].astype(np.int64, copy=False)
         return Batch(rows, (len(rows), *self.lengths[step].tolist()))
 
+    def batches(self, rank: int = 0) -> PlanBatches:
+        """Return the batches of a rank, which PyTorch's ``DataLoader`` takes as its ``batch_sampler``.
+
+        They are those of this epoch alone; :meth:`BatchSampler.batches` has an epoch that can be chosen.
+
+        Raises:
+            ConfigError: There is no such rank.
+        """
+        if not 0 <= rank < self.world_size:
+            raise ConfigError(f"rank must be from 0 to {self.world_size - 1}, found {rank}")
+        return PlanBatches(self, rank)
+
     def mask(self, step: int, rank: int = 0) -> npt.NDArray[np.bool_]:
         """Return (n,) bool: False for the repeated rows that fill this batch."""
         self._check(step, rank)
@@ -106,3 +121,24 @@ class BatchPlan:
             raise ConfigError(f"step must be from 0 to {len(self) - 1}, found {step}")
         if not 0 <= rank < self.world_size:
             raise ConfigError(f"rank must be from 0 to {self.world_size - 1}, found {rank}")
+
+
+@dataclass(frozen=True, eq=False)
+class PlanBatches:
+    """The batches of one rank in one epoch, as lists of rows.
+
+    Attributes:
+        plan: The plan of the epoch.
+        rank: The rank.
+    """
+
+    plan: BatchPlan
+    rank: int
+
+    def __len__(self) -> int:
+        """Number of batches."""
+        return len(self.plan)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step in range(len(self.plan)):
+            yield self.plan.batch(step, self.rank).rows.tolist()

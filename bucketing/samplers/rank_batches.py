@@ -54,6 +54,4 @@ class RankBatches:
         return len(self.plan)
 
     def __iter__(self) -> Iterator[list[int]]:
-        plan = self.plan
-        for step in range(len(plan)):
-            yield plan.batch(step, self._rank).rows.tolist()
+        return iter(self.plan.batches(self._rank))

@@ -43,6 +43,17 @@ def test_the_loader_of_pytorch_takes_them() -> None:
     assert [batch.tolist() for batch in loader] != first
 
 
+def test_a_plan_has_the_batches_of_its_epoch() -> None:
+    sampler = make(world_size=2)
+    batches = sampler.batches(1)
+    batches.set_epoch(5)
+    plan = sampler.plan(5)
+    assert len(plan.batches(1)) == len(plan)
+    assert list(plan.batches(1)) == list(plan.batches(1)) == list(batches)
+    with pytest.raises(ConfigError, match="rank must be from 0 to 1"):
+        plan.batches(2)
+
+
 def test_a_rank_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="from 0 to 0"):
         make().batches(1)
