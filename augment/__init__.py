@@ -15,6 +15,7 @@ Each of these modules and folders imports only those before it:
 - ``transforms``: transforms of images, which compose what they decide onto the state.
 - ``batch``: transforms of finished batches.
 - ``checks``, ``plan``: a list of transforms, checked, and the parameters that it draws.
+- ``pose``: targets of keypoints, and keypoints of a model's outputs.
 - ``patch_masks``, ``views``: patches to hide, and several images of a sample.
 - ``recipe``: lists of transforms, and views, as JSON.
 """
@@ -30,6 +31,7 @@ from .geometry.source_coordinates import keypoints_to_source, masks_to_source, t
 from .params.image_params import ImageParams
 from .patch_masks import BlockMask, PatchMask, RandomMask
 from .plan import ImagePlan, compile_image
+from .pose import from_heatmaps, from_simcc, heatmaps, simcc
 from .recipe import (
     load_recipe,
     load_views,
@@ -55,6 +57,9 @@ __all__ = [
     "RandomMask",
     "Views",
     "compile_image",
+    "from_heatmaps",
+    "from_simcc",
+    "heatmaps",
     "keypoints_to_source",
     "load_recipe",
     "load_views",
@@ -63,6 +68,7 @@ __all__ = [
     "recipe_names",
     "register",
     "save_recipe",
+    "simcc",
     "to_source",
     "view_recipe_names",
 ]

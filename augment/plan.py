@@ -216,7 +216,7 @@ def compile_image(
         transform = checked_transform(given, checked)
         checked.append(transform)
         if transform.warps:
-            canvas = canvas or fixed_size(size)
+            canvas = canvas or transform.canvas or fixed_size(size)
         size = transform.output_size(size)
         sizes.append(size)
         if isinstance(transform, OutputTransform):

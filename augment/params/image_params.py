@@ -105,8 +105,9 @@ class ImageParams:
         """Names of the optional fields that are set; for ``steps`` the names of its steps' classes.
 
         "perspective" is added where the warp's matrices need not be affine, "nearest" where its samples may
-        pick pixels, and "noise" where boxes are filled with noise. ``plain`` is "antialias=False", and where
-        something else is resampled, too, "antialias=False beside other resizes, warps or bicubic".
+        pick pixels, "direct" where its canvas may not be made, and "noise" where boxes are filled with noise.
+        ``plain`` is "antialias=False", and where something else is resampled, too, "antialias=False beside
+        other resizes, warps or bicubic".
         """
         optional = {field.name for field in fields(self) if field.default is None}
         optional -= {"steps", "plain", "window", "empty"}
@@ -115,6 +116,8 @@ class ImageParams:
             names |= {"perspective"}
         if self.warp is not None and self.warp.nearest is not None:
             names |= {"nearest"}
+        if self.warp is not None and self.warp.direct:
+            names |= {"direct"}
         if any(one.noise is not None for one in self.erase or ()):
             names |= {"noise"}
         if self.plain:

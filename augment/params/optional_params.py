@@ -52,12 +52,14 @@ class Warp:
         canvas: Height and width of the canvas, pixels.
         perspective: Whether the last row of a matrix may differ from (0, 0, 1).
         nearest: (N,) bool, samples that pick pixels of the canvas; None where no sample can.
+        direct: Whether the canvas has less detail than the output, so that no engine may make it.
     """
 
     matrix: npt.NDArray[np.float64]
     canvas: tuple[int, int]
     perspective: bool = False
     nearest: npt.NDArray[np.bool_] | None = None
+    direct: bool = False
 
     def applies(self, i: int, size: tuple[int, int]) -> bool:
         """Whether sample ``i`` is warped, for outputs of ``size``, height and width."""

@@ -207,7 +207,12 @@ class TransformState:
             self.padding.mirror(where, axis)
 
     def distort(
-        self, matrix: Float, *, perspective: bool = False, interpolation: str | Enum = "bilinear"
+        self,
+        matrix: Float,
+        *,
+        perspective: bool = False,
+        interpolation: str | Enum = "bilinear",
+        direct: bool = False,
     ) -> None:
         """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this transform to (x, y, 1) before it.
 
@@ -216,11 +221,14 @@ class TransformState:
             perspective: Whether its last row may differ from (0, 0, 1).
             interpolation: "bilinear" or "nearest". A sample is picked by "nearest" where all transforms
                 that warp it say so.
+            direct: Whether the image before has less detail than this transform shows, so that no engine may
+                make it.
         """
         if self.warp is None:
             self.warp = WarpState.of(self.size, matrix, perspective=perspective, interpolation=interpolation)
         else:
             self.warp.distort(matrix, perspective=perspective, interpolation=interpolation)
+        self.warp.direct |= direct
 
     def show_around_center(self, size: Int) -> None:
         """Let warped images show more, or less, around the same centre: ``size``, (2, N)."""

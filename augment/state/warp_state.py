@@ -40,6 +40,7 @@ class WarpState:
         only_nearest: (N,) bool, whether all warps of the sample so far were nearest.
         perspective: Whether ``matrix`` may be other than affine.
         may_pick: Whether some transform warps by nearest, even if it changes no sample of this batch.
+        direct: Whether the canvas has less detail than the images show, so that no engine may make it.
     """
 
     size: Int
@@ -48,6 +49,7 @@ class WarpState:
     only_nearest: Bool
     perspective: bool = False
     may_pick: bool = False
+    direct: bool = False
 
     @classmethod
     def of(cls, size: Int, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> WarpState:
@@ -72,6 +74,7 @@ class WarpState:
             only_nearest=self.only_nearest[rows],
             perspective=self.perspective,
             may_pick=self.may_pick,
+            direct=self.direct,
         )
 
     def put(self, rows: Rows, taken: WarpState) -> None:
@@ -89,6 +92,7 @@ class WarpState:
         self.matrix[rows] = taken.matrix
         self.perspective |= taken.perspective
         self.may_pick |= taken.may_pick
+        self.direct |= taken.direct
 
     def distort(self, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> None:
         """See :meth:`stoker.augment.state.transform_state.TransformState.distort`."""
@@ -123,7 +127,8 @@ class WarpState:
 
     def params(self, canvas: Size) -> Warp:
         """The warps as parameters, where all canvases have the size ``canvas``."""
-        return Warp(self.matrix, canvas, self.perspective, self.only_nearest if self.may_pick else None)
+        nearest = self.only_nearest if self.may_pick else None
+        return Warp(self.matrix, canvas, self.perspective, nearest, self.direct)
 
     def _compose(self, matrix: Float, nearest: Bool | bool = True) -> None:
         """Compose ``matrix``, (N, 3, 3) or (1, 3, 3), onto the warps; ``nearest`` says which pick pixels."""

@@ -17,7 +17,6 @@ from .geometry.letterbox import Letterbox
 from .geometry.pad import Pad, RandomCrop
 from .geometry.resize import Resize
 from .geometry.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
-from .geometry.warp import RandomAffine, RandomPerspective, RandomRotation
 from .geometry.zoom_out import RandomZoomOut
 from .pixels.color import (
     ColorJitter,
@@ -38,6 +37,8 @@ from .policies.apply import Identity, RandomApply, RandomChoice, RandomOrder
 from .policies.augmix import AugMix
 from .policies.autoaugment import AutoAugment
 from .policies.randaugment import RandAugment, TrivialAugmentWide
+from .warps.object_crop import ObjectCrop
+from .warps.warp import RandomAffine, RandomPerspective, RandomRotation
 
 __all__ = [
     "JPEG",
@@ -55,6 +56,7 @@ __all__ = [
     "Identity",
     "Letterbox",
     "Normalize",
+    "ObjectCrop",
     "Pad",
     "RandAugment",
     "RandomAdjustSharpness",

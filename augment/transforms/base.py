@@ -72,7 +72,8 @@ class Transform(Description):
         draws: Number of random numbers that it needs for each sample. If that depends on the arguments,
             ``__post_init__`` sets it: ``self.set("draws", ...)``.
         late: Whether it belongs to the end of the list (RandomErasing, Normalize, ToDtype).
-        warps: Whether it calls ``distort``. All images must then have one size before it.
+        warps: Whether it calls ``distort``. All images must then have one size before it, or it has a
+            ``canvas``.
         combines: Whether it makes one image of several samples, as
             :class:`~stoker.augment.transforms.combining.base.Combining` does.
     """
@@ -86,6 +87,11 @@ class Transform(Description):
     def uses_boxes(self) -> bool:
         """Whether it decides by where the objects lie."""
         return False
+
+    @property
+    def canvas(self) -> Size | None:
+        """Height and width to which it resizes all images before it warps them; None if it does not."""
+        return None
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """Compose this transform onto ``state``; ``u`` is (N, draws) float64, uniform in [0, 1)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -103,6 +103,7 @@ class Dataset(ChosenSamples):
             return self.manifest.fingerprint
         numbers = b"" if self._numbering is None else b"numbers" + self._numbering.numbers.tobytes()
         numbers += b"" if self._objects is None else repr(self._objects.rules).encode()
+        numbers += b"" if self._number is None else b"each" + self._number.tobytes()
         identity = self.manifest.fingerprint.encode() + self._rows.tobytes() + numbers
         return hashlib.sha256(identity).hexdigest()[:32]
 
@@ -115,6 +116,7 @@ class Dataset(ChosenSamples):
         renumber: bool = False,
         objects: str | None = None,
         has: str | Sequence[str] | None = None,
+        each: Literal["object"] | None = None,
     ) -> Dataset:
         """Return a dataset of some of the samples; shards are not touched.
 
@@ -135,16 +137,34 @@ class Dataset(ChosenSamples):
             objects: A condition that each object must meet, such as ``"not crowd and area >= 16"``, see
                 :func:`stoker.formats.dataset.selection.object_choice.objects_matching`.
             has: Names of classes. A sample must have an object of one of them.
+            each: "object" makes a sample of each object that is left, with the image that shows it, in the
+                order of the images; after all other arguments. A later selection chooses among these samples.
 
         Raises:
             ConfigError: The mask or the positions do not fit, or the condition is invalid for this index, or
                 there is no such class; ``renumber`` without ``classes``, or for a dataset with labels and
                 objects; ``objects`` or ``has`` for a dataset without objects.
         """
-        if all(choice is None for choice in (which, where, classes, objects, has)):
+        if all(choice is None for choice in (which, where, classes, objects, has, each)):
             raise ConfigError("select needs a condition, positions, a mask or classes")
         if renumber:
             self._check_renumbering(classes)
+        if each is not None:
+            self._check_each(each)
+            images = (which, where, classes, objects, has)
+            some = (
+                self
+                if all(choice is None for choice in images)
+                else self.select(
+                    which, where=where, classes=classes, renumber=renumber, objects=objects, has=has
+                )
+            )
+            return some._each_object()
+        if self._number is not None and (objects is not None or renumber):
+            raise ConfigError(
+                "the samples are objects already, each as it was chosen",
+                hint="Give objects= and renumber=True together with each='object'.",
+            )
         selection = self if objects is None else self._with_objects(objects)
         selection = selection if which is None else selection._select(which)
         selection = selection if where is None else selection._select(_condition(where))
@@ -162,6 +182,12 @@ class Dataset(ChosenSamples):
         else:
             raise self._no_labels()
         return selection._renumber(classes, numbers) if renumber else selection
+
+    def _check_each(self, each: str) -> None:
+        if each != "object":
+            raise ConfigError(f"each must be 'object' or None, not {each!r}")
+        if self._number is not None:
+            raise ConfigError("the samples are objects already", hint="Leave each='object' out.")
 
     def _check_renumbering(self, classes: str | Sequence[str] | None) -> None:
         reason = "renumber=True needs classes=" if classes is None else None
@@ -197,7 +223,10 @@ class Dataset(ChosenSamples):
             raise self._renumbered()
         selection = copy(self)
         counted = None if self._objects is None else self._objects.kept
-        selection._rows = self._to_rows(selected_positions(self.index, self.rows, which, counted))
+        positions = selected_positions(self.index, self.rows, which, counted)
+        selection._rows = self._to_rows(positions)
+        if self._number is not None:
+            selection._number = self._number[positions]
         return selection
 
     def split(self, fraction: float, seed: int = 0, *, stratified: bool = False) -> tuple[Dataset, Dataset]:

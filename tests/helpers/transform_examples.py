@@ -101,6 +101,7 @@ CASES = [
     ),
     Case(augment.RandomOrder([augment.RandomRotation(30), augment.RandomVerticalFlip()]), WARPED, WARPED),
     Case(augment.RandomZoomOut(side_range=(1.0, 2.0)), RESIZED, DALI_RESIZED),
+    Case(augment.ObjectCrop((40, 32), scale=0.35, degrees=40, fill=90), WARPED, None),
     Case(augment.ScaleJitter((64, 64)), RESIZED, DALI_RESIZED),
     Case(augment.RandomShortestSize([32, 48, 64]), RESIZED, DALI_RESIZED),
     Case(augment.RandomResize(32, 80), RESIZED, DALI_RESIZED),

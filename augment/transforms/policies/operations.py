@@ -16,7 +16,7 @@ import numpy as np
 
 from ... import color
 from ...steps import Autocontrast, Equalize, Posterize, Sharpen, Solarize
-from ..geometry.matrices import inverse_rotation
+from ..warps.matrices import inverse_rotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

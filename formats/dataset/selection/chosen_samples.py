@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ChosenSamples"]
 
+
+def _places(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(M,) int64, the number of each object among those of its owner; owners ascend."""
+    return np.arange(len(owner)) - np.searchsorted(owner, owner)
+
+
 _Samples = TypeVar("_Samples", bound="ChosenSamples")
 
 
@@ -33,6 +39,8 @@ class ChosenSamples(StoredSamples):
 
     _numbering: Numbering | None = None
     _objects: ObjectChoice | None = None
+    _number: npt.NDArray[np.int64] | None = None
+    """(N,) int64: which of its image's objects each sample is; None where samples are images."""
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the (N,) values of an index column of numbers."""
@@ -48,7 +56,7 @@ class ChosenSamples(StoredSamples):
         Raises:
             StaleIndexError: A list lies beyond the column, because the index is damaged.
         """
-        if name == "object_labels" and (self._objects or self._numbering):
+        if name == "object_labels" and (self._objects or self._numbering or self._number is not None):
             found, n = self.annotations(positions, ()), np.size(np.asarray(positions))
             return ListColumn.of_counts(np.bincount(found.owner, minlength=n), found.labels)
         lists = super().lists(name, positions)
@@ -59,10 +67,13 @@ class ChosenSamples(StoredSamples):
         found = super().annotations(positions, parts)
         if self._objects is not None:
             found = found.take(self._objects.of_rows(self._to_rows(positions)))
-        if self._numbering is None:
+        if self._numbering is not None:
+            labels = self._numbering.of_labels(found.labels)
+            found = replace(found, labels=labels).take(labels >= 0)
+        if self._number is None:
             return found
-        labels = self._numbering.of_labels(found.labels)
-        return replace(found, labels=labels).take(labels >= 0)
+        chosen = self._number[np.asarray(positions, np.int64)]
+        return found.take(_places(found.owner) == chosen[found.owner])
 
     def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
         """Return how often each image is drawn, so that rare classes of objects are seen more often.
@@ -90,6 +101,14 @@ class ChosenSamples(StoredSamples):
         of_class = np.sqrt(threshold * n / np.maximum(images, 1))
         np.maximum.at(factors, pairs[1], of_class[pairs[0]])
         return factors
+
+    def _each_object(self: _Samples) -> _Samples:
+        """Return a sample for each object, in the order of the samples."""
+        self._check_has_objects("each=")
+        owner = self.annotations(np.arange(len(self)), ()).owner
+        selection = copy(self)
+        selection._rows, selection._number = self.rows[owner], _places(owner)
+        return selection
 
     def _numbered(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values if self._numbering is None or name != "label" else self._numbering.of_labels(values)

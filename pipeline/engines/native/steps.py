@@ -33,6 +33,7 @@ _QUANTILES = "quantiles"
 
 EXECUTES = frozenset(
     {"channels", "interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
+    | {"direct"}  # warps whose canvas is not made
     | {"antialias=False", "antialias=False beside other resizes, warps or bicubic"}
     | {"image_size", "sizes by step"}  # which DALI lacks, as it builds a pipeline for each size
     | {"composition"}  # images of several samples

@@ -329,7 +329,9 @@ def test_invalid_options_are_refused(root: Path) -> None:
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
         stoker.convert(root / "images", root / "out", source_format="pairs")
-    with pytest.raises(ConfigError, match="images is for sources of the format crowdhuman or open_images or coco"):
+    with pytest.raises(
+        ConfigError, match="images is for sources of the format crowdhuman or open_images or coco"
+    ):
         stoker.convert(root / "images", root / "out", images=root)
     with pytest.raises(ConfigError, match="must be one of folder, list, coco"):
         stoker.convert(root / "images", root / "out", source_format="imagenet")  # type: ignore[arg-type]  # as meant

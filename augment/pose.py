@@ -1,0 +1,152 @@
+"""Targets of top-down pose estimation, and the keypoints that a model's outputs mean; users call them.
+
+A place (x, y) of an image has edges of pixels at integers. A cell of a heat map covers ``stride`` pixels, and
+its centre stands for it: the first is at ``stride / 2``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Float = npt.NDArray[np.float64]
+    Float32 = npt.NDArray[np.float32]
+
+__all__ = ["from_heatmaps", "from_simcc", "heatmaps", "simcc"]
+
+_REACH = 3  # deviations, beyond which a keypoint outside of the image makes no target
+
+
+def heatmaps(
+    keypoints: npt.ArrayLike, size: tuple[int, int], *, stride: int = 4, sigma: float = 2.0
+) -> tuple[Float32, Float32]:
+    """Return heat maps of keypoints, and their weights.
+
+    A map is a Gaussian whose largest value, 1, is at the keypoint (Xiao et al., "Simple baselines for human
+    pose estimation and tracking", ECCV 2018, without the rounding to a cell: Zhang et al., "DARK", CVPR
+    2020).
+
+    Args:
+        keypoints: (..., K, 3), x, y in pixels of the image and visibility, as of the column "keypoints".
+        size: Height and width of the image, pixels; multiples of ``stride``.
+        stride: Pixels of a cell.
+        sigma: Standard deviation of the Gaussians, cells.
+
+    Returns:
+        Heat maps, (..., K, height / stride, width / stride) float32; and weights, (..., K) float32: 1 for a
+        labelled keypoint, whether hidden or visible, 0 for others and those far outside of the image.
+
+    Raises:
+        ConfigError: The keypoints or the size do not fit.
+    """
+    points = _points(keypoints)
+    if stride < 1 or size[0] % stride or size[1] % stride:
+        raise ConfigError(f"the size {tuple(size)} must be multiples of stride, {stride}")
+    weights = _weights(points, size, _REACH * sigma * stride)
+    across, down = (
+        np.exp(
+            -(((np.arange(side // stride) + 0.5) * stride - points[..., axis, None]) ** 2)
+            / _twice(sigma * stride)
+        )
+        for axis, side in ((0, size[1]), (1, size[0]))
+    )
+    maps = down[..., :, None] * across[..., None, :] * weights[..., None, None]
+    return maps.astype(np.float32), weights
+
+
+def from_heatmaps(maps: npt.ArrayLike, *, stride: int = 4) -> Float:
+    """Return the keypoints at the largest values of heat maps.
+
+    A place is moved by a quarter of a cell towards the larger neighbour along each axis, as Simple Baselines
+    does.
+
+    Args:
+        maps: (..., K, H, W), such as a model's outputs.
+        stride: Pixels of a cell.
+
+    Returns:
+        (..., K, 3) float64: x, y in pixels of the image, and the largest value, which is a score.
+        :func:`keypoints_to_source` leads on to the source.
+    """
+    given = np.asarray(maps, np.float64)
+    if given.ndim < 3:
+        raise ConfigError(f"heat maps must be (..., K, H, W); found {given.shape}")
+    height, width = given.shape[-2:]
+    flat = given.reshape(-1, height, width)
+    n = np.arange(len(flat))
+    row, column = np.divmod(flat.reshape(len(flat), -1).argmax(axis=1), width)
+    padded = np.pad(flat, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    x = column + 0.5 + 0.25 * np.sign(padded[n, row + 1, column + 2] - padded[n, row + 1, column])
+    y = row + 0.5 + 0.25 * np.sign(padded[n, row + 2, column + 1] - padded[n, row, column + 1])
+    found = np.stack((x * stride, y * stride, flat[n, row, column]), axis=-1)
+    return found.reshape(*given.shape[:-2], 3)
+
+
+def simcc(
+    keypoints: npt.ArrayLike,
+    size: tuple[int, int],
+    *,
+    split: float = 2.0,
+    sigma: float | tuple[float, float] = 6.0,
+) -> tuple[Float32, Float32, Float32]:
+    """Return the targets of SimCC (Li et al., "SimCC", ECCV 2022): a Gaussian along each axis.
+
+    Args:
+        keypoints: As of :func:`heatmaps`.
+        size: Height and width of the image, pixels.
+        split: Bins of a pixel.
+        sigma: Standard deviation of the Gaussians, bins; or two of them, along x and y.
+
+    Returns:
+        Along x (..., K, width * split) float32, along y (..., K, height * split) float32, with the largest
+        value 1; and weights as of :func:`heatmaps`.
+
+    Raises:
+        ConfigError: The keypoints do not fit.
+    """
+    points = _points(keypoints)
+    deviations = np.broadcast_to(np.asarray(sigma, np.float64), (2,)) / split
+    weights = _weights(points, size, _REACH * float(deviations.max()))
+    along = [
+        np.exp(
+            -(((np.arange(round(side * split)) + 0.5) / split - points[..., axis, None]) ** 2)
+            / _twice(deviation)
+        )
+        * weights[..., None]
+        for axis, side, deviation in ((0, size[1], deviations[0]), (1, size[0], deviations[1]))
+    ]
+    return along[0].astype(np.float32), along[1].astype(np.float32), weights
+
+
+def from_simcc(along_x: npt.ArrayLike, along_y: npt.ArrayLike, *, split: float = 2.0) -> Float:
+    """Return the keypoints of SimCC's outputs, (..., K, bins): the bins with the largest values.
+
+    Returns:
+        (..., K, 3) float64: x, y in pixels of the image, and the smaller of both values, which is a score.
+    """
+    x, y = np.asarray(along_x, np.float64), np.asarray(along_y, np.float64)
+    score = np.minimum(x.max(axis=-1), y.max(axis=-1))
+    return np.stack(((x.argmax(axis=-1) + 0.5) / split, (y.argmax(axis=-1) + 0.5) / split, score), axis=-1)
+
+
+def _points(keypoints: Any) -> Float:
+    points = np.asarray(keypoints, np.float64)
+    if points.ndim < 2 or points.shape[-1] != 3:
+        raise ConfigError(f"keypoints must be (..., K, 3); found {points.shape}")
+    return points
+
+
+def _weights(points: Float, size: tuple[int, int], reach: float) -> Float32:
+    limit = np.array((size[1], size[0])) + reach
+    near = ((points[..., :2] > -reach) & (points[..., :2] < limit)).all(axis=-1)
+    return ((points[..., 2] > 0) & near).astype(np.float32)
+
+
+def _twice(sigma: float) -> float:
+    return 2 * float(sigma) ** 2

@@ -1,0 +1,1 @@
+"""Transforms whose geometry is not along the axes: warps, and crops around objects."""
