@@ -74,9 +74,7 @@ def resample(
     return output
 
 
-def interpolate(
-    source: Pixels, axis: int, span: tuple[float, float], count: int, *, cubic: bool
-) -> Pixels:
+def interpolate(source: Pixels, axis: int, span: tuple[float, float], count: int, *, cubic: bool) -> Pixels:
     """Resize an image along one axis without antialiasing, as ``torch.nn.functional.interpolate`` does.
 
     Args:
