@@ -455,6 +455,35 @@ def resample_channels(
         ValueError: An array has another type or shape, or a parameter leads outside of the image.
     """
 
+def subtract_mean(
+    levels: npt.NDArray[np.float32],
+    image: npt.NDArray[np.float32],
+    *,
+    planar: bool,
+    crop: npt.NDArray[np.int32],
+    region: npt.NDArray[np.float64],
+    dest: npt.NDArray[np.int32],
+    flip: npt.NDArray[np.bool_],
+    interpolation: int,
+    scale: npt.NDArray[np.float32],
+) -> None:
+    """Subtract a mean image in place; see ``stoker.augment.params.optional_params.MeanImage``.
+
+    Args:
+        levels: (H, W, C).
+        image: (C, height, width), or (height, width, C or more).
+        planar: Whether the channels of ``image`` come first.
+        crop: (4,), a row of the mean image's, as ``region`` is.
+        region: (4,).
+        dest: (4,), a row of the image's, as ``flip`` and ``interpolation`` are.
+        flip: (2,).
+        interpolation: Number of an :class:`Interpolation`.
+        scale: (C,).
+
+    Raises:
+        ValueError: An array has another type or shape, or a parameter leads outside of an image.
+    """
+
 def warp_channels(
     pixels: npt.NDArray[Any],
     levels: npt.NDArray[np.float32],

@@ -4,6 +4,7 @@
 #include "bind/columns.h"
 #include "channels/channel_image.h"
 #include "channels/channel_warp.h"
+#include "channels/mean_subtraction.h"
 #include "pixels/displacement.h"
 
 namespace stoker {
@@ -48,7 +49,7 @@ std::size_t bytes_of(ChannelOut type) {
     return type == ChannelOut::float32 ? 4 : type == ChannelOut::uint8 ? 1 : 2;
 }
 
-void check(const Parameters& p, const ChannelImage& image, const ChannelTarget& target) {
+void check(const Parameters& p, const Size& image, const Size& target) {
     const int sizes[] = {image.height, image.width}, outputs[] = {target.height, target.width};
     for (int axis = 0; axis < 2; ++axis) {
         const std::int64_t start = p.crop[axis], length = p.crop[axis + 2];
@@ -84,10 +85,31 @@ void resample_channels(const Pixels& pixels, const ChannelOutput& out, const std
     require(interpolation >= 0 && interpolation <= static_cast<int>(kLastInterpolation), "interpolation must be from 0 to 5");
     const Parameters parameters{crop.data(), region.data(), dest.data(), flip.data(),
                                 static_cast<Interpolation>(interpolation)};
-    check(parameters, image, target);
+    check(parameters, {image.height, image.width}, {target.height, target.width});
     const nb::gil_scoped_release release;
     static thread_local ChannelResampler resampler;
     resampler.run(image, parameters, target);
+}
+
+using MeanPixels = nb::ndarray<const float, nb::c_contig, nb::ndim<3>, nb::device::cpu>;
+
+void subtract_mean(const MeanPixels& levels, const nb::ndarray<float, nb::c_contig, nb::ndim<3>, nb::device::cpu>& image,
+                   bool planar, const Array<const std::int32_t, nb::shape<4>>& crop,
+                   const Array<const double, nb::shape<4>>& region, const Array<const std::int32_t, nb::shape<4>>& dest,
+                   const Array<const bool, nb::shape<2>>& flip, int interpolation, const Levels& scale) {
+    require(levels.size() > 0 && levels.shape(0) <= kMaxSide && levels.shape(1) <= kMaxSide, "levels must have 1 to 2^24 pixels a side");
+    const std::size_t channels = levels.shape(2), steps = image.shape(planar ? 0 : 2);
+    require((planar ? steps == channels : steps >= channels) && scale.shape(0) == channels,
+            "image must have the channels of levels, and scale a number for each");
+    require(interpolation >= 0 && interpolation <= static_cast<int>(kLastInterpolation), "interpolation must be from 0 to 5");
+    const MeanLevels mean{levels.data(), static_cast<int>(levels.shape(0)), static_cast<int>(levels.shape(1)), static_cast<int>(channels)};
+    const MeanTarget target{image.data(), static_cast<int>(image.shape(planar ? 1 : 0)),
+                            static_cast<int>(image.shape(planar ? 2 : 1)), static_cast<int>(steps), planar};
+    const Parameters parameters{crop.data(), region.data(), dest.data(), flip.data(), static_cast<Interpolation>(interpolation)};
+    check(parameters, {mean.height, mean.width}, {target.height, target.width});
+    const nb::gil_scoped_release release;
+    static thread_local MeanSubtractor subtractor;
+    subtractor.run(mean, parameters, scale.data(), target);
 }
 
 // The levels of an image, (height, width, C), in place.
@@ -130,6 +152,8 @@ void displace_levels(const LevelImage& levels, std::uint64_t key, const Array<co
 }  // namespace
 
 void bind_channels(nb::module_& m) {
+    m.def("subtract_mean", subtract_mean, "levels"_a.noconvert(), "image"_a.noconvert(), nb::kw_only(), "planar"_a,
+          "crop"_a, "region"_a, "dest"_a, "flip"_a, "interpolation"_a, "scale"_a);
     m.def("warp_channels", warp_levels, "pixels"_a.noconvert(), "levels"_a.noconvert(), nb::kw_only(), "matrix"_a,
           "window"_a, "picks"_a, "fill"_a);
     m.def("displace_channels", displace_levels, "levels"_a.noconvert(), nb::kw_only(), "key"_a, "alpha"_a, "sigma"_a,

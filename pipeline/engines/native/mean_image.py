@@ -57,21 +57,14 @@ def subtract_mean(params: ImageParams, i: int, image: npt.NDArray[Any], layout: 
     mean, chosen = params.mean_image, params.interpolation
     if mean is None or not mean.where[i]:
         return
-    planar, channels = layout == "NCHW", mean.levels.shape[2]
-    seen = image if planar else image[:, :, :channels]
-    placed = np.empty(seen.shape, np.float32)
-    _native.resample_channels(
+    _native.subtract_mean(
         mean.levels,
-        placed,
-        dtype="float32",
-        planar=planar,
+        image,
+        planar=layout == "NCHW",
         crop=mean.crop[i],
         region=mean.region[i],
         dest=params.dest[i],
         flip=params.flip[i],
         interpolation=int(Interpolation.BILINEAR if chosen is None else chosen[i]),
         scale=mean.units.scale,
-        shift=mean.units.shift,
-        fill=mean.units.fill,
     )
-    seen -= placed
