@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -15,7 +15,10 @@ from PIL import Image
 from stoker import _native
 from stoker.errors import ConfigError, DatasetError, DecodeError
 
+from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
+from ..codecs.header import MAX_PIXELS
+from ..codecs.npy import decode_npy
 from ..concurrency.bounded_map import bounded_map
 from ..concurrency.cores import check_threads
 
@@ -32,6 +35,8 @@ __all__ = ["PixelStatistics", "check_mean_image", "pixel_statistics", "save_mean
 _CHUNK = 16
 # Sums of squares of bytes are exact in float64 up to 2^53 / 255^2 pixels; this many fit in a cache.
 _BLOCK = 1 << 16
+_RGB = (3, "uint8")
+_BILINEAR = 1  # the number of stoker.augment's Interpolation
 
 
 @dataclass(frozen=True)
@@ -41,16 +46,17 @@ class PixelStatistics:
     Attributes:
         images: Number of images.
         pixels: Number of pixels.
-        mean: Means of red, green and blue, in torchvision's units: black is 0 and 255 is 1.
+        mean: Mean of each channel: of red, green and blue, or of the channels of arrays. In torchvision's
+            units: black is 0 and 255 is 1, or 65535 of 16 bits; floats keep theirs.
         std: Standard deviations of the population, in the same units.
-        mean_image: (H, W, 3) float32 RGB from 0 to 255, the mean of all images, each resized to H x W without
-            regard to its aspect ratio.
+        mean_image: (H, W, C) float32 in stored levels, such as 0 to 255, the mean of all images, each resized
+            to H x W without regard to its aspect ratio.
     """
 
     images: int
     pixels: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     mean_image: npt.NDArray[np.float32]
 
 
@@ -61,7 +67,9 @@ def pixel_statistics(
     num_threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PixelStatistics:
-    """Decode every image of a dataset and return statistics of the pixels; sums are exact, in integers.
+    """Decode every image of a dataset and return statistics of the pixels.
+
+    Sums are exact, in integers; those of floats are not.
 
     Args:
         dataset: Images; their checksums are verified.
@@ -71,7 +79,7 @@ def pixel_statistics(
 
     Raises:
         CorruptRecordError: A checksum does not match; names shard, record and key.
-        DecodeError: An image cannot be decoded; likewise.
+        DecodeError: An image cannot be decoded, or is an array of another form than the first; likewise.
         DatasetError: The dataset holds no images.
         ConfigError: ``num_threads`` is no number of threads, or a side of the mean image is less than 1.
     """
@@ -80,11 +88,13 @@ def pixel_statistics(
     threads = check_threads(num_threads)
     if min(mean_image_size) < 1:
         raise ConfigError("both sides of mean_image_size must be at least 1")
-    total = _Sums(0, [0] * 3, [0] * 3, np.zeros((*mean_image_size, 3), np.int64))
+    total: _Sums | None = None
     for done, part in _sums(dataset, mean_image_size, threads):
-        total = total.plus(part)
+        total = total.plus(part) if total else part
         if progress is not None:
             progress(done, len(dataset))
+    if total is None:
+        raise AssertionError("there is at least one image")
     mean, std = total.moments()
     return PixelStatistics(
         images=len(dataset),
@@ -113,81 +123,127 @@ def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.flo
 
     Args:
         path: Path of the file, with one of these suffixes.
-        mean_image: (H, W, 3) float32 RGB from 0 to 255.
+        mean_image: (H, W, C) float32 levels; to ``.png`` RGB from 0 to 255.
 
     Raises:
-        ConfigError: As :func:`check_mean_image`.
+        ConfigError: As :func:`check_mean_image`; or the mean of arrays is asked for as ``.png``.
     """
     check_mean_image(path)
     if Path(path).suffix.lower() == ".npy":
         with Path(path).open("wb") as file:  # given only a path, NumPy adds a suffix to .NPY
             np.save(file, mean_image)
+    elif mean_image.shape[2] != 3 or mean_image.max() > 255:
+        raise ConfigError("the mean of these arrays is no picture", path=path, hint="Write it as .npy.")
     else:
         Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums over pixels, by channel, and over images, by pixel."""
+    """Sums over pixels, by channel, and over images, by pixel; ``white`` is the level that counts as 1."""
 
+    white: int
     pixels: int
-    values: list[int]
-    squares: list[int]
-    image: npt.NDArray[np.int64]
+    values: list[Any]
+    squares: list[Any]
+    image: npt.NDArray[Any]
 
     def plus(self, other: _Sums) -> _Sums:
         return _Sums(
+            self.white,
             self.pixels + other.pixels,
             [a + b for a, b in zip(self.values, other.values, strict=True)],
             [a + b for a, b in zip(self.squares, other.squares, strict=True)],
             self.image + other.image,
         )
 
-    def moments(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    def moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the mean and the standard deviation of each channel, from a variance in integers."""
         n = self.pixels
-        means = [value / (255 * n) for value in self.values]
+        means = [value / (self.white * n) for value in self.values]
         deviations = [
-            math.sqrt((n * square - value**2) / n**2) / 255
+            math.sqrt(max(n * square - value**2, 0) / n**2) / self.white
             for value, square in zip(self.values, self.squares, strict=True)
         ]
-        return (means[0], means[1], means[2]), (deviations[0], deviations[1], deviations[2])
+        return tuple(means), tuple(deviations)
 
 
 def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tuple[int, _Sums]]:
     """Yield the sums of each chunk of images, with the number of images up to its end."""
+    form = _form(_pixels(dataset, 0))
     starts = range(0, len(dataset), _CHUNK)
     chunks = (range(start, min(start + _CHUNK, len(dataset))) for start in starts)
-    tasks = ((chunk.stop, partial(_sum_images, dataset, chunk, size)) for chunk in chunks)
+    tasks = ((chunk.stop, partial(_sum_images, dataset, chunk, size, form)) for chunk in chunks)
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-pixels") as pool:
         yield from bounded_map(pool, tasks, 2 * threads)
 
 
-def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int]) -> _Sums:
-    samples = dataset.samples(positions)
-    image = np.zeros((*size, 3), np.int64)
-    pixels, values, squares = 0, [0] * 3, [0] * 3
-    for i, position in enumerate(positions):
-        data = dataset.read(position)
-        try:
-            rgb = decode_rgb(data, samples.codec[i], int(samples.height[i]), int(samples.width[i]))
-        # Pillow's decoders raise nearly anything on a damaged image.
-        except Exception as error:
-            raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
-        pixels += rgb.shape[0] * rgb.shape[1]
-        image += _native.resize(rgb, size)
-        for channel, (value, square) in enumerate(_channel_sums(rgb)):
+def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:
+    """The pixels of an image: RGB, or an array as it is stored; DecodeError names the image."""
+    samples, data = dataset.samples(range(position, position + 1)), dataset.read(position)
+    try:
+        if samples.codec[0] == Codec.NPY:
+            return np.ascontiguousarray(decode_npy(data, MAX_PIXELS))
+        return decode_rgb(data, samples.codec[0], int(samples.height[0]), int(samples.width[0]))
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+
+
+def _form(pixels: npt.NDArray[Any]) -> tuple[int, str]:
+    """The channels and the dtype of an image."""
+    return pixels.shape[2], pixels.dtype.name
+
+
+def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int], form: tuple[int, str]) -> _Sums:
+    channels, dtype = form
+    white = {"uint8": 255, "uint16": 65535}.get(dtype, 1)
+    image: npt.NDArray[Any] = np.zeros((*size, channels), np.int64 if form == _RGB else np.float64)
+    pixels, values, squares = 0, [0] * channels, [0] * channels
+    for position in positions:
+        found = _pixels(dataset, position)
+        if _form(found) != form:
+            said = "{} channels of {}".format(*_form(found))
+            raise dataset.error(
+                position, f"the array has {said}, and the first image {channels} of {dtype}", DecodeError
+            )
+        pixels += found.shape[0] * found.shape[1]
+        image += _native.resize(found, size) if form == _RGB else _resized(found, size)
+        for channel, (value, square) in enumerate(_channel_sums(found)):
             values[channel] += value
             squares[channel] += square
-    return _Sums(pixels, values, squares, image)
+    return _Sums(white, pixels, values, squares, image)
 
 
-def _channel_sums(rgb: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
-    flat = rgb.reshape(-1, 3)
-    sums = np.zeros((2, 3))
+def _resized(pixels: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """An array of any channels, (H, W, C), as floats of another size."""
+    height, width, channels = pixels.shape
+    made = np.empty((*size, channels), np.float32)
+    whole, zero = np.array((0, 0, height, width), np.int32), np.zeros(channels, np.float32)
+    _native.resample_channels(
+        pixels,
+        made,
+        dtype="float32",
+        planar=False,
+        crop=whole,
+        region=whole.astype(np.float64),
+        dest=np.array((0, 0, *size), np.int32),
+        flip=np.zeros(2, np.bool_),
+        interpolation=_BILINEAR,
+        scale=np.ones(channels, np.float32),
+        shift=zero,
+        fill=zero,
+    )
+    return made
+
+
+def _channel_sums(pixels: npt.NDArray[Any]) -> list[tuple[Any, Any]]:
+    flat = pixels.reshape(-1, pixels.shape[2])
+    sums = np.zeros((2, flat.shape[1]))
     for start in range(0, len(flat), _BLOCK):
         block = flat[start : start + _BLOCK].T.astype(np.float64, order="C")
         sums[0] += block.sum(axis=1)
         # No product of matrices: BLAS would start more threads in each of these threads.
         sums[1] += np.einsum("ij,ij->i", block, block)
-    return [(int(value), int(square)) for value, square in sums.T]
+    as_number = float if pixels.dtype.kind == "f" else int
+    return [(as_number(value), as_number(square)) for value, square in sums.T]

@@ -163,12 +163,16 @@ def _samples(dataset: Dataset) -> str:
     return sheet_rows(make_sheet(dataset, None, positions, draws=1, seed=0, cell=_CELL, recipe=""))
 
 
+def _channel_names(channels: int) -> list[str]:
+    return ["red", "green", "blue"] if channels == 3 else [f"channel {i}" for i in range(channels)]
+
+
 def _channels(dataset: Dataset, num_threads: int | None, progress: Callable[[int, int], None] | None) -> str:
     some = dataset.select(_spread(dataset, _DECODED))
     found = pixel_statistics(some, num_threads=num_threads, progress=progress)
     rows = [("", "mean", "deviation")] + [
         (name, f"{mean:.4f}", f"{std:.4f}")
-        for name, mean, std in zip(("red", "green", "blue"), found.mean, found.std, strict=True)
+        for name, mean, std in zip(_channel_names(len(found.mean)), found.mean, found.std, strict=True)
     ]
     of = "all images" if len(some) == len(dataset) else f"{len(some):,} images, spread evenly"
     return _table(rows) + f"<p>Of {of}; black is 0 and white is 1.</p>"

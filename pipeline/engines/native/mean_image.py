@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stoker import _native
 from stoker.augment.geometry.interpolation import Interpolation
 
@@ -13,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Executor
 
+    import numpy as np
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams

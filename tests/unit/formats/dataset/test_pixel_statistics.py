@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 import stoker
+from stoker.augment import CenterCrop, Normalize, SubtractMean
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError
 from stoker.formats.dataset.pixel_statistics import pixel_statistics, save_mean_image
 
@@ -112,3 +113,36 @@ def test_a_flipped_bit_is_found(pictures, pack_images: Callable[..., Path]) -> N
         file.write(bytes([byte ^ 4]))
     with pytest.raises(CorruptRecordError, match="k2"):
         pixel_statistics(dataset)
+
+
+@pytest.mark.parametrize(("dtype", "white"), [("uint8", 255), ("uint16", 65535), ("float32", 1)])
+def test_arrays_have_statistics_of_each_channel(tmp_path: Path, dtype: str, white: int) -> None:
+    rng = np.random.default_rng(3)
+    arrays = [(rng.random((7 + i, 9, 5)) * np.arange(1, 6) / 5 * white).astype(dtype) for i in range(3)]
+    (tmp_path / "tiles").mkdir()
+    for i, array in enumerate(arrays):
+        np.save(tmp_path / "tiles" / f"{i}.npy", array)
+    stoker.convert(tmp_path / "tiles", tmp_path / "shards", unlabelled=True)
+    found = pixel_statistics(stoker.open(tmp_path / "shards"), mean_image_size=(4, 6))
+    flat = np.concatenate([array.reshape(-1, 5) for array in arrays]).astype(np.float64) / white
+    np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(found.std, flat.std(axis=0), rtol=1e-6)
+    assert found.mean_image.shape == (4, 6, 5)
+    np.testing.assert_allclose(found.mean_image.mean(axis=(0, 1)) / white, found.mean, rtol=0.15)
+    save_mean_image(tmp_path / "mean.npy", found.mean_image)
+    transforms = [CenterCrop(5), SubtractMean(tmp_path / "mean.npy"), Normalize(0.0, 1.0)]
+    with stoker.ImageLoader(
+        tmp_path / "shards", batch_size=3, transforms=transforms, color="as_stored"
+    ) as loader:
+        assert abs(next(iter(loader)).image.mean()) < 0.1
+    with pytest.raises(ConfigError, match=r"no picture.*mean.png"):
+        save_mean_image(tmp_path / "mean.png", found.mean_image)
+
+
+def test_an_array_of_another_form_than_the_first_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tiles").mkdir()
+    for i, channels in enumerate((4, 5)):
+        np.save(tmp_path / "tiles" / f"{i}.npy", np.zeros((3, 3, channels), np.uint8))
+    stoker.convert(tmp_path / "tiles", tmp_path / "shards", unlabelled=True)
+    with pytest.raises(DecodeError, match=r"the array has 5 channels of uint8, and the first image 4.*1.npy"):
+        pixel_statistics(stoker.open(tmp_path / "shards"))
