@@ -61,6 +61,8 @@ class BlockFiles:
             that share the files.
 
     Attributes:
+        bytes_fetched: Bytes that this object has written.
+        bytes_evicted: Bytes that it has freed.
         is_read_only: Whether the files lie on a read-only mount, so that no block can be fetched or evicted.
     """
 
@@ -68,6 +70,7 @@ class BlockFiles:
         self, folder: Path, names: Sequence[str], sizes: Sequence[int], block_bytes: int = BLOCK_BYTES
     ) -> None:
         self.folder = folder
+        self.bytes_fetched = self.bytes_evicted = 0
         self.paths = [folder / name for name in names]
         self.sizes = np.array(sizes, np.int64)
         self.block_bytes = block_bytes
@@ -176,6 +179,8 @@ class BlockFiles:
                 self._write_or_evict(file, begin, data, make_room)
                 self._state[start:stop] = 1
                 fetched += len(data)
+        with self._guard:
+            self.bytes_fetched += fetched
         return fetched
 
     def _write_or_evict(
@@ -242,6 +247,7 @@ class BlockFiles:
                         freed += self.block_bytes
                 finally:  # also after an interrupt: other processes wait for the lock
                     self._lock(fcntl.F_UNLCK, block, block + 1)
+            self.bytes_evicted += freed
         _LOG.info("evict", f"{self.folder}: evicted {freed:,} of {excess:,} bytes")
         return freed
 

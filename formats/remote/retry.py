@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-__all__ = ["Retrier", "StoppedError"]
+__all__ = ["Retrier", "StoppedError", "retries"]
 
 T = TypeVar("T")
 
@@ -39,6 +39,14 @@ _NETWORK_ERRORS = frozenset(
         errno.EPIPE,
     }
 )
+
+
+_counted = [0]
+
+
+def retries() -> int:
+    """Return how often this process has tried a request again."""
+    return _counted[0]
 
 
 class StoppedError(Exception):
@@ -80,6 +88,7 @@ class Retrier:
                 if not _is_transient(error) or tries >= most:
                     raise
                 reason = str(error) or type(error).__name__
+                _counted[0] += 1
                 _LOG.warning("retry", f"{what} failed ({reason}); try {tries + 1} of {most} follows")
             else:
                 self._has_answered = True

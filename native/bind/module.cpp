@@ -7,6 +7,7 @@
 #include "decode/header.h"
 #include "decode/jpeg/jpeg_decoder.h"
 #include "cpu/cpu.h"
+#include "engine/stage_trace.h"
 #include "records/crc32c.h"
 
 namespace stoker {
@@ -22,6 +23,18 @@ std::tuple<int, int, int, int, int> probe_of(nb::handle data) {
     const Buffer buffer(data);
     const Header header = probe(buffer.data(), buffer.size());
     return {static_cast<int>(header.codec), header.width, header.height, header.orientation, header.channels};
+}
+
+double start_trace() {
+    StageTrace::start();
+    return StageTrace::now();
+}
+
+nb::list take_trace() {
+    nb::list found;
+    for (const StageSpan& span : StageTrace::take())
+        found.append(nb::make_tuple(span.thread, static_cast<int>(span.stage), span.began, span.seconds));
+    return found;
 }
 
 void translate(const std::exception_ptr& pointer, void*) {
@@ -45,6 +58,8 @@ NB_MODULE(_native, m) {
     using namespace stoker;
     nb::register_exception_translator(translate);
     m.def("crc32c", crc32c_of, "data"_a, "value"_a = 0);
+    m.def("trace_start", start_trace);
+    m.def("trace_take", take_trace);
     m.def("cpu_level", [] { return name(cpu_level()); });
     m.def("jpeg_decoder", [] { return uses_own_jpeg_decoder() ? "stoker" : "libjpeg-turbo"; });
     nb::list decoded;

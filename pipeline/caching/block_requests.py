@@ -47,6 +47,10 @@ class Requests:
         connections: Number of threads, and so of requests at the same time.
         stop: Makes ``read`` return soon when it is set.
         make_room: Frees a number of bytes on a full disk, and returns how many it could free.
+
+    Attributes:
+        hits: Blocks that were there when they were requested.
+        misses: Blocks that were not.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Requests:
         self._running: dict[int, Request] = {}
         self._guard = threading.Lock()
         self._threads = 0
+        self.hits = self.misses = 0
 
     @property
     def coming_bytes(self) -> int:
@@ -84,6 +89,8 @@ class Requests:
         with self._guard:
             self._start()
             missing = self._files.missing(blocks)
+            self.misses += len(missing)
+            self.hits += len(blocks) - len(missing)
             new = missing[[block not in self._running for block in missing.tolist()]]
             for low, high in self._files.runs(new, _REQUEST_BYTES):
                 request = Request()

@@ -17,10 +17,12 @@ from stoker.errors import ConfigError
 from stoker.formats.caching.cached_dataset import CachedDataset
 from stoker.formats.caching.payload_parts import PartChecksums
 from stoker.formats.open import open as open_dataset
+from stoker.formats.remote.retry import retries
 from stoker.formats.remote.store import is_url
 from stoker.processes import Cleanup
 
 from ..execution.interrupts import OneShotEvent
+from ..execution.observation.counters import Counters
 from ..execution.threads import Worker
 from .block_requests import Requests
 from .cache_read_ahead import CacheReadAhead
@@ -113,6 +115,16 @@ class CachePrefetcher:
         self._epochs.add(begun)  # before its threads start: an interrupt may come in between
         begun.start()
         return begun
+
+    def counters(self) -> Counters:
+        """Return what has been fetched, found and freed."""
+        counted = Counters(retries=retries())
+        for one in self._handles.values():
+            files, requests = one.files.blocks, one.requests
+            counted = counted.plus(
+                Counters(files.bytes_fetched, 0, requests.hits, requests.misses, files.bytes_evicted)
+            )
+        return counted
 
     def close(self) -> None:
         """End all fetching and keep what is here. A second call completes an interrupted one."""

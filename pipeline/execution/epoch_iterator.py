@@ -159,6 +159,11 @@ class EpochIterator:
         self._first = batches.handed_out - self._progress.received
 
     @property
+    def ready(self) -> int:
+        """Batches that lie ready."""
+        return self._batches.ready
+
+    @property
     def runs(self) -> bool:
         """Whether batches of the pass are still to come."""
         return not (self._ended or self._complete)

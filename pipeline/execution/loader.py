@@ -7,7 +7,6 @@ import weakref
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from operator import index
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
@@ -17,15 +16,14 @@ from .arguments import whole_number
 from .epoch_iterator import EpochIterator, Progress
 from .epoch_steps import following_producers, single_step
 from .interrupts import check_owner
-from .observation.stages import traced
-from .observation.stats import Stats, StatsTotals
+from .observation.observed import Observed
+from .observation.stats import StatsTotals
 from .prefetch import Prefetcher
 from .ranks.ranks import check_ranks
 from .refusals import Refusals
 from .state import State
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
@@ -40,7 +38,7 @@ __all__ = ["Loader"]
 L = TypeVar("L", bound="Loader")
 
 
-class Loader(Refusals, ABC):
+class Loader(Observed, Refusals, ABC):
     """A loader: each pass over it is one epoch, and the next pass is the next epoch.
 
     A subclass says which steps an epoch has and makes the producer of their batches. The prefetcher's thread
@@ -125,7 +123,7 @@ class Loader(Refusals, ABC):
             self._next = last.state(self._identity)
         state = self._next
         progress = Progress(state.epoch, self._schedule(state.epoch, state.position))
-        self._totals.begin()
+        self._totals.begin(self._counters())
         batches, self._ahead = self._ahead, None
         if batches is None:
             batches = self._make_batches(progress.steps, state.epoch)
@@ -245,20 +243,9 @@ class Loader(Refusals, ABC):
             finished.ready()
         return finished.batch
 
-    def stats(self) -> Stats:
-        """Return what has been loaded since the first pass began, and where the time went."""
-        return self._totals.stats()
-
-    def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
-        """Write a trace of what the loader does in the block, for https://ui.perfetto.dev.
-
-        The file has the Trace Event Format of Chrome. One track shows the thread that receives batches, where
-        it waits for them, and another one the loader's own thread, with the stages of :class:`stoker.Stats`.
-
-        Args:
-            path: File to write, such as ``trace.json``.
-        """
-        return traced(self._totals.worker, Path(path))
+    def _ready_batches(self) -> int:
+        running = self._pass() if self._pass else None
+        return running.ready if running else 0
 
     def close(self) -> None:
         """End the running pass and free threads and memory; a second call completes an interrupted one."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from stoker.processes import OwnerProcess
 
 from .interrupts import check_owner, move_next
+from .observation.stages import profiler_range
 from .threads import Worker
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ class Prefetcher(Generic[T]):
         """Whether the prefetcher was closed, or an error has stopped it."""
         return self._closed
 
+    @property
+    def ready(self) -> int:
+        """Batches that lie ready, and ends of passes."""
+        return self._channel.ready.qsize()
+
     def __iter__(self) -> Prefetcher[T]:
         return self
 
@@ -126,7 +132,8 @@ class Prefetcher(Generic[T]):
         self.check_process()
         if not self._taken:
             began = perf_counter()
-            move_next(self._channel.ready, self._taken)
+            with profiler_range("waiting"):
+                move_next(self._channel.ready, self._taken)
             self._totals.wait(began, perf_counter() - began)
         item = self._taken[0]
         if isinstance(item, _Stopped):

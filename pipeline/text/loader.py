@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import adapters
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.selection.devices import device_name, numbered_device, place_batches, this_machine
+from ..execution.observation.counters import Counters
 from ..execution.observation.stats import StatsTotals
 from ..execution.ranks.ranks import find_ranks
 from ..order.sampling import open_source
@@ -275,6 +276,9 @@ class TextLoader(DescribedText):
             totals=totals,
             cache_prefetcher=prefetcher,
         )
+
+    def _counters(self) -> Counters:
+        return self._cache_prefetcher.counters() if self._cache_prefetcher else Counters()
 
     def _release(self) -> None:
         if self._cache_prefetcher:

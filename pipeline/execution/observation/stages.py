@@ -8,14 +8,18 @@ import sys
 import threading
 from contextlib import contextmanager, nullcontext
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from stoker import _native
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["StageTimes", "Trace", "traced"]
+_NATIVE_STAGES = ("read", "decode", "augment")
+
+__all__ = ["StageTimes", "Trace", "profiler_range", "traced"]
 
 
 class StageTimes:
@@ -33,8 +37,8 @@ class StageTimes:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure what happens in the block, and show it to PyTorch's profiler as ``stoker.<name>``."""
-        with _profiler_range(name):
+        """Measure what happens in the block, and show it to profilers as ``stoker.<name>``."""
+        with profiler_range(name):
             began = perf_counter()
             self._inner.append(0.0)
             try:
@@ -48,14 +52,17 @@ class StageTimes:
                     trace.add(name, began, seconds)
 
 
-def _profiler_range(name: str) -> AbstractContextManager[Any]:
-    """A range for PyTorch's profiler; nothing if it does not run."""
+def profiler_range(name: str) -> AbstractContextManager[Any]:
+    """A range ``stoker.<name>``: NVTX's if nvtx is imported, else PyTorch's while its profiler runs."""
+    nvtx = sys.modules.get("nvtx")
+    if nvtx is not None and hasattr(nvtx, "annotate"):
+        return cast("AbstractContextManager[Any]", nvtx.annotate(f"stoker.{name}", domain="stoker"))
     autograd = sys.modules.get("torch.autograd")
     profiler_runs = getattr(autograd, "_profiler_enabled", None)
     if profiler_runs is None or not profiler_runs():
         return nullcontext()
-    shown: AbstractContextManager[Any] = sys.modules["torch.profiler"].record_function(f"stoker.{name}")
-    return shown
+    record = sys.modules["torch.profiler"].record_function
+    return cast("AbstractContextManager[Any]", record(f"stoker.{name}"))
 
 
 class Trace:
@@ -77,6 +84,15 @@ class Trace:
             thread = threading.current_thread()
             self._events.append((name, threading.get_native_id(), thread.name, began, seconds))
 
+    def add_native(self, spans: list[tuple[int, int, float, float]], shift: float) -> None:
+        """Take down what native threads did; ``shift`` leads from their clock to that of :meth:`add`."""
+        names = {thread: f"stoker-native-{i}" for i, thread in enumerate(sorted({one[0] for one in spans}))}
+        room = max(0, self._most - len(self._events))
+        self._events += [
+            (_NATIVE_STAGES[stage], thread, names[thread], began + shift, seconds)
+            for thread, stage, began, seconds in spans[:room]
+        ]
+
     def write(self) -> None:
         """Write the file."""
         process = os.getpid()
@@ -96,10 +112,12 @@ class Trace:
 
 @contextmanager
 def traced(stages: StageTimes, path: Path) -> Iterator[None]:
-    """Write a trace of the stages that end in the block."""
+    """Write a trace of the stages that end in the block, and of what native threads did with each sample."""
     stages.trace = trace = Trace(path)
+    shift = perf_counter() - _native.trace_start()
     try:
         yield
     finally:
         stages.trace = None
+        trace.add_native(_native.trace_take(), shift)
         trace.write()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from .counters import Counters
 from .stages import StageTimes
 
 if TYPE_CHECKING:
@@ -15,6 +16,16 @@ __all__ = ["Stats", "StatsTotals", "explain_slow_engine"]
 
 _KEYS_KEPT = 1000
 _STAGES = ("planning", "executing", "handing over", "idle")
+
+
+class _Mark(NamedTuple):
+    """The totals at one moment; ``time`` is of :func:`time.perf_counter`."""
+
+    time: float
+    counts: tuple[int, ...]
+    waited: float
+    seconds: dict[str, float]
+    counters: Counters
 
 
 @dataclass
@@ -39,11 +50,14 @@ class StatsTotals:
     engine: str = ""
     slow_steps: tuple[str, ...] = ()
     custom_steps: tuple[str, ...] = ()
+    marks: dict[str, _Mark] = field(default_factory=dict)
 
-    def begin(self) -> None:
-        """Start to measure time; later calls do nothing."""
+    def begin(self, counters: Counters | None = None) -> None:
+        """Begin a pass: time is measured from the first one on."""
+        self.marks["pass"] = self._mark(counters or Counters())
         if self.began is None:
             self.began = perf_counter()
+            self.marks["start"] = self.marks["last"] = self.marks["pass"]
 
     def wait(self, began: float, seconds: float) -> None:
         """Count the time for which the consumer has waited; ``began`` is of :func:`time.perf_counter`."""
@@ -59,34 +73,48 @@ class StatsTotals:
         self.replaced += finished.replaced
         self.bad_keys.extend(finished.bad_keys[: _KEYS_KEPT - len(self.bad_keys)])
 
-    def stats(self) -> Stats:
-        """Return the totals up to now."""
-        seconds = 0.0 if self.began is None else perf_counter() - self.began
+    def _mark(self, counters: Counters) -> _Mark:
+        seconds = dict(self.worker.seconds)
+        counts = (self.samples, self.batches, self.skipped, self.replaced, len(self.bad_keys))
+        return _Mark(perf_counter(), counts, self.waited, seconds, counters)
+
+    def stats(self, since: str = "start", counters: Counters | None = None) -> Stats:
+        """Return the totals since a mark: the "start", the "pass", or the "last" call with "last"."""
+        now = self._mark(counters or Counters())
+        before = self.marks.get(since, _Mark(now.time, (0,) * 5, 0.0, {}, Counters()))
+        if since == "last":
+            self.marks["last"] = now
+        seconds, waited = now.time - before.time, now.waited - before.waited
+        samples, batches, skipped, replaced, _ = (
+            a - b for a, b in zip(now.counts, before.counts, strict=True)
+        )
+        stages = {name: total - before.seconds.get(name, 0.0) for name, total in now.seconds.items()}
         return Stats(
-            samples=self.samples,
-            batches=self.batches,
+            samples=samples,
+            batches=batches,
             seconds=seconds,
-            samples_per_second=self.samples / seconds if seconds else 0.0,
-            waited=self.waited,
-            waited_share=min(1.0, self.waited / seconds) if seconds else 0.0,
-            producer={**dict.fromkeys(_STAGES, 0.0), **self.worker.seconds},
-            skipped=self.skipped,
-            replaced=self.replaced,
-            bad_keys=tuple(self.bad_keys),
+            samples_per_second=samples / seconds if seconds else 0.0,
+            waited=waited,
+            waited_share=min(1.0, waited / seconds) if seconds else 0.0,
+            producer={**dict.fromkeys(_STAGES, 0.0), **stages},
+            skipped=skipped,
+            replaced=replaced,
+            bad_keys=tuple(self.bad_keys[before.counts[-1] :]),
             engine=self.engine,
             slow_steps=self.slow_steps,
             custom_steps=self.custom_steps,
+            counters=now.counters.minus(before.counters),
         )
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What a loader has done since its first pass began.
+    """What a loader has done since its first pass began, or in another window of ``loader.stats``.
 
     Attributes:
         samples: Samples that the consumer has received.
         batches: Batches that the consumer has received.
-        seconds: Wall time since the first pass began.
+        seconds: Wall time of the window.
         samples_per_second: ``samples / seconds``, so the consumer's own time counts.
         waited: Seconds that the consumer waited for a batch.
         waited_share: ``waited / seconds``, at most 1.
@@ -100,6 +128,10 @@ class Stats:
         engine: Name of the engine that makes images; empty for text.
         slow_steps: Names of the steps that only the slow engine "reference" executes.
         custom_steps: Names of the steps that run in Python after all others, on a fast engine.
+        counters: What the cache of a remote dataset has fetched, found and freed.
+        ready: Batches that lie ready now; 0 for long says that the loader is the limit.
+        rank: Rank of this process.
+        world_size: Number of ranks.
     """
 
     samples: int
@@ -115,6 +147,10 @@ class Stats:
     engine: str = ""
     slow_steps: tuple[str, ...] = ()
     custom_steps: tuple[str, ...] = ()
+    counters: Counters = field(default_factory=Counters)
+    ready: int = 0
+    rank: int = 0
+    world_size: int = 1
 
     @property
     def verdict(self) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...execution.batch import ColumnSpec
+    from ...execution.observation.counters import Counters
     from ...order.changes.ledger import Ledger
     from ...order.epoch_order import Order
     from ...order.rank_draws import Schedule
@@ -89,6 +90,9 @@ class EngineImages(CheckpointedImages):
             yield producers.make(schedule, epoch)
         finally:
             producers.close()
+
+    def _counters(self) -> Counters:
+        return self._producers.counters()
 
     def _release(self) -> None:
         self._producers.close()

@@ -24,6 +24,7 @@ from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_n
 from ...engines.selection.gpus import gpu_model
 from ...engines.selection.kept_rates import KeptRates
 from ...engines.selection.measured_choice import choose_by_rate
+from ...execution.observation.counters import Counters
 from ...execution.observation.stats import StatsTotals, explain_slow_engine
 from ..batch_assembler import function_output_spec
 from ..producer import ImageBatchProducer
@@ -221,6 +222,10 @@ class ProducerFactory:
             read_ahead=self._read_ahead,
             cache_prefetcher=self._cache_prefetcher,
         )
+
+    def counters(self) -> Counters:
+        """Return what the cache of a remote dataset has done."""
+        return self._cache_prefetcher.counters() if self._cache_prefetcher else Counters()
 
     def change(self, config: ImageLoaderConfig) -> None:
         """Make producers with another config, which differs in the order of the draws alone."""

@@ -1,0 +1,55 @@
+#include "engine/stage_trace.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+constexpr std::size_t most_spans = 1'000'000;
+
+struct Spans {
+    std::mutex mutex;
+    std::vector<StageSpan> values;
+};
+
+Spans& spans() {
+    static Spans made;
+    return made;
+}
+
+std::int64_t thread_number() {
+#ifdef __linux__
+    thread_local const auto number = static_cast<std::int64_t>(::syscall(SYS_gettid));
+#else
+    thread_local const char here = 0;
+    const auto number = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&here));
+#endif
+    return number;
+}
+
+}  // namespace
+
+std::atomic<bool> StageTrace::running_{false};
+
+void StageTrace::start() {
+    const std::lock_guard<std::mutex> lock(spans().mutex);
+    spans().values.clear();
+    running_ = true;
+}
+
+void StageTrace::add(StageSpan::Stage stage, double began, double seconds) {
+    const std::lock_guard<std::mutex> lock(spans().mutex);
+    if (spans().values.size() < most_spans) spans().values.push_back({thread_number(), stage, began, seconds});
+}
+
+std::vector<StageSpan> StageTrace::take() {
+    running_ = false;
+    const std::lock_guard<std::mutex> lock(spans().mutex);
+    return std::exchange(spans().values, {});
+}
+
+}  // namespace stoker

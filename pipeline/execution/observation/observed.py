@@ -1,0 +1,81 @@
+"""What a loader tells about its own work: statistics, traces, and figures for monitors."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from stoker.errors import ConfigError
+
+from .counters import Counters
+from .publishing import publish_stats
+from .stages import traced
+
+if TYPE_CHECKING:
+    import os
+    from contextlib import AbstractContextManager
+
+    from ..ranks.ranks import Ranks
+    from .stats import Stats, StatsTotals
+
+__all__ = ["Observed"]
+
+
+class Observed:
+    """The part of a loader that tells where its time goes."""
+
+    _totals: StatsTotals
+    _ranks: Ranks
+
+    def stats(self, since: Literal["start", "pass", "last"] = "start") -> Stats:
+        """Return what has been loaded, and where the time went.
+
+        Args:
+            since: "start" is the beginning of the first pass, "pass" that of the pass that was begun last,
+                and "last" the last call with "last": call it every hundred steps for figures of these.
+
+        Raises:
+            ConfigError: ``since`` is none of these.
+        """
+        if since not in ("start", "pass", "last"):
+            raise ConfigError(f"since must be 'start', 'pass' or 'last', found {since!r}")
+        stats = self._totals.stats(since, self._counters())
+        ranks = self._ranks
+        return replace(stats, ready=self._ready_batches(), rank=ranks.rank, world_size=ranks.world_size)
+
+    def publish(self, target: Any, step: int | None = None) -> None:
+        """Hand the statistics to a monitor, whose own library does the rest.
+
+        Args:
+            target: ``SummaryWriter`` of TensorBoard or of PyTorch: figures are written at each call. Registry
+                of prometheus_client, or meter of OpenTelemetry: one call is enough, and figures are read when
+                they are exported. Logger of Python's logging: a line at level INFO at each call.
+            step: Step of the training, for TensorBoard.
+
+        Raises:
+            ConfigError: The target is none of those.
+        """
+        publish_stats(target, weakref.WeakMethod(self.stats), step)
+
+    def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
+        """Write a trace of what the loader does in the block, for https://ui.perfetto.dev.
+
+        The file has the Trace Event Format of Chrome. One track shows the thread that receives batches, where
+        it waits for them, another one the loader's own thread, with the stages of ``stats().producer``. Each
+        thread of the engine "native" has a track with what it does for each sample: "read", "decode" and
+        "augment". The last two alternate by rows, and are shown one after the other.
+
+        Args:
+            path: File to write, such as ``trace.json``.
+        """
+        return traced(self._totals.worker, Path(path))
+
+    def _counters(self) -> Counters:
+        """Counts of the cache and the storage."""
+        return Counters()
+
+    def _ready_batches(self) -> int:
+        """Batches that lie ready."""
+        return 0

@@ -1,0 +1,115 @@
+"""Statistics by window, with what the cache did, and their way to monitors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Resize
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def load(dataset: Any, **given: Any) -> ImageLoader:
+    return ImageLoader(dataset, batch_size=8, transforms=[Resize((4, 4))], columns=("row",), **given)
+
+
+def test_statistics_of_a_pass_and_since_the_last_call(thumbnails: Path) -> None:
+    with load(thumbnails, rank=1, world_size=2) as loader:
+        assert loader.stats("last").batches == 0
+        list(loader)
+        running = iter(loader)
+        assert loader.stats("last").batches == 4
+        next(running)
+        assert [loader.stats(since).batches for since in ("start", "pass", "last", "last")] == [5, 1, 1, 0]
+        stats = loader.stats("pass")
+        assert (stats.rank, stats.world_size, stats.samples) == (1, 2, 8)
+        assert stats.seconds < loader.stats().seconds
+        assert sum(stats.producer.values()) <= sum(loader.stats().producer.values())
+        list(running)
+        assert loader.stats().ready >= 0
+        with pytest.raises(ConfigError, match="since must be 'start', 'pass' or 'last', found 'epoch'"):
+            loader.stats("epoch")  # type: ignore[arg-type]
+
+
+def test_the_cache_of_a_remote_dataset_is_counted(thumbnails: Path, tmp_path: Path) -> None:
+    fetched = []
+    for _ in range(2):
+        with load(f"file://{thumbnails}", cache=tmp_path / "cache") as loader:
+            list(loader)
+            counters = loader.stats().counters
+            assert counters.cache_hits + counters.cache_misses > 0
+            fetched.append((counters.bytes_fetched, counters.cache_misses))
+    assert fetched[0][0] > 10_000
+    assert fetched[0][1] > 0
+    assert fetched[1] == (0, 0), "all was there"
+
+
+def test_figures_go_to_monitors(thumbnails: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written: dict[str, Any] = {}
+
+    def add_scalar(name: str, value: float, step: int) -> None:
+        written[name] = (value, step)
+
+    with load(thumbnails) as loader:
+        list(loader)
+        loader.publish(SimpleNamespace(add_scalar=add_scalar), step=7)
+        with caplog.at_level(logging.INFO, "train"):
+            loader.publish(logging.getLogger("train"))
+        with pytest.raises(ConfigError, match="cannot be published to str"):
+            loader.publish("prometheus")
+    assert written["stoker/samples"] == (61, 7)
+    assert caplog.messages[0].startswith("rank 0 of 1: 61 samples, ")
+
+
+def test_prometheus_reads_figures_when_it_asks(thumbnails: Path) -> None:
+    client = pytest.importorskip("prometheus_client", reason="needs pip install prometheus-client")
+    registry = client.CollectorRegistry()
+    loader = load(thumbnails)
+    loader.publish(registry)
+    list(loader)
+    assert registry.get_sample_value("stoker_samples", {"rank": "0"}) == 61
+    loader.close()
+    del loader
+    assert registry.get_sample_value("stoker_samples", {"rank": "0"}) is None, (
+        "a dropped loader tells nothing"
+    )
+
+
+def test_opentelemetry_reads_figures_when_it_exports(thumbnails: Path) -> None:
+    metrics = pytest.importorskip("opentelemetry.sdk.metrics", reason="needs pip install opentelemetry-sdk")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export")
+    reader = export.InMemoryMetricReader()
+    provider = metrics.MeterProvider([reader])
+    with load(thumbnails) as loader:
+        loader.publish(provider.get_meter("train"))
+        list(loader)
+        data = json.loads(reader.get_metrics_data().to_json())
+    found = {one["name"]: one for one in data["resource_metrics"][0]["scope_metrics"][0]["metrics"]}
+    assert found["stoker.samples"]["data"]["data_points"][0]["value"] == 61
+    provider.shutdown()
+
+
+def test_stages_are_ranges_of_nvtx(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = set()
+
+    @contextmanager
+    def annotate(name: str, domain: str) -> Iterator[None]:
+        shown.add((domain, name))
+        yield
+
+    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))  # type: ignore[arg-type]
+    with load(thumbnails) as loader:
+        list(loader)
+    names = ("planning", "executing", "handing over", "waiting", "idle")
+    assert {("stoker", f"stoker.{name}") for name in names} <= shown
