@@ -750,10 +750,10 @@ def splice(
 # native/kernels
 
 def trace_start() -> float:
-    """Begin to record what the threads of all engines do with each sample; return the time of their clock, seconds."""
+    """Begin to record what threads do with each sample; return the time of their clock, seconds."""
 
 def trace_take() -> list[tuple[int, int, float, float]]:
-    """End the record: thread, stage (0 read, 1 decode, 2 augment), begin and length in seconds of each span."""
+    """End the record: thread, stage (0 read, 1 decode, 2 augment), begin and seconds of each span."""
 
 def cpu_level() -> str:
     """Return the instruction set of the kernels, chosen at run time: avx512, avx2, neon or plain."""

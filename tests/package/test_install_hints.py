@@ -24,6 +24,8 @@ OTHER_NAMES = {
     "pillow_heif": "pillow-heif",
     "PIL": "pillow",
     "yaml": "pyyaml",
+    "prometheus_client": "prometheus-client",
+    "opentelemetry": "opentelemetry-sdk",
     "nvidia": "nvidia-dali-cuda120",
     "cupy": "cupy-cuda12x",
 }

@@ -113,3 +113,52 @@ def test_stages_are_ranges_of_nvtx(thumbnails: Path, monkeypatch: pytest.MonkeyP
         list(loader)
     names = ("planning", "executing", "handing over", "waiting", "idle")
     assert {("stoker", f"stoker.{name}") for name in names} <= shown
+
+
+def check_trace_format(document: Any) -> dict[str, list[dict[str, Any]]]:
+    """Check a document against Chrome's Trace Event Format as Perfetto reads it; returns events by track."""
+    assert set(document) <= {"traceEvents", "displayTimeUnit", "otherData", "systemTraceEvents"}
+    assert document["displayTimeUnit"] in ("ms", "ns")
+    names: dict[Any, str] = {}
+    tracks: dict[str, list[dict[str, Any]]] = {}
+    for event in document["traceEvents"]:
+        assert isinstance(event["name"], str)
+        assert type(event["pid"]) is int
+        assert type(event["tid"]) is int
+        if event["ph"] == "M":
+            assert event["name"] == "thread_name"
+            assert names.setdefault(event["tid"], event["args"]["name"]) == event["args"]["name"]
+            continue
+        assert event["ph"] == "X", "complete events alone"
+        assert all(type(event[name]) is float and event[name] >= 0 for name in ("ts", "dur"))
+        tracks.setdefault(names[event["tid"]], []).append(event)
+    for events in tracks.values():
+        open_until: list[float] = []
+        for event in sorted(events, key=lambda one: (one["ts"], -one["dur"])):
+            while open_until and open_until[-1] <= event["ts"] + 0.01:  # a hundredth of a microsecond
+                open_until.pop()
+            end = event["ts"] + event["dur"]
+            assert not open_until or end <= open_until[-1] + 0.01, "events of a track nest"
+            open_until.append(end)
+    return tracks
+
+
+def test_a_trace_has_a_track_for_each_native_thread(thumbnails: Path, tmp_path: Path) -> None:
+    with load(thumbnails, num_threads=2, prefetch=1) as loader, loader.trace(tmp_path / "trace.json"):
+        for _ in range(2):
+            list(loader)
+    tracks = check_trace_format(json.loads((tmp_path / "trace.json").read_text()))
+    native = {name: events for name, events in tracks.items() if name.startswith("stoker-native-")}
+    counts = dict.fromkeys(("read", "decode", "augment"), 0)
+    for event in [event for events in native.values() for event in events]:
+        counts[event["name"]] += 1
+    assert 1 <= len(native) <= 2
+    assert all(number >= 2 * 61 for number in counts.values())
+    others = {event["name"] for name in tracks.keys() - native.keys() for event in tracks[name]}
+    assert {"waiting", "planning", "executing", "handing over"} <= others
+    with load(thumbnails) as loader:
+        list(loader)
+        with loader.trace(tmp_path / "empty.json"):
+            pass
+    left = check_trace_format(json.loads((tmp_path / "empty.json").read_text()))
+    assert not any("native" in name for name in left), "nothing is recorded without a trace"
