@@ -27,6 +27,7 @@ from .state.finished import finished_params
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
 from .transforms.combining.base import Combining
+from .transforms.combining.copy_paste import CopyPaste
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
 
@@ -93,6 +94,11 @@ class ImagePlan:
     def combining(self) -> tuple[Combining, ...]:
         """The transforms that make one image of several samples."""
         return tuple(one for one in self.transforms if isinstance(one, Combining))
+
+    @property
+    def pastes(self) -> bool:
+        """Whether objects are pasted, so that a loader draws their masks."""
+        return any(isinstance(one, CopyPaste) for one in self.transforms)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["WHOLE_SHARE", "Composition"]
+__all__ = ["WHOLE_SHARE", "Composition", "Paste"]
 
 WHOLE_SHARE = 1 << 16
 """The share of a layer that hides the layers below it."""
@@ -18,6 +18,21 @@ WHOLE_SHARE = 1 << 16
 
 def _no_masks() -> npt.NDArray[np.uint8]:
     return np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Paste:
+    """What decides the objects of upper layers that are pasted. Engines get their masks alone.
+
+    Attributes:
+        keys: (P,) uint64, keys of the choice of objects.
+        share: Probability of each object.
+        min_left: Least share of the mask of a lower object that must not be covered.
+    """
+
+    keys: npt.NDArray[np.uint64]
+    share: float
+    min_left: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +53,8 @@ class Composition:
             ``((65536 - s) * a + s * b + 32768) >> 16``.
         mask: (P,) int32, the mask whose pixels the layer replaces, without regard to ``share``; -1 for none.
         masks: (K * H * W,) uint8, K masks of the output's size. The layer replaces pixels that are not 0.
+        paste: What decides the objects to paste, whose masks the loader draws; None where layers are merged
+            by their shares. Engines ignore it.
     """
 
     image: npt.NDArray[np.int32]
@@ -46,6 +63,7 @@ class Composition:
     share: npt.NDArray[np.int32]
     mask: npt.NDArray[np.int32]
     masks: npt.NDArray[np.uint8] = field(default_factory=_no_masks)
+    paste: Paste | None = None
 
     @property
     def count(self) -> int:

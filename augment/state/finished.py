@@ -87,7 +87,8 @@ def _plain(chosen: frozenset[Interpolation]) -> Literal["bilinear", "mixed"] | N
 def _composition(state: TransformState, parts: Parts, empty: npt.NDArray[np.bool_]) -> Composition:
     share = np.full(len(parts), WHOLE_SHARE, np.int32) if state.share is None else state.share
     image, layer = parts.image.astype(np.int32), parts.layer.astype(np.uint8)
-    return Composition(image, ~empty, layer, share, np.full(len(parts), -1, np.int32))
+    mask = np.full(len(parts), -1, np.int32)
+    return Composition(image, ~empty, layer, share, mask, paste=state.paste)
 
 
 def _erase(origin: Any, size: Any, noise: Any, value: Any, noisy: Any) -> Erase:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..geometry.boxes import Objects
+    from ..params.composition import Paste
     from ..params.optional_params import Border
     from ..params.parts import Parts
     from ..steps import Step
@@ -66,6 +67,7 @@ class TransformState:
         parts: Which images the samples are parts of; None where each image shows one sample.
         share: (N,) int32, weights of layers, as :class:`~stoker.augment.params.composition.Composition` has
             them. None where no layers are merged.
+        paste: Which objects of upper layers are pasted; None where layers are merged whole.
     """
 
     geometry: GeometryState
@@ -79,6 +81,7 @@ class TransformState:
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
     parts: Parts | None = None
     share: npt.NDArray[np.int32] | None = None
+    paste: Paste | None = None
 
     @classmethod
     def of(

@@ -7,6 +7,7 @@ names, and recipes find a transform by its name. :class:`Transform` says what th
 from __future__ import annotations
 
 from .base import Transform
+from .combining.copy_paste import CopyPaste
 from .combining.mixup import DetectionMixUp
 from .combining.mosaic import DetectionMosaic
 from .geometry.cover_crop import CoverCrop
@@ -46,6 +47,7 @@ __all__ = [
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
+    "CopyPaste",
     "CoverCrop",
     "DetectionMixUp",
     "DetectionMosaic",

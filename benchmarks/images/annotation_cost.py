@@ -68,13 +68,20 @@ class Measured:
     python_ms: float
 
 
-def make_annotated(source: Path, target: Path) -> Path:
-    """Return ``target``; make a dataset of annotated photographs there if it is missing."""
+def make_annotated(source: Path, target: Path, copies: int = _COPIES, *, restarts: bool = False) -> Path:
+    """Return ``target``; make a dataset of annotated photographs there if it is missing.
+
+    Args:
+        source: Folder of photographs.
+        target: Folder of the dataset.
+        copies: Number of photographs.
+        restarts: Whether JPEGs get restart markers.
+    """
     if (target / MANIFEST_NAME).exists():
         return target
     scratch = target.with_name(f"{target.name}-source")
     shutil.rmtree(scratch, ignore_errors=True)
-    replicate(source, scratch / "images", _COPIES)
+    replicate(source, scratch / "images", copies)
     rng = np.random.default_rng(0)
     document: dict[str, Any] = {"images": [], "annotations": [], "categories": _categories()}
     for number, path in enumerate(photographs_in(scratch / "images")):
@@ -96,6 +103,7 @@ def make_annotated(source: Path, target: Path) -> Path:
         overwrite=True,
         images=scratch / "images",
         masks=scratch / "masks",
+        restarts=restarts,
     )
     shutil.rmtree(scratch)
     return target

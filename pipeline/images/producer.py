@@ -158,8 +158,10 @@ class ImageBatchProducer:
         objects = None
         if annotations and column.annotations.needs_boxes:
             objects = deciding_objects(annotations)
+        samples = planned.samples.take(shown)
         params = params or self._draw(planned, column, objects)
-        return params, processor.start(positions, planned.samples.take(shown), params, annotations)
+        params = processor.pasted(positions, samples, params, annotations)
+        return params, processor.start(positions, samples, params, annotations)
 
     def _draw(
         self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None

@@ -19,6 +19,7 @@ from stoker.errors import ConfigError
 from ..images.annotations.composing import composed_masks, composed_objects
 from ..images.annotations.object_geometry import deciding_objects
 from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_objects
+from ..images.annotations.pasting import covered_objects, remaining, with_pasted_masks
 from ..images.batch_transforms import split_transforms
 
 if TYPE_CHECKING:
@@ -161,6 +162,10 @@ def draw_pictures(
     objects = deciding_objects(shown.annotations)
     keys = rows if parts is None else parts.image_keys
     params = plan.draw(*shown.sizes, keys, seed, epoch, objects=objects, parts=parts)
+    if plan.pastes:
+        params = with_pasted_masks(params, shown.annotations, *shown.sizes, config=config)
+        kept = remaining(params, shown.annotations, config)
+        shown = replace(shown, annotations=shown.annotations.take(kept))
     batch = _execute(shown, plan, params, config)
     for number, transform in enumerate(together.transforms):
         lost = batch.columns - together.columns
@@ -238,7 +243,7 @@ def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectC
     scale, shift = plan.form.scale, plan.form.shift
     objects = transform_objects(scene.annotations, params, *scene.sizes, config)
     if composition is not None:
-        objects = composed_objects(objects, composition)
+        objects = composed_objects(covered_objects(objects, params, config), composition)
     segmentation = None
     if scene.segmentation is not None:
         ignore = scene.dataset.manifest.annotations.ignore

@@ -12,6 +12,7 @@ import stoker
 from stoker import ImageLoader
 from stoker.augment import (
     ColorJitter,
+    CopyPaste,
     DetectionMixUp,
     DetectionMosaic,
     GaussianBlur,
@@ -203,6 +204,58 @@ def test_mixed_images_keep_the_objects_of_both(annotated: Path) -> None:
             assert others[0] // 100 != row
 
 
+PASTED = ("image", "boxes", "object_id", "masks", "keypoints", "area", "row")
+PASTING = [Resize((60, 80)), RandomHorizontalFlip(), CopyPaste(1.0, 0.8), RandomVerticalFlip()]
+
+
+def test_pasted_objects_show_their_pixels_and_hide_what_is_below(annotated: Path) -> None:
+    columns = {"columns": PASTED}
+    plain = {
+        row: one
+        for batch in batches(annotated, **columns, transforms=PASTING[:2])
+        for row, *one in zip(batch.row, batch.object_id, batch.area, strict=True)
+    }
+    smaller = pasted = 0
+    for batch in batches(annotated, **columns, transforms=PASTING):
+        for i, row in enumerate(batch.row.tolist()):
+            own = batch.object_id[i] // 100 == row
+            masks, boxes, numbers = batch.masks[i], batch.boxes[i], batch.object_id[i]
+            assert not (masks[own].any(axis=0) & masks[~own].any(axis=0)).any()
+            before = dict(zip(*plain[row], strict=True))
+            for k, number in enumerate(numbers.tolist()):
+                if own[k]:
+                    smaller += batch.area[i][k] < 0.99 * before[number]
+                else:
+                    pasted += 1
+                    assert number % 100 != 1  # a crowd
+                assert found(masks[k] > 0) == pytest.approx(boxes[k], abs=1.5)
+                if number % 100 == 0:
+                    assert (batch.image[i, 0][masks[k] > 0] > 100).mean() > 0.95
+    assert smaller > 0
+    assert pasted >= N / 2
+
+
+def test_pasted_images_are_those_of_the_reference(annotated: Path) -> None:
+    for transforms in (PASTING, [DetectionMosaic(96), CopyPaste(1.0), RandomAffine(10), ColorJitter(0.3)]):
+        native, reference = (
+            batches(annotated, transforms=transforms, columns=PASTED, engine=engine, exact=True)
+            for engine in ("native", "reference")
+        )
+        for a, b in zip(native, reference, strict=True):
+            difference = np.abs(a.image.astype(int) - b.image)
+            assert (difference > 3).mean() < 0.002
+            assert all(np.array_equal(*pair) for pair in zip(a.object_id, b.object_id, strict=True))
+
+
+def test_objects_of_which_too_little_is_left_are_dropped(annotated: Path) -> None:
+    def count(least: float) -> int:
+        transforms = [Resize((60, 80)), CopyPaste(1.0, 1.0, min_left=least)]
+        made = batches(annotated, transforms=transforms, columns=PASTED)
+        return sum(len(boxes) for batch in made for boxes in batch.boxes)
+
+    assert count(0.95) < count(0.0)
+
+
 @pytest.mark.parametrize("engine", ["native", "reference"])
 def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: str) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (9, 20, 30, 3), np.uint8)
@@ -226,6 +279,8 @@ def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: st
         ([DetectionMosaic(8)], {"columns": ("image", "to_source")}, "cannot mix the column 'to_source'"),
         ([DetectionMosaic(8)], {"columns": ("image", "label")}, "cannot mix the column 'label'"),
         ([DetectionMosaic(8)], {"engine": "dali", "columns": ("image",)}, "composition"),
+        ([Resize((8, 8)), CopyPaste()], {"columns": ("image",)}, "the dataset has none"),
+        ([Resize((8, 8)), DetectionMixUp(), CopyPaste()], {}, "CopyPaste stands after DetectionMixUp"),
         ({"a": [DetectionMosaic(8)]}, {}, "named columns"),
         ([DetectionMosaic(8)], {"color": "rgba"}, "RGB and grey"),
     ],

@@ -47,11 +47,13 @@ class AnnotationConfig:
         objects: Columns of objects, and their form.
         masks: Form of class masks; None if no column is made of them.
         needs_boxes: Whether a transform of images decides by boxes.
+        pastes: Whether a transform of images pastes objects.
     """
 
     objects: ObjectConfig = field(default_factory=ObjectConfig)
     masks: MaskConfig | None = None
     needs_boxes: bool = False
+    pastes: bool = False
 
     @property
     def columns(self) -> frozenset[str]:
@@ -67,10 +69,15 @@ class AnnotationConfig:
             num_threads: Threads, from 1.
         """
         objects = self.objects if self.objects.columns else None
-        if not (objects or self.masks or self.needs_boxes):
+        if not (objects or self.masks or self.needs_boxes or self.pastes):
             return None
         return AnnotationProcessor(
-            dataset, objects, self.masks, needs_boxes=self.needs_boxes, num_threads=num_threads
+            dataset,
+            objects,
+            self.masks,
+            needs_boxes=self.needs_boxes,
+            pastes=self.pastes,
+            num_threads=num_threads,
         )
 
     def spec(
@@ -141,6 +148,12 @@ def make_annotation_config(
             path=dataset.path,
             hint="Leave the transform out, or convert with annotations.",
         )
+    if plan.pastes and "instances" not in dataset.tasks:
+        raise ConfigError(
+            "CopyPaste pastes objects by their masks, and the dataset has none",
+            path=dataset.path,
+            hint="Leave it out, or convert with polygons or run lengths, as COCO has them.",
+        )
     if "to_source" in columns and Displace.__name__ in plan.needs:
         raise ConfigError(
             "the column 'to_source' holds matrices, and none expresses what ElasticTransform does to images",
@@ -158,7 +171,7 @@ def make_annotation_config(
     combined = [frozenset(one.columns) for one in plan.combining]
     _check_mixing(followed, plan.combining, frozenset.intersection(*combined) if combined else frozenset())
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
-    return AnnotationConfig(objects, masks, plan.uses_boxes)
+    return AnnotationConfig(objects, masks, plan.uses_boxes, plan.pastes)
 
 
 def _mask_config(dataset: SampleSource) -> MaskConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .class_drawing import draw_classes
 from .composing import composed_errors, composed_masks, composed_objects
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from .objects import EXTRA_PREFIX, BatchObjects, ObjectConfig, transform_objects
+from .pasting import covered_objects, remaining, with_pasted_masks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -80,6 +81,7 @@ class AnnotationProcessor:
         masks: Form of class masks; None if there is no such column.
         needs_boxes: Whether a transform decides by boxes, so that :meth:`read` reads objects in any case.
         num_threads: Threads, from 1.
+        pastes: Whether a transform pastes objects, which needs masks in any case.
     """
 
     def __init__(
@@ -90,13 +92,15 @@ class AnnotationProcessor:
         *,
         needs_boxes: bool,
         num_threads: int,
+        pastes: bool = False,
     ) -> None:
         self._dataset = dataset
         self._objects = objects
         self._masks = masks
         self._draws_classes = masks is not None and masks.from_objects
-        self._draws_objects = objects is not None and "masks" in objects.columns
-        self._reads = needs_boxes or objects is not None or self._draws_classes
+        self._draws_objects = pastes or (objects is not None and "masks" in objects.columns)
+        self._pastes = pastes
+        self._reads = needs_boxes or pastes or objects is not None or self._draws_classes
         self._parts = frozenset() if objects is None else _parts(objects)
         if self._draws_classes or self._draws_objects:
             self._parts |= {"polygons", "runs"}
@@ -111,6 +115,24 @@ class AnnotationProcessor:
             positions: (N,) int64, positions of the samples in the dataset.
         """
         return self._dataset.annotations(positions, self._parts) if self._reads else None
+
+    def pasted(
+        self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
+    ) -> ImageParams:
+        """The parameters with the masks of the objects that a transform pastes; see :meth:`start`.
+
+        Objects of samples with errors are left out: :meth:`start` finds these errors, too.
+        """
+        if not self._pastes or annotations is None:
+            return params
+        errors = self._damaged(positions, samples, annotations)
+        sound = annotations.take(~np.isin(annotations.owner, list(errors))) if errors else annotations
+        size = samples.height, samples.width
+        return with_pasted_masks(params, sound, *size, config=self._rules, memory=self._memory)
+
+    @property
+    def _rules(self) -> ObjectConfig:
+        return self._objects or ObjectConfig()
 
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
@@ -147,7 +169,7 @@ class AnnotationProcessor:
             if errors:
                 annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
         if self._objects is not None and annotations is not None:
-            objects = transform_objects(annotations, params, *size, self._objects, memory=self._memory)
+            objects = self._transform_objects(annotations, params, samples, self._objects)
         if self._masks is not None and annotations is not None and self._draws_classes:
             dtype, ignore = self._masks.dtype, self._masks.ignore
             masks = draw_classes(annotations, params, *size, dtype=dtype, ignore=ignore, memory=self._memory)
@@ -160,6 +182,19 @@ class AnnotationProcessor:
                 masks = composed_masks(masks, composition, self._masks.ignore)
             errors = composed_errors(errors, composition)
         return BatchAnnotations(objects, masks, errors)
+
+    def _transform_objects(
+        self, annotations: Annotations, params: ImageParams, samples: Samples, config: ObjectConfig
+    ) -> BatchObjects:
+        """Objects under their transforms, without what pasted objects cover."""
+        size = samples.height, samples.width
+        if not self._pastes:
+            return transform_objects(annotations, params, *size, config, memory=self._memory)
+        kept = annotations.take(remaining(params, annotations, config))
+        drawn = replace(config, columns=config.columns | {"masks"})
+        return covered_objects(
+            transform_objects(kept, params, *size, drawn, memory=self._memory), params, config
+        )
 
     def _draw_masks(
         self,

@@ -14,6 +14,7 @@ from stoker.augment import (
     AutoAugment,
     CenterCrop,
     ColorJitter,
+    CopyPaste,
     CutMix,
     DetectionMixUp,
     DetectionMosaic,
@@ -90,6 +91,7 @@ EVERY = [
     Mosaic(0.5, (0.1, 0.9), (0.3, 2)),
     DetectionMosaic((40, 72), 0.5, stop_epoch=3),
     DetectionMixUp(8.0, 0.1),
+    CopyPaste(0.4, 0.3, 0.2),
 ]
 
 

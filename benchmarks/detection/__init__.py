@@ -1,0 +1,1 @@
+"""Measurements of the loading of annotated images."""

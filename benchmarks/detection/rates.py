@@ -1,0 +1,130 @@
+"""The rates of mosaics beside a letterbox, and of the recipes for detection beside torchvision's pipelines.
+
+    python -m stoker.benchmarks.detection.rates [--source DIR] [--rounds 5] [--json FILE]
+
+Photographs of ImageNet's size and quality get synthetic objects. Mosaics and MixUp are made at 640 pixels in
+batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Recipes end in
+float32. All loads take turns in one tree of processes, each with as many threads or workers as cores.
+The machine may do other work meanwhile, so rates are those of processor time: images for each CPU second.
+torchvision's images keep their sizes, where Stoker's recipes pad them to one.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+import stoker
+from stoker.augment import DetectionMixUp, DetectionMosaic, Letterbox, Mosaic, load_recipe, recipe_names
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, make_imagenet_like, replicate
+from stoker.benchmarks.detection.torchvision_pipelines import PIPELINES, make_batches
+from stoker.benchmarks.images.annotation_cost import make_annotated
+from stoker.benchmarks.images.views import Cost, median, timed
+from stoker.benchmarks.report.goals import Goal, show_goals
+from stoker.benchmarks.report.machine import allowed_cores, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["main", "measure"]
+
+_SIZE, _BATCH = 640, 16
+_LEAST = 0.7
+_COMBINED: Mapping[str, list[Any]] = {
+    "letterbox": [Letterbox(_SIZE)],
+    "mosaic": [DetectionMosaic(_SIZE)],
+    "mosaic and MixUp": [DetectionMosaic(_SIZE), DetectionMixUp()],
+    "mosaic of the batch": [Letterbox(_SIZE), Mosaic()],
+}
+_COLUMNS = ("image", "boxes", "box_labels")
+
+
+def measure(work: Path, rounds: int, copies: int) -> dict[str, Cost]:
+    """Return the median costs of an image by load, after an untimed turn of each.
+
+    Args:
+        work: Folder with photographs in ``made``, for temporary files.
+        rounds: Passes that count.
+        copies: Photographs in a pass.
+    """
+    threads = len(allowed_cores())
+    plain = make_annotated(work / "made", work / "plain", copies)
+    restarts = make_annotated(work / "made", work / "restarts", copies, restarts=True)
+    turns: dict[str, Iterable[Any]] = {}
+    for name, transforms in _COMBINED.items():
+        turns[name] = _loader(plain, transforms, threads)
+        turns[f"{name}, restart markers"] = _loader(restarts, transforms, threads)
+    for name in recipe_names():
+        if name.startswith(("coco", "yolo")):
+            turns[f"recipe {name}"] = _loader(plain, load_recipe(name), threads)
+    if find_spec("torchvision"):
+        replicate(work / "made", work / "images", copies)
+        for name in PIPELINES:
+            batches = make_batches(name, stoker.open(plain), work / "images", _BATCH, threads)
+            turns[f"torchvision {name}"] = batches
+    costs: dict[str, list[Cost]] = {name: [] for name in turns}
+    for _ in range(rounds + 1):
+        for name, batches in turns.items():
+            costs[name].append(timed(batches))
+    return {name: median(found[1:]) for name, found in costs.items()}
+
+
+def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
+    return stoker.ImageLoader(
+        dataset,
+        batch_size=_BATCH,
+        transforms=transforms,
+        shuffle=True,
+        columns=_COLUMNS,
+        num_threads=threads,
+        prefetch=2,
+    )
+
+
+def _show(costs: Mapping[str, Cost], console: Console) -> None:
+    table = Table("load", "images a CPU second", "CPU ms an image", "over torchvision")
+    for name, cost in costs.items():
+        peer = costs.get(name.replace("recipe", "torchvision")) if name.startswith("recipe") else None
+        factor = f"{peer.cpu_seconds / cost.cpu_seconds:.1f}" if peer else ""
+        table.add_row(name, f"{1 / cost.cpu_seconds:,.0f}", f"{1000 * cost.cpu_seconds:.2f}", factor)
+    console.print(table)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
+    parser.add_argument("--work", type=Path, help="folder for temporary files")
+    parser.add_argument("--copies", type=int, default=192, help="photographs, copies of those of the source")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stoker-detection-", dir=given.work) as scratch:
+        make_imagenet_like(given.source, Path(scratch) / "made")
+        costs = measure(Path(scratch), given.rounds, given.copies)
+    console = Console()
+    _show(costs, console)
+    goals = [
+        Goal(f"mosaic over letterbox{kind}, CPU seconds", _LEAST, _share(costs, kind))
+        for kind in ("", ", restart markers")
+    ]
+    show_goals(goals, console)
+    if given.json:
+        loads = {name: 1000 * cost.cpu_seconds for name, cost in costs.items()}
+        document = {"machine": describe(allowed_cores()), "cpu_ms_per_image": loads}
+        given.json.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _share(costs: Mapping[str, Cost], kind: str) -> float:
+    return costs[f"letterbox{kind}"].cpu_seconds / costs[f"mosaic{kind}"].cpu_seconds
+
+
+if __name__ == "__main__":
+    main()

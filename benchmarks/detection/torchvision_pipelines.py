@@ -1,0 +1,119 @@
+"""The pipelines of torchvision's references for detection, in worker processes of a DataLoader.
+
+The benchmark of rates compares Stoker's recipes with them. They follow references/detection/presets.py of
+github.com/pytorch/vision, with tensors, and end in what the model's own resizing does first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from stoker.formats.dataset.dataset import Dataset
+
+__all__ = ["PIPELINES", "make_batches"]
+
+_SSD_FILL = {"fill": (123.0, 117.0, 104.0)}
+
+
+def _coco_hflip(v2: Any) -> list[Any]:
+    return [v2.RandomHorizontalFlip(), v2.Resize(800, max_size=1333)]
+
+
+def _coco_val(v2: Any) -> list[Any]:
+    return [v2.Resize(800, max_size=1333)]
+
+
+def _coco_multiscale(v2: Any) -> list[Any]:
+    sides = tuple(range(480, 801, 32))
+    return [v2.RandomShortestSize(min_size=sides, max_size=1333), v2.RandomHorizontalFlip()]
+
+
+def _coco_lsj(v2: Any) -> list[Any]:
+    crop = v2.RandomCrop((1024, 1024), pad_if_needed=True, fill=123.0)
+    return [v2.ScaleJitter((1024, 1024)), crop, v2.RandomHorizontalFlip()]
+
+
+def _coco_ssd(v2: Any) -> list[Any]:
+    first = [v2.RandomPhotometricDistort(), v2.RandomZoomOut(fill=123.0), v2.RandomIoUCrop()]
+    return [*first, v2.RandomHorizontalFlip(), v2.Resize((300, 300))]
+
+
+def _coco_ssdlite(v2: Any) -> list[Any]:
+    return [v2.RandomIoUCrop(), v2.RandomHorizontalFlip(), v2.Resize((320, 320))]
+
+
+PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
+    "coco-hflip": _coco_hflip,
+    "coco-lsj": _coco_lsj,
+    "coco-multiscale": _coco_multiscale,
+    "coco-ssd": _coco_ssd,
+    "coco-ssdlite": _coco_ssdlite,
+    "coco-val": _coco_val,
+}
+"""Transforms by the name of Stoker's recipe; each takes the module ``torchvision.transforms.v2``."""
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Samples by index: an image as floats, and its boxes and labels."""
+
+    paths: Sequence[str]
+    boxes: Sequence[Any]
+    labels: Sequence[Any]
+    transform: Any
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        import torch
+        from torchvision import tv_tensors
+        from torchvision.io import ImageReadMode, decode_jpeg, read_file
+
+        image = tv_tensors.Image(decode_jpeg(read_file(self.paths[index]), mode=ImageReadMode.RGB))
+        size = tuple(image.shape[-2:])
+        boxes = tv_tensors.BoundingBoxes(torch.from_numpy(self.boxes[index]), format="XYXY", canvas_size=size)
+        return self.transform(image, {"boxes": boxes, "labels": torch.from_numpy(self.labels[index])})
+
+
+def make_batches(name: str, dataset: Dataset, images: Path, batch_size: int, workers: int) -> Any:
+    """Return the batches of torchvision's pipeline for a recipe, as lists of images and of targets.
+
+    Args:
+        name: Recipe, one of ``PIPELINES``.
+        dataset: A converted dataset, whose annotations are taken.
+        images: Folder of the images, which its keys name.
+        batch_size: Images in a batch.
+        workers: Worker processes.
+    """
+    import torch
+    from torchvision.transforms import v2
+
+    ends = [v2.ToDtype(torch.float32, scale=True), v2.SanitizeBoundingBoxes(), v2.ToPureTensor()]
+    every = np.arange(len(dataset))
+    keys, objects = dataset.keys(every), dataset.annotations(every).split(len(every))
+    samples = _Samples(
+        [str(images / key) for key in keys],
+        [one.boxes for one in objects],
+        [one.labels for one in objects],
+        v2.Compose([*PIPELINES[name](v2), *ends]),
+    )
+    return torch.utils.data.DataLoader(
+        samples,
+        batch_size=batch_size,
+        shuffle=True,
+        num_workers=workers,
+        persistent_workers=True,
+        collate_fn=_lists,
+    )
+
+
+def _lists(samples: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(zip(*samples, strict=True))
