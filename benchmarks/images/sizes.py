@@ -4,10 +4,12 @@
 
 The photographs have ImageNet's size and quality. "one size" and "random sizes" crop to squares; the random
 sides are 160 to 288 pixels, drawn at every step, so that both make as many pixels on average. "padded" and
-"ragged" resize the shorter side to 256 or 288 pixels, as detection does, and torchvision does the same in
-workers of a DataLoader and pads each batch. "one shape" and "buckets" cover about 256 x 256 pixels. All take
-turns in one tree of processes, each with as many threads or workers as cores. The plan of an epoch of buckets
-is timed apart, for as many images as ``--planned`` says.
+"ragged" resize the shorter side to 256 or 288 pixels, as detection does. "one shape" and "buckets" cover
+about 256 x 256 pixels. "patches" are at most 256 of 16 x 16 pixels for an image, in rows of 1,024.
+torchvision makes the same batches in workers of a DataLoader, whose batch sampler chooses the sizes; its
+patches are padded to the longest image of a batch. All take turns in one tree of processes, each with as many
+threads or workers as cores. The plan of an epoch of buckets is timed apart, for as many images as
+``--planned`` says.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
@@ -34,25 +37,27 @@ from stoker.benchmarks.comparison.photographs import (
     replicate,
 )
 from stoker.benchmarks.images.views import Cost, median, timed
-from stoker.benchmarks.peers.base import MEAN, STD
 from stoker.benchmarks.report.machine import allowed_cores, describe
+from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["main", "measure", "seconds_to_plan"]
 
 _AFTER = [RandomHorizontalFlip(), Normalize()]
 _CROP = [RandomResizedCrop(224), *_AFTER]
 _KEPT = [RandomShortestSize((256, 288), max_size=480), *_AFTER]
+_BUCKETS = stoker.AspectBuckets(256 * 256, multiple=32)
 _LOADERS: Mapping[str, dict[str, Any]] = {
     "one size": {"transforms": _CROP},
     "random sizes": {"transforms": _CROP, "sizes": stoker.RandomSizes(160, 288, step=32, every=1)},
     "padded": {"transforms": _KEPT, "sizes": "padded", "multiple": 32},
     "ragged": {"transforms": _KEPT, "sizes": "ragged"},
     "one shape": {"transforms": [CoverCrop(256), *_AFTER]},
-    "buckets": {"transforms": _AFTER, "sizes": stoker.AspectBuckets(256 * 256, multiple=32)},
+    "buckets": {"transforms": _AFTER, "sizes": _BUCKETS},
+    "patches": {"transforms": _AFTER, "sizes": stoker.Patches(16, 256, 1024), "batch_size": 4},
 }
 _BATCH = 16
 
@@ -63,10 +68,11 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     stoker.convert(photographs, work / "shards")
     common: dict[str, Any] = {"batch_size": _BATCH, "shuffle": True, "num_threads": threads, "prefetch": 2}
     turns: dict[str, Iterable[Any]] = {
-        name: stoker.ImageLoader(work / "shards", **common, **options) for name, options in _LOADERS.items()
+        name: _Images(stoker.ImageLoader(work / "shards", **{**common, **options}))
+        for name, options in _LOADERS.items()
     }
     if find_spec("torchvision"):
-        turns["padded by torchvision"] = _TorchvisionPadded(photographs, threads)
+        turns |= _by_torchvision(photographs, threads)
     costs: dict[str, list[Cost]] = {name: [] for name in turns}
     for _ in range(rounds + 1):
         for name, batches in turns.items():
@@ -83,63 +89,43 @@ def seconds_to_plan(images: int) -> float:
     return time.perf_counter() - began
 
 
-class _TorchvisionPadded:
-    """Batches of the photographs in a folder by transforms v2, padded, in worker processes.
+@dataclass(frozen=True)
+class _Images:
+    """Batches of a loader, each as a tuple with one element for each image at its end."""
 
-    Args:
-        photographs: Folder with one directory for each class.
-        workers: Number of worker processes.
-    """
-
-    def __init__(self, photographs: Path, workers: int) -> None:
-        import torch
-        from torchvision.transforms import v2
-
-        transform = v2.Compose(
-            [
-                v2.RandomShortestSize([256, 288], max_size=480, antialias=True),
-                v2.RandomHorizontalFlip(),
-                v2.ToDtype(torch.float32, scale=True),
-                v2.Normalize(MEAN, STD),
-            ]
-        )
-        self._batches = torch.utils.data.DataLoader(
-            _TorchvisionSamples([str(path) for path in photographs_in(photographs)], transform),
-            batch_size=_BATCH,
-            shuffle=True,
-            num_workers=workers,
-            persistent_workers=True,
-            prefetch_factor=2,
-            collate_fn=_padded,
-        )
+    batches: Any
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._batches)
+        for batch in self.batches:
+            if not hasattr(batch, "patches"):
+                yield batch
+            else:
+                yield batch.patches, batch.label[batch.label >= 0]
+
+    def discard(self) -> None:
+        """Drop the batches that a loader has made ahead."""
+        if isinstance(self.batches, stoker.ImageLoader):
+            self.batches.load_state_dict(self.batches.state_dict())
 
 
-@dataclass(frozen=True)
-class _TorchvisionSamples:
-    """Images by index."""
+def _by_torchvision(photographs: Path, threads: int) -> dict[str, Iterable[Any]]:
+    """The batches of torchvision, with the shapes of Stoker's buckets."""
+    from stoker.benchmarks.peers.torchvision_sizes import TORCHVISION_SIZES, torchvision_batches
 
-    paths: Sequence[str]
-    transform: Any
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> Any:
-        from torchvision.io import ImageReadMode, decode_jpeg, read_file
-
-        return self.transform(decode_jpeg(read_file(self.paths[index]), mode=ImageReadMode.RGB))
-
-
-def _padded(images: Sequence[Any]) -> tuple[Any]:
-    """A batch as torchvision's detection models pad it, to multiples of 32."""
-    height, width = (-(-max(image.shape[axis] for image in images) // 32) * 32 for axis in (1, 2))
-    batch = images[0].new_zeros((len(images), 3, height, width))
-    for place, image in zip(batch, images, strict=True):
-        place[:, : image.shape[1], : image.shape[2]] = image
-    return (batch,)
+    paths = [str(path) for path in photographs_in(photographs)]
+    sizes = np.array([Image.open(path).size[::-1] for path in paths], np.int64)
+    shapes = _BUCKETS.shapes(sizes)
+    nearest = nearest_shapes(sizes, shapes)
+    buckets = {
+        (height, width): np.flatnonzero(nearest == k).tolist()
+        for k, (height, width) in enumerate(shapes.tolist())
+    }
+    return {
+        f"{kind} by torchvision": torchvision_batches(
+            kind, paths, buckets, batch_size=_BATCH, workers=threads
+        )
+        for kind in TORCHVISION_SIZES
+    }
 
 
 def _show(costs: Mapping[str, Cost], console: Console) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data.annotated_scenes import write_annotated
+from helpers.data.datasets import pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,3 +62,47 @@ def test_any_stop_on_any_number_of_ranks(thumbnails: Path, data: st.DataObject) 
         loader.load_state_dict(state)
         rest = samples(next(iter(loader))) if len(seen) < 54 else []
     assert rest == whole[len(seen) : len(seen) + len(rest)]
+
+
+@settings(max_examples=10)
+@given(data=st.data())
+def test_boxes_masks_and_keypoints_lie_on_what_each_view_shows(annotated: Path, data: st.DataObject) -> None:
+    low = data.draw(st.sampled_from([0.2, 0.5, 1.0]))
+    moved = [RandomResizedCrop(data.draw(st.integers(24, 48)), scale=(low, 1.0)), RandomHorizontalFlip(1)]
+    count, engine = data.draw(st.integers(1, 3)), data.draw(st.sampled_from(["native", "reference"]))
+    names = ("boxes", "masks", "object_id", "segmentation")
+    loader = ImageLoader(
+        annotated,
+        batch_size=data.draw(st.integers(1, 7)),
+        shuffle=True,
+        seed=data.draw(st.integers(0, 99)),
+        engine=engine,
+        transforms={"a": Views(count, moved), "b": [RandomResizedCrop(40), *SMALL[1:]]},
+        columns=("a", "b", *(f"{column}_{name}" for column in "ab" for name in names)),
+    )
+    for batch in loader:
+        for view in range(count):
+            _check_view(batch.a[view], *(getattr(batch, f"a_{name}")[view] for name in names))
+        _check_view(batch.b, *(getattr(batch, f"b_{name}") for name in names))
+
+
+def _check_view(images: Any, boxes: Any, masks: Any, ids: Any, segmentation: Any) -> None:
+    """The first object of a scene is the bright rectangle of its image."""
+    for image, own, parts, found, classes in zip(images, boxes, masks, ids, segmentation, strict=True):
+        bright = image[0] > 100
+        assert np.mean((classes > 0) != bright) < 0.1
+        if 0 not in found % 100:
+            assert bright.mean() < 0.02
+            continue
+        first = int(np.flatnonzero(found % 100 == 0)[0])
+        assert np.mean((parts[first] > 0) != bright) < 0.1
+        rows, columns = (np.flatnonzero(bright.any(axis)) for axis in (1, 0))
+        if len(rows) and len(columns):
+            edges = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+            np.testing.assert_allclose(own[first], edges, atol=1.5)
+
+
+@pytest.fixture(scope="module")
+def annotated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    make = tmp_path_factory.mktemp
+    return write_annotated(lambda payloads, **columns: pack(make("views"), payloads, columns))
