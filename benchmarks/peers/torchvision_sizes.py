@@ -156,8 +156,8 @@ def torchvision_batches(
     groups: Sequence[Sequence[int]] = [range(len(paths))] if sizes else list(buckets.values())
     sampler = _Sampler(groups, sizes or list(buckets).__getitem__, batch_size)
     return torch.utils.data.DataLoader(
-        _Samples(paths, transform),  # type: ignore[arg-type]  # a sampler of batches needs no length
-        batch_sampler=sampler,  # type: ignore[arg-type]  # any iterable will do
+        _Samples(paths, transform),
+        batch_sampler=sampler,
         collate_fn=collate,
         num_workers=workers,
         persistent_workers=True,
