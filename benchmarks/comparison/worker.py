@@ -166,6 +166,12 @@ class PeerWorker:
             )
 
 
+def _last_sentence(text: str) -> str:
+    """Return the last line that is not indented: that of the cause, where a text has a traceback."""
+    lines = [line for line in text.splitlines() if line[:1].isalnum()]
+    return lines[-1] if lines else text
+
+
 def _on_device(batch: Any, device: str) -> Any:
     if not isinstance(batch, np.ndarray):
         return batch
@@ -211,7 +217,7 @@ def main() -> None:
         except Unsupported as reason:
             reply = {"unsupported": str(reason)}
         except Exception as error:  # the comparison continues without this peer
-            reply = {"failed": f"{type(error).__name__}: {error}"}
+            reply = {"failed": f"{type(error).__name__}: {_last_sentence(str(error))}"}
         answers.write(json.dumps(reply) + "\n")
 
 

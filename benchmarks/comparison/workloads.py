@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WORKLOADS", "Workload", "make_dataset"]
 
-_OF_COLUMNS = ("hf-datasets", "ray-data")
+_OF_COLUMNS = ("hf-datasets", "hf-streaming", "ray-data")
 """Peers whose columns have no raw pixels of several sizes."""
 _ALL_PEERS = (
     "stoker",

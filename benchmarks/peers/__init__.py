@@ -31,6 +31,7 @@ PEERS = {
     "mosaic-streaming": "own_format.mosaic_streaming:MosaicStreaming",
     "grain": "own_format.grain:Grain",
     "hf-datasets": "own_format.hugging_face:HuggingFaceDatasets",
+    "hf-streaming": "own_format.hugging_face:HuggingFaceStreaming",
     "ray-data": "own_format.ray_data:RayData",
     "stoker-jitter": "stoker_native:StokerJitter",
     "stoker-randaugment": "stoker_native:StokerRandAugment",
@@ -56,6 +57,7 @@ TITLES = {
     "mosaic-streaming": "Mosaic Streaming",
     "grain": "Grain",
     "hf-datasets": "Hugging Face datasets",
+    "hf-streaming": "Hugging Face datasets, streamed",
     "ray-data": "Ray Data",
     "stoker-jitter": "Stoker, ColorJitter",
     "stoker-randaugment": "Stoker, RandAugment",
@@ -78,6 +80,7 @@ _LIBRARIES = {
     "mosaic-streaming": "streaming",
     "grain": "grain",
     "hf-datasets": "datasets",
+    "hf-streaming": "datasets",
     "ray-data": "ray",
 }
 """The library of each loader that is not Stoker's own, without variants."""

@@ -99,6 +99,8 @@ class PeerSource:
         records: Number of samples.
         raw: Whether payloads are raw pixels, not encoded images.
         scratch: Folder for files that a peer writes, such as the file of FFCV.
+        remote: URL of an object store with the peer's own files, or with Stoker's dataset; empty where all is
+            on the local disk. A cache of these files is in ``scratch``.
     """
 
     dataset: Path
@@ -108,6 +110,7 @@ class PeerSource:
     records: int
     raw: bool
     scratch: Path
+    remote: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as values that JSON has, for the process of a peer."""
@@ -119,6 +122,7 @@ class PeerSource:
             "records": self.records,
             "raw": self.raw,
             "scratch": str(self.scratch),
+            "remote": self.remote,
         }
 
     @classmethod
@@ -132,6 +136,7 @@ class PeerSource:
             records=value["records"],
             raw=value["raw"],
             scratch=Path(value["scratch"]),
+            remote=value["remote"],
         )
 
 

@@ -34,7 +34,7 @@ class StokerNative:
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the dataset and start the engine."""
         self._loader = stoker.ImageLoader(
-            source.dataset,
+            source.remote or source.dataset,
             batch_size=settings.batch_size,
             transforms=[
                 RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO),
@@ -51,6 +51,7 @@ class StokerNative:
             num_threads=settings.num_threads,
             prefetch=_PREFETCH,
             read_ahead=self.read_ahead,
+            cache=source.scratch / "cache" if source.remote else None,
         )
         # The loader works across the end of a pass, so a turn may begin in the middle of one.
         self._batches = chain.from_iterable(repeat(self._loader))

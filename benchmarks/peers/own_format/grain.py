@@ -10,7 +10,7 @@ import grain
 import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 
-from stoker.benchmarks.peers.base import PeerPayloads, shard_counts
+from stoker.benchmarks.peers.base import PeerPayloads, Unsupported, shard_counts
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 if TYPE_CHECKING:
@@ -53,15 +53,17 @@ class Grain:
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the dataset; each epoch starts its processes."""
+        if source.remote:
+            raise Unsupported("ArrayRecord files are read from local disks")
         files = sorted(map(str, source.scratch.glob("grain-*.arrayrecord")))
         self._dataset = (
             grain.MapDataset.source(grain.sources.ArrayRecordDataSource(files))
             .seed(settings.seed)
             .shuffle()
             .map(GrainImages(settings.size))
-            .batch(settings.batch_size, drop_remainder=True)
             .repeat()
             .to_iter_dataset()
+            .batch(settings.batch_size, drop_remainder=True)
             .mp_prefetch(grain.MultiprocessingOptions(num_workers=settings.num_threads))
         )
         self._steps = source.records // settings.batch_size

@@ -1,4 +1,4 @@
-"""Hugging Face datasets: Arrow files by ``save_to_disk``, in torch's DataLoader with worker processes."""
+"""Hugging Face datasets: Arrow files by ``save_to_disk``, or a stream of Parquet, in torch's DataLoader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
-__all__ = ["HuggingFaceDatasets"]
+__all__ = ["HuggingFaceDatasets", "HuggingFaceStreaming"]
+
+_BUFFER = 1000
+"""Samples in the buffer of a stream's shuffle, the default of its documentation."""
 
 
 class HuggingFaceImages:
@@ -40,19 +43,12 @@ class HuggingFaceDatasets:
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
         """Write Arrow files with a column of images."""
-        if source.raw:
-            raise Unsupported(RAW_REASON)
-        features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
-        written = datasets.Dataset.from_generator(
-            _samples,
-            features=features,
-            gen_kwargs={"source": source},
-            cache_dir=str(source.scratch / "hf-cache"),
-        )
-        written.save_to_disk(source.scratch / "hf", num_shards=len(shard_counts(source, settings)))
+        _dataset(source).save_to_disk(source.scratch / "hf", num_shards=len(shard_counts(source, settings)))
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the files; the workers start with the first epoch."""
+        if source.remote:
+            raise Unsupported("load_from_disk copies all files first; see the streamed dataset")
         opened = datasets.load_from_disk(source.scratch / "hf")
         opened = opened.cast_column("image", datasets.Image(decode=False))
         opened.set_transform(HuggingFaceImages(settings.size))
@@ -71,6 +67,53 @@ class HuggingFaceDatasets:
         """Yield the batches of one pass over the loader."""
         for batch in self._loader:
             yield batch["image"].numpy()
+
+
+class HuggingFaceStreaming:
+    """An ``IterableDataset`` of Parquet files with a transform."""
+
+    packages: tuple[str, ...] = ("datasets", "torch", "torchvision")
+    lead = 0
+
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write Parquet files, at least one for each worker."""
+        written, shards = _dataset(source), len(shard_counts(source, settings))
+        for i in range(shards):
+            part = written.shard(shards, i, contiguous=True)
+            part.to_parquet(source.scratch / f"part-{i:05d}.parquet")
+
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """Describe the stream; the workers start with the first epoch."""
+        names = sorted(path.name for path in source.scratch.glob("part-*.parquet"))
+        files = [f"{source.remote or source.scratch}/{name}" for name in names]
+        stream = datasets.load_dataset("parquet", data_files={"train": files}, split="train", streaming=True)
+        stream = stream.cast_column("image", datasets.Image(decode=False))
+        stream = stream.shuffle(seed=settings.seed, buffer_size=_BUFFER)
+        stream = stream.map(HuggingFaceImages(settings.size), batched=True, batch_size=settings.batch_size)
+        self._loader: DataLoader[Any] = DataLoader(
+            stream,
+            batch_size=settings.batch_size,
+            drop_last=True,
+            num_workers=settings.num_threads,
+            persistent_workers=True,
+        )
+        return (f"shuffles files, and samples in a buffer of {_BUFFER:,}", "each worker drops its last batch")
+
+    def epoch(self) -> Iterator[Any]:
+        """Yield the batches of one pass over the stream."""
+        for batch in self._loader:
+            yield batch["image"].numpy()
+
+
+def _dataset(source: PeerSource) -> Any:
+    if source.raw:
+        raise Unsupported(RAW_REASON)
+    return datasets.Dataset.from_generator(
+        _samples,
+        features=datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")}),
+        gen_kwargs={"source": source},
+        cache_dir=str(source.scratch / "hf-cache"),
+    )
 
 
 def _samples(source: PeerSource) -> Iterator[dict[str, Any]]:

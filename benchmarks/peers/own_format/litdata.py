@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import litdata
 
-from stoker.benchmarks.peers.base import PeerPayloads
+from stoker.benchmarks.peers.base import PeerPayloads, Unsupported
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class LitData:
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the chunks; the workers start with the first epoch."""
+        if source.remote:
+            raise Unsupported("its client of S3 (obstore) refuses a server without TLS")
         dataset = litdata.StreamingDataset(
             str(source.scratch / "litdata"),
             shuffle=True,

@@ -21,11 +21,17 @@ __all__ = ["MosaicStreaming"]
 
 
 class MosaicImages(StreamingDataset):
-    """Images and labels of local shards; the class of a user, as its documentation shows it."""
+    """Images and labels of shards; the class of a user, as its documentation shows it."""
 
-    def __init__(self, local: str, batch_size: int, seed: int, size: int) -> None:
-        super().__init__(local=local, batch_size=batch_size, shuffle=True, shuffle_seed=seed)
-        self._images = TorchvisionImages(size)
+    def __init__(self, local: str, remote: str | None, settings: PeerSettings) -> None:
+        super().__init__(
+            local=local,
+            remote=remote,
+            batch_size=settings.batch_size,
+            shuffle=True,
+            shuffle_seed=settings.seed,
+        )
+        self._images = TorchvisionImages(settings.size)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         sample = super().__getitem__(index)
@@ -50,7 +56,9 @@ class MosaicStreaming:
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the shards; the workers start with the first epoch."""
         clean_stale_shared_memory()  # of processes that were killed
-        dataset = MosaicImages(str(source.scratch / "mds"), settings.batch_size, settings.seed, settings.size)
+        remote = f"{source.remote}/mds" if source.remote else None
+        local = source.scratch / ("cache" if source.remote else "mds")
+        dataset = MosaicImages(str(local), remote, settings)
         self._loader = StreamingDataLoader(
             dataset,
             batch_size=settings.batch_size,

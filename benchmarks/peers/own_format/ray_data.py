@@ -63,9 +63,9 @@ class RayData:
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        self._dataset = ray.data.read_parquet(str(source.scratch / "parquet"), shuffle="files").map_batches(
-            RayImages(settings.size), batch_size=settings.batch_size
-        )
+        self._dataset = ray.data.read_parquet(
+            f"{source.remote}/parquet" if source.remote else str(source.scratch / "parquet"), shuffle="files"
+        ).map_batches(RayImages(settings.size), batch_size=settings.batch_size)
         self._settings = settings
         return (f"shuffles files, and samples in a buffer of {_BUFFER:,}",)
 

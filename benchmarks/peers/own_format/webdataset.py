@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import webdataset as wds
@@ -39,6 +41,9 @@ class WebDataset:
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the pipeline and the loader; the workers start with the first epoch."""
         archives = sorted(map(str, source.scratch.glob("web-*.tar")))
+        if source.remote:  # its documentation reads URLs of http with curl
+            folder = source.remote.replace("s3:/", os.environ["AWS_ENDPOINT_URL"])
+            archives = [f"{folder}/{Path(archive).name}" for archive in archives]
         dataset = wds.WebDataset(archives, shardshuffle=len(archives), seed=settings.seed).shuffle(_BUFFER)
         if source.raw:
             dataset = dataset.decode()

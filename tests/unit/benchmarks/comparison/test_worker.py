@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.worker import PeerWorker
+from stoker.benchmarks.comparison.worker import PeerWorker, _last_sentence
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection import devices
@@ -98,6 +98,19 @@ def test_a_loader_goes_on_from_its_state_or_makes_the_batches_again(peer: Any, s
     made._peer = peer()
     assert made.do_resume(state, steps=3)["resume_seconds"] >= 0
     assert made._peer.position == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no such file", "no such file"),
+        ("Caught in a worker.\nTraceback:\n  File x\nOSError: no space", "OSError: no space"),
+        ("request failed: Error {\n    status: 403,\n}", "request failed: Error {"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_failure_is_one_line(text: str, shown: str) -> None:
+    assert _last_sentence(text) == shown
 
 
 def test_the_memory_after_each_epoch_is_that_of_the_process() -> None:

@@ -1,0 +1,119 @@
+"""Epochs of loaders whose files lie in an object store, with a latency for each request.
+
+    python -m stoker.benchmarks.comparison.remote DATASET [--against webdataset,litdata,...] [--latency-ms 20]
+
+The store is a server of S3's protocol on this machine. Each loader reads files of its own format; the first
+epoch fetches them, the second one finds those that the loader has cached.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers import TITLES
+from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.report.machine import allowed_cores, describe
+from stoker.benchmarks.storage.object_store import object_store, upload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.benchmarks.peers.base import PeerSource
+
+__all__ = ["RemoteEpochs", "measure"]
+
+_AGAINST = ("webdataset", "litdata", "mosaic-streaming", "hf-streaming", "ray-data")
+
+
+@dataclass(frozen=True)
+class RemoteEpochs:
+    """Two epochs of one loader.
+
+    Attributes:
+        name: Name of the loader for ``--against``.
+        first_batch_seconds: Time from the request for the first epoch to its first batch.
+        images_per_second: Rates of the first and of the second epoch.
+        missing: Reason why there are no figures; empty where there are.
+    """
+
+    name: str
+    first_batch_seconds: float = 0.0
+    images_per_second: tuple[float, ...] = ()
+    missing: str = ""
+
+
+def measure(source: PeerSource, name: str, batch_size: int = 64) -> RemoteEpochs:
+    """Return the rates of two epochs from the object store that runs.
+
+    Args:
+        source: The samples; files of the loader go into a folder of ``source.scratch``.
+        name: Name of the loader, see ``peers.PEERS``.
+        batch_size: Number of images in a batch.
+    """
+    cores = allowed_cores()
+    own = replace(source, scratch=source.scratch / name)
+    own.scratch.mkdir()
+    settings = asdict(PeerSettings(batch_size=batch_size, num_threads=len(cores)))
+    try:
+        with PeerProcess(name, cores, len(cores)) as process:
+            process.ask("import")
+            written = process.ask("write", source=own.to_json(), settings=settings)["written_bytes"]
+            url = upload(own.scratch if written else own.dataset, name)
+            process.ask("prepare", source=replace(own, remote=url).to_json(), settings=settings)
+            epochs = [process.ask("warm_up") for _ in range(2)]
+    except PeerGone as reason:
+        return RemoteEpochs(name, missing=str(reason))
+    rates = tuple(epoch["images"] / epoch["seconds"] for epoch in epochs)
+    return RemoteEpochs(name, epochs[0]["first_batch_seconds"], rates)
+
+
+def _table(found: Sequence[RemoteEpochs]) -> Table:
+    table = Table("loader", "first batch", "images/s, first epoch", "second epoch", "", box=None)
+    for one in found:
+        rates = [f"{rate:,.0f}" for rate in one.images_per_second] or ["", ""]
+        first = f"{one.first_batch_seconds:.2f} s" if rates[0] else ""
+        table.add_row(TITLES[one.name], first, *rates, one.missing)
+    return table
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("--against", default=",".join(_AGAINST), help="loaders, with commas between")
+    parser.add_argument("--latency-ms", type=float, default=20.0, help="latency of each request")
+    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
+    given = parser.parse_args()
+    found: list[RemoteEpochs] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch,
+        object_store(given.latency_ms / 1000),
+    ):
+        source = open_source(given.dataset, Path(scratch))
+        for name in ("stoker", *given.against.split(",")):
+            print(f"{TITLES[name]}: two epochs", file=sys.stderr, flush=True)
+            found.append(measure(source, name))
+    Console().print(_table(found))
+    if given.json:
+        document: dict[str, Any] = {
+            "machine": describe(allowed_cores()),
+            "records": source.records,
+            "latency_ms": given.latency_ms,
+            "loaders": [asdict(one) for one in found],
+        }
+        given.json.write_text(json.dumps(document, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

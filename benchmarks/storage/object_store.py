@@ -1,0 +1,111 @@
+"""A server of S3's protocol on this machine, with a latency for each request.
+
+    python -m stoker.benchmarks.storage.object_store PORT SECONDS
+
+It is moto's server in a process of its own, which keeps its objects in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["BUCKET", "object_store", "upload"]
+
+BUCKET = "bench"
+_ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "bench",
+    "AWS_SECRET_ACCESS_KEY": "bench",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+_START_SECONDS = 60.0
+
+
+@contextmanager
+def object_store(latency: float) -> Iterator[str]:
+    """Run a server with one empty bucket; yields its address, and sets it in this process' environment.
+
+    Clients find the server by ``AWS_ENDPOINT_URL``, and Mosaic Streaming by ``S3_ENDPOINT_URL``.
+
+    Args:
+        latency: Seconds that every request waits.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    given = {**_ENVIRONMENT, "AWS_ENDPOINT_URL": address, "S3_ENDPOINT_URL": address}
+    before = {name: os.environ.get(name) for name in given}
+    command = [sys.executable, "-m", "stoker.benchmarks.storage.object_store", str(port), str(latency)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    os.environ.update(given)
+    try:
+        _wait(server, port)
+        _client().create_bucket(Bucket=BUCKET, ACL="public-read")
+        yield address
+    finally:
+        server.kill()
+        server.communicate()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def upload(folder: Path, name: str) -> str:
+    """Copy the files of a folder to the server of :func:`object_store` and return their common URL."""
+    client = _client()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            client.upload_file(str(path), BUCKET, f"{name}/{path.relative_to(folder)}")
+    return f"s3://{BUCKET}/{name}"
+
+
+def _client() -> Any:
+    try:
+        import boto3
+    except ImportError as error:
+        hint = "pip install boto3 'moto[s3,server]'"
+        raise MissingDependencyError("an object store needs boto3 and moto", hint=hint) from error
+    return boto3.client("s3")
+
+
+def _wait(server: subprocess.Popen[str], port: int) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    server.kill()
+    raise MissingDependencyError(
+        f"the object store did not start: {server.communicate()[1].strip()[-500:]}",
+        hint="pip install 'moto[s3,server]'",
+    )
+
+
+def _serve(port: int, latency: float) -> None:
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import run_simple
+
+    inner = DomainDispatcherApplication(create_backend_app)
+
+    def delayed(environment: Any, start_response: Any) -> Any:
+        time.sleep(latency)
+        return inner(environment, start_response)
+
+    run_simple("127.0.0.1", port, delayed, threaded=True)
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]), float(sys.argv[2]))
