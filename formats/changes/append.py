@@ -58,7 +58,8 @@ def append(
         num_threads: By default the number of cores that this process may use.
         progress: Called as by :func:`stoker.convert`.
         options: Options of :func:`stoker.convert` that say how a source is read, such as ``source_format``,
-            ``images``, ``fields``, ``label_column`` or ``strict``; of text ``parallel`` and ``strict``.
+            ``images``, ``fields``, ``label_column`` or ``strict``; of text ``label``, ``columns``,
+            ``parallel`` and ``strict``.
 
     Raises:
         ConfigError: An option is none of these, or the samples do not have the form of the dataset's.

@@ -10,7 +10,6 @@ from stoker.errors import ConfigError
 
 from ..conversion.convert import convert
 from ..dataset.index import BAND_COLUMNS
-from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.annotated.yolo_splits import is_data_file
 from ..sources.detect import find_format
 from ..sources.source import Source
@@ -45,7 +44,7 @@ _OF_IMAGES = (
     "max_per_class",
     "allow_loss",
 )
-_OF_TEXT = ("strict", "parallel")
+_OF_TEXT = ("strict", "parallel", "label", "columns")
 
 
 def convert_like(
@@ -80,7 +79,8 @@ def convert_like(
     # With overwrite, the unfinished conversion of another source is given up, and that of this one goes on.
     common = {"format": last.container, "overwrite": True, **_sharding(last.options), **given}
     if last.sample_type == "text":
-        return convert_text(src, target, **{**_text_options(last, folder), **common})
+        names = {"classes": classes} if classes and given.get("label") is not None else {}
+        return convert_text(src, target, **{**_text_options(last, folder), **names, **common})
     made = _image_options(last, folder, src, classes, given.get("source_format"))
     if given.get("make") is None and isinstance(src, (str, os.PathLike)):
         made |= _maps(last.options)
@@ -131,5 +131,20 @@ def _resize(options: Mapping[str, Option]) -> str | None:
 
 
 def _text_options(last: Manifest, folder: Path) -> dict[str, Any]:
-    tokenizer = "bytes" if last.options.get("tokenizer") == "bytes" else folder / TOKENIZER_NAME
-    return {"tokenizer": tokenizer, "fields": str(last.options["fields"]).split(",")}
+    options = last.options
+    made: dict[str, Any] = {
+        "vocabulary": folder,
+        "fields": str(options.get("joined") or options["fields"]).split(","),
+    }
+    made |= {name: bool(options.get(name)) for name in ("bos", "eos")}
+    if options.get("train_on"):
+        made["train_on"] = options["train_on"]
+    if not options.get("chat_template"):
+        return made
+    if options["chat_template"] != "chatml":
+        raise ConfigError(
+            "the dataset has chats, and not the template that made texts of them",
+            path=folder,
+            hint="convert the new chats with --vocabulary FOLDER and the same template, then stoker merge",
+        )
+    return {**made, "fields": None, "messages": options["fields"], "chat_template": "chatml"}

@@ -65,7 +65,8 @@ class Writer:
         self._position = 0
         self._digest = 0
         self._index = bytearray()
-        self._payloads = array("q")  # first byte, bytes and checksum of each
+        # Of each payload; a shard may have millions, so these are the smallest types that hold them.
+        self._offsets, self._lengths, self._checksums = array("q"), array("I"), array("I")
 
     def __enter__(self) -> Writer:
         return self
@@ -89,7 +90,9 @@ class Writer:
         header = length_bytes + _FOOTER.pack(masked_crc(crc32c(length_bytes)))
         value_crc = crc32c(suffix, crc32c(payload, crc32c(prefix)))
         self._index += DALI_INDEX.entry(self._position + _HEADER.size, length)
-        self._payloads.extend((self._position + len(header) + len(prefix), size, crc32c(payload)))
+        self._offsets.append(self._position + len(header) + len(prefix))
+        self._lengths.append(size)
+        self._checksums.append(crc32c(payload))
         for part in (header, prefix, payload, suffix, _FOOTER.pack(masked_crc(value_crc))):
             self._file.write(part)
             self._digest = crc32c(part, self._digest)
@@ -100,15 +103,14 @@ class Writer:
         self._file.close()
         index = self._path.with_name(DALI_INDEX.name(self._path.name))
         index.write_bytes(self._index)
-        table = np.array(self._payloads).reshape(-1, 3)
         return WrittenShard(
             files=(self._path, index),
             data_bytes=self._position,
-            records=len(table),
+            records=len(self._offsets),
             digest=digest_of(self._digest),
-            offset=table[:, 0].copy(),
-            length=table[:, 1].copy(),
-            crc=table[:, 2].astype(np.uint32),
+            offset=np.array(self._offsets, np.int64),
+            length=np.array(self._lengths, np.int64),
+            crc=np.array(self._checksums, np.uint32),
         )
 
 

@@ -71,6 +71,8 @@ class ShardOptions:
     strict: bool = False
 
     made_by: ClassVar[str] = "convert"
+    most_records: ClassVar[int] = (1 << 63) - 1
+    """Records of a shard of ``shard_bytes``, about, so that those in the making take little memory."""
 
     def __post_init__(self) -> None:
         find_writing(self.container)

@@ -103,7 +103,9 @@ def plan_conversion(
     if encoder is None:
         assert isinstance(options, ConvertOptions), "an encoder is given unless the samples are images"
         encoder = ImageEncoder(listing, options)
-    sizes = options.record_bytes(listing.sizes) + (listing.bytes - listing.sizes)
+    sizes = options.record_bytes(listing.sizes)
+    if listing.masks is not None:
+        sizes = sizes + listing.masks.sizes
     shards = []
     for split, rows in split_rows(listing, options).items():
         if not len(rows):
@@ -115,7 +117,8 @@ def plan_conversion(
                 "share, or none",
             )
         ordered = shuffled(rows, options.seed)
-        for position, part in enumerate(shard_rows(sizes[ordered], options)):
+        is_whole = len(rows) == len(listing) and options.seed is None  # then nothing is copied
+        for position, part in enumerate(shard_rows(sizes if is_whole else sizes[ordered], options)):
             shards.append(PlannedShard(split, position, ordered[part]))
     identity = json.dumps([version.__version__, options.to_manifest(), listing.fingerprint()])
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()
@@ -219,8 +222,9 @@ def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
         starts = np.arange(number, dtype=np.int64) * n // number
     else:
         ends = np.cumsum(sizes)
-        number = max(1, -(-int(ends[-1]) // options.shard_bytes))
+        number = max(1, -(-int(ends[-1]) // options.shard_bytes), -(-n // options.most_records))
         # Shards of equal size, without a small last one, because readers divide them evenly.
         limits = np.arange(1, number, dtype=np.int64) * (int(ends[-1]) // number)
-        starts = np.unique(np.concatenate([[0], np.minimum(np.searchsorted(ends - sizes, limits), n - 1)]))
+        # A shard begins with the first sample that begins at or behind a limit, where the one before ends.
+        starts = np.unique(np.concatenate([[0], np.searchsorted(ends[:-1], limits) + 1]).clip(max=n - 1))
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], n], strict=True)]

@@ -104,9 +104,9 @@ class ShardFile:
         self._files = shard_files(attempt, number, container)
         self._writer = find_writing(container).writer(self._files["shard"])
         # A shard may have millions of records: arrays of numbers take less memory than objects.
-        self._attributes, self._rows = array("q"), array("q")
+        self._attributes, self._rows = array("i"), array("q")
         self._keys = Strings()
-        self._details: list[Any] = []
+        self._details: list[Any] = []  # empty as long as no record has any
         self._skipped: list[Skip] = []
         self.bytes = 0
         """Bytes of the records so far, without what the container adds."""
@@ -137,7 +137,9 @@ class ShardFile:
         self._attributes.extend(outcome.attributes)
         self._rows.append(row)
         self._keys.add(key)
-        self._details.append(outcome.details)
+        if outcome.details is not None or self._details:
+            self._details += [None] * (len(self._rows) - 1 - len(self._details))
+            self._details.append(outcome.details)
         self._skipped += outcome.skipped
 
     def finish(self, state: Path, position: int) -> ShardResult:
@@ -158,10 +160,11 @@ class ShardFile:
 
     def _finish_files(self, position: int) -> ShardResult:
         shard = self._writer.finish()
-        table = np.array(self._attributes).reshape(-1, len(self._columns.attributes))
-        rows = np.array(self._rows)
+        table = np.frombuffer(self._attributes, np.int32).reshape(-1, len(self._columns.attributes))
+        rows = np.frombuffer(self._rows, np.int64)
+        details = self._details or [None] * len(rows)
         columns = {
-            "shard": np.full(len(rows), position),
+            "shard": np.full(len(rows), position, np.int32),
             "record": np.arange(len(rows)),
             "offset": shard.offset,
             "length": shard.length,
@@ -170,6 +173,6 @@ class ShardFile:
         }
         for (name, dtype), values in zip(self._columns.attributes.items(), table.T, strict=True):
             columns[name] = values.astype(dtype)
-        encoded = self._columns.columns(rows, self._details, shard.offset + shard.length)
+        encoded = self._columns.columns(rows, details, shard.offset + shard.length)
         write_index(self._files["index"], {**columns, **encoded})
         return ShardResult(shard.data_bytes, shard.records, shard.digest, tuple(self._skipped))

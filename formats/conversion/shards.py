@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..concurrency.bounded_map import bounded_map
 from ..sources.listing import Skip
 from .shard_file import ShardFile, ShardResult, finished_shard, new_attempt
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
+
+    import numpy.typing as npt
 
     from .encoder import EncodedRecord
     from .plan import ConversionPlan, PlannedShard
@@ -88,15 +92,15 @@ class _ShardTask:
 
     def run(self, file: ShardFile) -> None:
         """Write the records of the shard."""
-        rows = self._shard.rows.tolist()
         for chunk, outcomes in self._outcomes():
-            for i, outcome in zip(chunk, outcomes, strict=True):
-                file.add(outcome, rows[i])
+            rows = self._shard.rows[chunk.start : chunk.stop].tolist()
+            for row, outcome in zip(rows, outcomes, strict=True):
+                file.add(outcome, row)
             self._context.count(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
 
     def _outcomes(self) -> Iterator[tuple[range, list[EncodedRecord | Skip]]]:
         """The chunks in order, each encoded; a bounded number of them are encoded ahead."""
-        chunks = _chunks(self._sizes.tolist(), self._plan.encoder.chunk_samples)
+        chunks = _chunks(self._sizes, self._plan.encoder.chunk_samples)
         pool = self._context.pool
         if pool is None:
             for chunk in chunks:
@@ -117,13 +121,13 @@ class _ShardTask:
         return outcomes
 
 
-def _chunks(sizes: list[int], most: int) -> Iterator[range]:
+def _chunks(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
     """Split samples of these sizes into chunks of at most ``most`` samples and about a megabyte."""
-    start = total = 0
-    for i, size in enumerate(sizes):
-        if i > start and (i - start >= most or total + size > _CHUNK_BYTES):
-            yield range(start, i)
-            start, total = i, 0
-        total += size
-    if start < len(sizes):
-        yield range(start, len(sizes))
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        fitting = int(np.searchsorted(ends, before + _CHUNK_BYTES, side="right"))
+        end = min(start + most, max(fitting, start + 1))
+        yield range(start, end)
+        start = end

@@ -56,6 +56,7 @@ class TextOptions(ShardOptions):
     """
 
     made_by: ClassVar[str] = "convert-text"
+    most_records: ClassVar[int] = 1 << 18
 
     fields: str = "tokens"
     tokenizer: str = "whitespace"
@@ -80,7 +81,9 @@ class TextOptions(ShardOptions):
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""
-        return sizes * (3 if self.tokenizer == "bytes" else 1) + _RECORD_OVERHEAD
+        found = sizes * (3 if self.tokenizer == "bytes" else 1)
+        found += _RECORD_OVERHEAD
+        return found
 
 
 def convert_listing(

@@ -39,7 +39,7 @@ __all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column", "tra
 IDS_FEATURE = "stoker/ids"
 
 # Enough to make the overhead of a call of a tokenizer or of Arrow small.
-_CHUNK_SAMPLES = 4096
+_CHUNK_SAMPLES = 1024
 _BYTES_LIST, _INT64_LIST = 1, 3
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer"]
 
-_COUNTED_LINES = 4096  # in one task
+_COUNTED_LINES = 1024  # in one task
 _TRAINED = ("whitespace", "bpe")
 
 

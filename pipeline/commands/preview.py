@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from stoker.errors import ConfigError
 
-from .shared.console import count, human_bytes, out
+from .shared.console import count, human_bytes, out, plain
 from .shared.options import Dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..preview.text_sheet import ShownText
 
 __all__ = ["preview"]
 
@@ -18,8 +24,13 @@ __all__ = ["preview"]
 def preview(
     dataset: Dataset,
     target: Annotated[
-        Path, typer.Option("--out", help="File to write: a .png, or a .html page that needs no other file.")
-    ],
+        Path | None,
+        typer.Option(
+            "--out",
+            help="File to write: a .png, or a .html page that needs no other file. Text is printed if there "
+            "is none.",
+        ),
+    ] = None,
     transforms: Annotated[
         str | None,
         typer.Option(help="Name or file of a recipe. Without it, the samples are drawn as they are."),
@@ -71,9 +82,12 @@ def preview(
         float,
         typer.Option(min=0, help="Least width and height of an object's box, in pixels after transforms."),
     ] = 0.0,
+    pack: Annotated[
+        int | None, typer.Option(min=1, help="Of text: also show a packed row of this many tokens.")
+    ] = None,
     cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
 ) -> None:
-    """Draw samples of images and what transforms make of them.
+    """Draw samples of images and what transforms make of them, or show samples of text.
 
     Each row shows a sample: first as it is, then as a loader with this seed delivers it in epochs 0, 1, 2 and
     so on, with classes, boxes, masks and keypoints. A filled keypoint is visible, a hollow one is hidden.
@@ -82,6 +96,9 @@ def preview(
 
     With --resize the images are shown as a conversion would store them, each mode beside the others. Name any
     source of stoker convert in place of a dataset.
+
+    Of text the samples are decoded, and the tokens that a model is trained on are marked; on a terminal they
+    are green, and in a file they stand between ⟦ and ⟧. --pack shows a packed row with its segments.
 
     Stoker comes with recipes such as imagenet-train and coco-ssd, and recipes of views such as dino-v1. The
     error for an unknown name lists them all.
@@ -93,8 +110,17 @@ def preview(
       stoker preview shards/train --views dino-v1 --out sheet.png
       stoker preview shards/coco --sizes padded --multiple 32 --out sheet.png
       stoker preview shards/train --sizes 'AspectBuckets(area=262144)' --color gray --out sheet.png
+      stoker preview shards/chats --pack 2048 --out texts.html
       stoker preview photos/train --resize 256x256 --resize shorter=256 --out sheet.html
     """
+    positions = None if rows is None else _positions(rows)
+    if _holds_text(dataset, resize or ()):
+        _preview_text(dataset, target, samples, positions, pack, seed)
+        return
+    if target is None:
+        raise ConfigError("a preview of images is a file", hint="name it: --out sheet.png or sheet.html")
+    if pack is not None:
+        raise ConfigError("--pack shows a packed row of text, and the dataset holds images")
     from ..preview.batches import LoaderOptions, parse_sizes
     from ..preview.make import preview as run
 
@@ -110,13 +136,55 @@ def preview(
         samples=samples,
         draws=draws,
         seed=seed,
-        positions=None if rows is None else _positions(rows),
+        positions=positions,
         cell=cell,
         min_visible=min_visible,
         min_size=min_size,
     )
     pictures = sum(len(row) for row in sheet.rows)
     out.print(f"{target}: {count(pictures, 'picture')}, {human_bytes(target.stat().st_size)}")
+
+
+def _holds_text(dataset: str, resize: Sequence[str]) -> bool:
+    """Whether the samples are text; with resize modes the dataset may be any source of images."""
+    from stoker.formats.open import open as open_dataset
+
+    return not resize and open_dataset(dataset).manifest.sample_type == "text"
+
+
+def _preview_text(
+    dataset: str,
+    target: Path | None,
+    samples: int,
+    positions: Sequence[int] | None,
+    pack: int | None,
+    seed: int,
+) -> None:
+    from ..preview.texts import preview_text
+
+    sheet = preview_text(dataset, target, samples=samples, positions=positions, pack_length=pack, seed=seed)
+    if target is not None:
+        out.print(f"{target}: {count(len(sheet.samples), 'text')}, {human_bytes(target.stat().st_size)}")
+        return
+    for fact in sheet.facts:
+        out.print(fact)
+    for one in sheet.samples:
+        _print_text(one, marks=sheet.marks_trained)
+    if sheet.row is not None:
+        out.print(f"\n{sheet.row.description}", style="bold")
+        for one in sheet.row.segments:
+            _print_text(one, marks=sheet.marks_trained)
+
+
+def _print_text(one: ShownText, *, marks: bool) -> None:
+    label = f", {one.label}" if one.label else ""
+    out.print(f"\n{plain(one.key)}, {one.field}{plain(label)}, {one.tokens:,} tokens", style="bold")
+    text = Text()
+    for part in one.passages:
+        marked = marks and part.trained
+        begin, end = ("⟦", "⟧") if marked and not out.is_terminal else ("", "")
+        text.append(f"{begin}{plain(part.text)}{end}", style="green" if marked else None)
+    out.print(text)
 
 
 def _positions(text: str) -> list[int]:

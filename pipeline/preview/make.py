@@ -236,7 +236,9 @@ def _positions(dataset: Dataset, samples: int, positions: Sequence[int] | None) 
     """Positions in the dataset of the samples to show, (N,) int64."""
     if dataset.manifest.sample_type != "image":
         raise ConfigError(
-            f"preview shows images, and this dataset holds {dataset.manifest.sample_type}", path=dataset.path
+            f"preview shows images, and this dataset holds {dataset.manifest.sample_type}",
+            path=dataset.path,
+            hint="stoker preview on the command line shows text; leave out transforms, views and resize.",
         )
     n = len(dataset)
     if positions is None:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
@@ -18,6 +16,7 @@ from stoker.errors import ConfigError
 from ...files.reading import read_at
 from ...sources.listing import Listing, Skip
 from ...sources.source_reader import SkippedError
+from .line_keys import LineKeys
 from .lines import LineFile, open_lines
 from .row_columns import RowColumns
 from .source_files import (
@@ -243,12 +242,12 @@ def open_text(
         root, listed = name_files(paths)
         counted = files[:1] if parallel else files
         number = sum(map(len, counted))
-        keys = [_keys(name, len(file)) for name, file in zip(listed, counted, strict=not parallel)]
         sizes = [file.sizes for file in files]
+        joined = sizes[0] if len(sizes) == 1 else sum(sizes) if parallel else np.concatenate(sizes)
         yield TextListing(
             root=root,
-            keys=pa.concat_arrays(keys),
-            sizes=cast("npt.NDArray[np.int64]", sum(sizes) if parallel else np.concatenate(sizes)),
+            keys=LineKeys(tuple(listed[: len(counted)]), tuple(map(len, counted))),
+            sizes=cast("npt.NDArray[np.int64]", joined),
             modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), number),
             labels=None,
             classes=(),
@@ -259,11 +258,3 @@ def open_text(
             parallel=parallel,
             messages=messages,
         )
-
-
-def _keys(name: str, lines: int) -> pa.Array:
-    """(lines,) large_string, the keys of a file's lines."""
-    numbers = pc.cast(pa.array(np.arange(1, lines + 1)), pa.large_string())
-    return pc.binary_join_element_wise(
-        pa.scalar(name, pa.large_string()), numbers, pa.scalar(":", pa.large_string())
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,3 +178,19 @@ def test_a_conversion_in_place_of_a_dataset_leaves_no_version_behind(photos: Pat
         assert names == {"dataset.json", "index.arrow", "skipped.jsonl"} | {
             f"shard-00000-of-00001.{suffix}" for suffix in ("tfrecord", "idx")
         }
+
+
+def test_appended_texts_have_the_special_tokens_labels_and_trained_tokens_of_the_dataset(
+    tmp_path: Path,
+) -> None:
+    rows = [{"q": f"{n} ", "a": f"{n + 1}", "kind": "abc"[n % 3]} for n in range(6)]
+    for name, part in (("all", rows), ("first", rows[:3]), ("more", rows[3:])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
+    options = {"fields": ["q", "a"], "train_on": "a", "tokenizer": "bytes", "eos": True, "label": "kind"}
+    stoker.convert_text(tmp_path / "all.jsonl", tmp_path / "whole", **options)
+    stoker.convert_text(tmp_path / "first.jsonl", tmp_path / "grown", **options)
+    stoker.append(tmp_path / "grown", tmp_path / "more.jsonl", label="kind")
+    whole, grown = (stoker.open(tmp_path / name) for name in ("whole", "grown"))
+    assert [grown.read(row) for row in range(6)] == [whole.read(row) for row in range(6)]
+    assert grown.labels.tolist() == whole.labels.tolist()
+    assert grown.lists("text_trained", range(6)).values.tolist() == [2, 4] * 6

@@ -89,7 +89,7 @@ def test_parallel_files_belong_together_line_by_line(tmp_path: Path) -> None:
     paths = [write(tmp_path / "train.en.gz", b"one\ntwo\n"), write(tmp_path / "train.de", b"eins\nzwei")]
     with open_text(paths, None, tmp_path, parallel=True) as listing:
         assert listing.fields == ("en", "de")
-        assert listing.keys.to_pylist() == ["train.en.gz:1", "train.en.gz:2"]
+        assert list(listing.names()) == ["train.en.gz:1", "train.en.gz:2"]
         assert listing.texts(np.array([1])) == [("two", "zwei")]
 
 
@@ -109,7 +109,7 @@ def test_several_files_are_one_corpus_in_the_order_given(tmp_path: Path) -> None
     with open_text(paths, None, tmp_path) as listing:
         assert listing.fields == ("tokens",)
         keys = [f"{name}:{number + 1}" for name, content in lines.items() for number in range(len(content))]
-        assert listing.keys.to_pylist() == keys
+        assert list(listing.names()) == keys
         assert listing.texts(np.arange(5)) == [("one",), ("two",), ("three",), ("four",), ("five",)]
         assert listing.texts(np.array([4, 0, 2])) == [("five",), ("one",), ("three",)]
         assert listing.path_of("d.txt:2") == paths[3]
@@ -134,7 +134,7 @@ def test_files_of_one_name_in_different_folders_have_different_keys(tmp_path: Pa
         path.parent.mkdir()
         write(path, b"line")
     with open_text(paths, None, tmp_path) as listing:
-        assert listing.keys.to_pylist() == ["x/part.txt:1", "y/part.txt:1"]
+        assert list(listing.names()) == ["x/part.txt:1", "y/part.txt:1"]
         assert listing.root == tmp_path
 
 

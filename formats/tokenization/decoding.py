@@ -1,0 +1,48 @@
+"""Texts of token ids, with the tokenizer that a dataset holds: for previews, which a reader looks at."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import MissingDependencyError, install_hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Decode = Callable[[Sequence[int]], str]
+
+__all__ = ["make_decoder"]
+
+_OF_BYTES = {256: "[PAD]", 257: "[BOS]", 258: "[EOS]"}
+
+
+def make_decoder(options: Mapping[str, Any], file: bytes | None) -> Decode:
+    """Return a function that makes the text of token ids, special tokens included.
+
+    Args:
+        options: Options of the dataset.
+        file: Content of its ``tokenizer.json``; None for bytes, which have none.
+
+    Raises:
+        MissingDependencyError: The tokenizer needs the package ``tokenizers``, which is not installed.
+    """
+    if file is None:
+        return _decode_bytes
+    model = json.loads(file)["model"]
+    if options.get("tokenizer") == "whitespace" and model.get("type") == "WordLevel":
+        words = {number: word for word, number in model["vocab"].items()}
+        return lambda ids: " ".join(words.get(number, f"[{number}]") for number in ids)
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the texts of these token ids need the package tokenizers", hint=install_hint("tokenizers")
+        ) from error
+    made = tokenizers.Tokenizer.from_buffer(file)
+    return lambda ids: str(made.decode(list(ids), skip_special_tokens=False))
+
+
+def _decode_bytes(ids: Sequence[int]) -> str:
+    found = b"".join(bytes([one]) if one < 256 else _OF_BYTES.get(one, "").encode() for one in ids)
+    return found.decode(errors="replace")
