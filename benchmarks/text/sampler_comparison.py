@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.text.fairseq_rules import fairseq_batches
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
     FixedBucketSampler,
@@ -50,6 +51,7 @@ Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]
 
 NUM_BUCKETS = 8
+MORE_BUCKETS = (16, 24, 32)
 CAPACITY = 256
 
 
@@ -78,6 +80,7 @@ def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
     samplers: dict[str, tuple[BatchSampler, Callable[[int], int]]] = {
         "Stoker, random batches": (SortedBucketSampler(lengths, batch_size, window=1), int),
         "Stoker, sorted windows of 50": (SortedBucketSampler(lengths, batch_size, window=50), int),
+        "Stoker, sorted windows of 100": (SortedBucketSampler(lengths, batch_size, window=100), int),
         "Stoker, optimal buckets": (FixedBucketSampler(lengths, edges, batch_size), to_edge),
         "Stoker, optimal buckets, to batch": (
             FixedBucketSampler(lengths, edges, batch_size, pad_to="batch"),
@@ -85,6 +88,10 @@ def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
         ),
         "Stoker, token budget in buckets": (TokenBudgetSampler(lengths, 64 * batch_size, edges), to_edge),
     }
+    for number in MORE_BUCKETS:
+        finer = bucket_boundaries(lengths, number)
+        own = FixedBucketSampler(lengths, finer, batch_size, pad_to="batch")
+        samplers[f"Stoker, {number} buckets, to batch"] = (own, int)
     for name, (sampler, width) in samplers.items():
 
         def epoch(number: int, sampler: BatchSampler = sampler) -> Batches:
@@ -136,6 +143,12 @@ def hugging_face(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
         return [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 
     yield Entry(f"Hugging Face {version('transformers')}, group_by_length", epoch)
+
+
+def fairseq(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
+    """Yield the batches of fairseq of as many tokens on average."""
+    batches = partial(fairseq_batches, lengths, int(batch_size * lengths.mean()), 8)
+    yield Entry("fairseq 0.12.2, max_tokens", batches)
 
 
 def tf_data(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
@@ -270,7 +283,10 @@ def main() -> None:
         f" {'samples/s':>12}"
     )
     tables = {
-        f"batches of {arguments.batch_size}": (None, (stoker, gluonnlp, hugging_face, tf_data, lhotse)),
+        f"batches of {arguments.batch_size}": (
+            None,
+            (stoker, gluonnlp, hugging_face, fairseq, tf_data, lhotse),
+        ),
         f"packed rows of {CAPACITY} tokens": (CAPACITY, (stoker_packing, grain_packing)),
     }
     for title, (capacity, peers) in tables.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from .index import KNOWN_COLUMNS, REQUIRED_COLUMNS, VERSION_METADATA, Index
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO
+
+_PIECE = 1 << 22  # bytes
 
 __all__ = ["concat_indexes", "write_index"]
 
@@ -52,7 +55,8 @@ def _to_arrow(name: str, values: Any) -> pa.Array:
     return pa.array(values, pa.large_string() if text else pa.large_list(pa.int64()))
 
 
-def _write(path: Path, arrays: Mapping[str, pa.Array]) -> None:
+def _write(path: Path, arrays: Mapping[str, pa.Array], maps: Sequence[mmap.mmap] = ()) -> None:
+    """Write an index; the pages of ``maps``, mapped files, are given back as soon as they are written."""
     if any(array.null_count for array in arrays.values()):
         raise ValueError("an index has no null values")
     schema = pa.schema(
@@ -60,8 +64,49 @@ def _write(path: Path, arrays: Mapping[str, pa.Array]) -> None:
         metadata=VERSION_METADATA,
     )
     batch = pa.record_batch(list(arrays.values()), schema=schema)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with (
+        path.open("wb", buffering=0) as file,
+        pa.PythonFile(_Sink(file, maps), "w") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
         writer.write_batch(batch)
+
+
+class _Sink:
+    """A file that Arrow writes. Pages of mapped files that were written count as memory of the process.
+
+    Args:
+        file: The file, without a buffer.
+        maps: Mapped files that are written into it.
+    """
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], maps: Sequence[mmap.mmap]) -> None:
+        self._file = file
+        self._maps = maps
+
+    def write(self, data: bytes) -> int:
+        """Write bytes in pieces, after each of which the mapped pages are given back."""
+        view = memoryview(data)
+        for start in range(0, len(view), _PIECE):
+            piece = view[start : start + _PIECE]
+            while piece:
+                piece = piece[self._file.write(piece) :]
+            for one in self._maps if len(view) >= _PIECE else ():
+                one.madvise(mmap.MADV_DONTNEED)
+        return len(view)
+
+    def tell(self) -> int:
+        """Return the position in the file."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Do nothing, as the file has no buffer."""
+
+    def close(self) -> None:
+        """Leave the file open, which its owner closes."""
+        self.closed = True
 
 
 def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array] | None = None) -> None:
@@ -87,8 +132,9 @@ def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array
                     raise ValueError(f"{part} has other columns than {parts[0]}")
                 for spill, name in zip(spills, schema.names, strict=True):
                     spill.append(index.arrow(name))
-            columns = {name: spill.array() for name, spill in zip(schema.names, spills, strict=True)}
-            _write(out, {**columns, **(more or {})})
+            maps: list[mmap.mmap] = []
+            columns = {name: spill.array(maps) for name, spill in zip(schema.names, spills, strict=True)}
+            _write(out, {**columns, **(more or {})}, maps)
         finally:
             for spill in spills:
                 spill.close()
@@ -119,14 +165,14 @@ class _Spill:
             self._value_file.write(array.to_numpy(zero_copy_only=True).data)
         self._rows += len(array)
 
-    def array(self) -> pa.Array:
-        """Return the whole column, mapped from its files."""
+    def array(self, maps: list[mmap.mmap]) -> pa.Array:
+        """Return the whole column, mapped from its files, and add them to ``maps``."""
         self._value_file.flush()
-        values = _map(Path(self._value_file.name))
+        values = _map(Path(self._value_file.name), maps)
         if not _varies(self._type):
             return pa.Array.from_buffers(self._type, self._rows, [None, values], 0)
         self._start_file.flush()
-        starts = _map(Path(self._start_file.name))
+        starts = _map(Path(self._start_file.name), maps)
         if self._type == pa.large_string():
             return pa.Array.from_buffers(self._type, self._rows, [None, starts, values], 0)
         items = pa.Array.from_buffers(self._type.value_type, self._values, [None, values], 0)
@@ -141,8 +187,9 @@ def _varies(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_large_string(arrow_type) or pa.types.is_large_list(arrow_type))
 
 
-def _map(path: Path) -> pa.Buffer:
+def _map(path: Path, maps: list[mmap.mmap]) -> pa.Buffer:
     if path.stat().st_size == 0:
         return pa.py_buffer(b"")
-    with pa.memory_map(str(path)) as source:
-        return source.read_buffer()
+    with path.open("rb") as file:
+        maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return pa.py_buffer(maps[-1])
