@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,10 @@ def verify(
     decode: Annotated[
         bool, typer.Option("--decode", help="Decode every image, too. This takes far longer.")
     ] = False,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="JSON of loader.certificate(): compare its SHA-256 tree with all bytes instead."),
+    ] = None,
     as_json: JsonOutput = False,
     threads: Threads = None,
 ) -> None:
@@ -29,10 +34,17 @@ def verify(
     The command compares all checksums, and checks labels, objects and masks against the index. The exit
     status is 1 if it finds a problem.
 
+    With --certificate the command compares the bytes with the certificate of a training, and says whether the
+    training saw this data.
+
     Examples:
       stoker verify shards/train
       stoker verify shards/train --decode
+      stoker verify shards/train --certificate certificate.json
     """
+    if certificate is not None:
+        _verify_certificate(dataset, certificate, as_json=as_json)
+        return
     from stoker.formats.verification.verify import verify as run
 
     from .description.as_json import report_json
@@ -45,6 +57,23 @@ def verify(
         _print_report(report)
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _verify_certificate(dataset: str, certificate: Path, *, as_json: bool) -> None:
+    from stoker.formats.open import open as open_dataset
+
+    from ..order.changes.certificate import certificate_problems
+    from ..replay.making import read_json
+
+    problems = certificate_problems(read_json(certificate), open_dataset(dataset))
+    if as_json:
+        print_json({"good": not problems, "problems": problems})
+    for problem in () if as_json else problems:
+        out.print(plain(problem), style="red")
+    if problems:
+        raise typer.Exit(1)
+    if not as_json:
+        out.print("good: the training saw this data, byte for byte", style="green")
 
 
 def _print_report(report: Report) -> None:

@@ -14,6 +14,7 @@ from stoker.errors import CheckpointError, ConfigError
 from ...execution.arguments import whole_number
 from ...execution.interrupts import check_owner
 from ..versioned_loader import VersionedLoader
+from .certificate import make_certificate
 from .ledger import Ledger, positions_of
 from .resumed_weights import check_allowed, resumed_mixture
 from .substitutes import check_rest
@@ -94,6 +95,27 @@ class SteeredLoader(VersionedLoader):
 
         self._change(change)
         return first
+
+    def certificate(self) -> dict[str, Any]:
+        """Return digests of all that decides what this training sees, as JSON data.
+
+        Two runs with the same ``digest`` see the same batches. Otherwise the other entries tell what differs:
+        ``data``, a tree of SHA-256 over the files of each dataset (RFC 6962); ``order``, of the samples, with
+        those that are excluded; ``transforms``, with all that decides the content of batches; the number of
+        ranks; the engine; and versions. The batch size is not among them, as the order does not depend on
+        it. ``stoker verify --certificate`` compares the data with a certificate. The first call reads all
+        bytes of the datasets, and later ones what it has kept in the user's cache folder.
+
+        Raises:
+            ConfigError: A dataset is remote.
+        """
+        return make_certificate(
+            self.dataset,
+            self._identity,
+            self._ledger,
+            world_size=self._ranks.world_size,
+            engine=self._totals.engine,
+        )
 
     def _check_exclusion(self) -> None:
         """Raise ConfigError if the loader's batches have no place for substitutes."""
