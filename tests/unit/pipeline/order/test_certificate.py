@@ -8,7 +8,6 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from typer.testing import CliRunner
 
 import stoker
@@ -19,6 +18,8 @@ from stoker.pipeline.commands.app import app
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 CROP = [CenterCrop(8), RandomHorizontalFlip()]
 
