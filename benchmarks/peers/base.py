@@ -31,6 +31,7 @@ __all__ = [
     "PeerSource",
     "ResumablePeer",
     "Unsupported",
+    "WithLoaderState",
     "WritingPeer",
     "shard_counts",
 ]
@@ -237,3 +238,23 @@ class ResumablePeer(Peer, Protocol):
 
     def resume(self, state: Any) -> Iterator[Any]:
         """Return the batches that follow a state; called after ``prepare``, before any epoch."""
+
+
+class WithLoaderState:
+    """The part of a :class:`ResumablePeer` whose loader has ``state_dict`` and ``load_state_dict``."""
+
+    _loader: Any
+
+    def epoch(self) -> Iterator[Any]:
+        """See :class:`Peer`."""
+        raise NotImplementedError
+
+    def state(self, scratch: Path) -> Any:
+        """Return the state of the loader."""
+        del scratch
+        return self._loader.state_dict()
+
+    def resume(self, state: Any) -> Iterator[Any]:
+        """Return the batches after ``state``."""
+        self._loader.load_state_dict(state)
+        return self.epoch()

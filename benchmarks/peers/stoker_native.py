@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import stoker
 from stoker.augment import ColorJitter, Normalize, RandAugment, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD
+from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, WithLoaderState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from stoker.augment import Transform
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
@@ -21,7 +20,7 @@ __all__ = ["StokerJitter", "StokerNative", "StokerRandAugment", "StokerWithoutRe
 _PREFETCH = 4  # the default
 
 
-class StokerNative:
+class StokerNative(WithLoaderState):
     """``stoker.ImageLoader`` with the native engine."""
 
     packages: tuple[str, ...] = ("stoker", "numpy")
@@ -61,16 +60,6 @@ class StokerNative:
         """Yield as many batches as a pass has, from consecutive passes."""
         for images, _ in islice(self._batches, len(self._loader)):
             yield images
-
-    def state(self, scratch: Path) -> Any:
-        """Return the state of the loader."""
-        del scratch
-        return self._loader.state_dict()
-
-    def resume(self, state: Any) -> Iterator[Any]:
-        """Return the batches after ``state``."""
-        self._loader.load_state_dict(state)
-        return self.epoch()
 
 
 class StokerWithoutReadAhead(StokerNative):

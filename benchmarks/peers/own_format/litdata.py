@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import litdata
 
-from stoker.benchmarks.peers.base import PeerPayloads, Unsupported
+from stoker.benchmarks.peers.base import PeerPayloads, Unsupported, WithLoaderState
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
@@ -38,7 +37,7 @@ class LitDataImages:
         return self._images(sample["image"]), sample["label"]
 
 
-class LitData:
+class LitData(WithLoaderState):
     """A ``StreamingDataset`` of local chunks in a ``StreamingDataLoader``."""
 
     packages: tuple[str, ...] = ("litdata", "torch", "torchvision")
@@ -79,13 +78,3 @@ class LitData:
         """Yield the batches of one pass over the loader."""
         for images, _ in self._loader:
             yield images.numpy()
-
-    def state(self, scratch: Path) -> Any:
-        """Return the state of the loader."""
-        del scratch
-        return self._loader.state_dict()
-
-    def resume(self, state: Any) -> Iterator[Any]:
-        """Return the batches after ``state``."""
-        self._loader.load_state_dict(state)
-        return self.epoch()

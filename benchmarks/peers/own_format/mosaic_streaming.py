@@ -8,12 +8,11 @@ import numpy as np
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 
-from stoker.benchmarks.peers.base import PeerPayloads
+from stoker.benchmarks.peers.base import PeerPayloads, WithLoaderState
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
@@ -38,7 +37,7 @@ class MosaicImages(StreamingDataset):
         return self._images(sample["image"]), int(sample["label"])
 
 
-class MosaicStreaming:
+class MosaicStreaming(WithLoaderState):
     """The dataset in a ``StreamingDataLoader`` with worker processes."""
 
     packages: tuple[str, ...] = ("mosaicml-streaming", "torch", "torchvision")
@@ -72,13 +71,3 @@ class MosaicStreaming:
         """Yield the batches of one pass over the loader."""
         for images, _ in self._loader:
             yield np.asarray(images)
-
-    def state(self, scratch: Path) -> Any:
-        """Return the state of the loader."""
-        del scratch
-        return self._loader.state_dict()
-
-    def resume(self, state: Any) -> Iterator[Any]:
-        """Return the batches after ``state``."""
-        self._loader.load_state_dict(state)
-        return self.epoch()
