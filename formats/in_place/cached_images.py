@@ -20,6 +20,7 @@ from stoker.progress_line import progress_line
 from ..caching.index_cache import cached_index
 from ..concurrency.cores import available_cores
 from ..containers.listing import LISTING_NAME, read_listing
+from ..dataset.columns.numbers import number_array
 from ..dataset.columns.strings import Strings, each
 from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import write_durably
@@ -89,7 +90,7 @@ def _write_folders(file: Path, folders: list[str], began: int) -> None:
         changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a path as text
         resolution = _TICK if changed % _SECOND else _SECOND
         times[i] = changed if changed + resolution <= began else -1
-    table = pa.table({"folder": names.to_arrow(), "modified": times})
+    table = pa.table({"folder": names.to_arrow(), "modified": number_array(times)})
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
@@ -109,7 +110,7 @@ def _is_current(folder: Path) -> bool:
         np.frombuffer(starts, np.int64)[: len(names) + 1],
         np.frombuffer(text, np.uint8),
         np.full(len(names), -1, np.int64),
-        times.to_numpy(),
+        np.frombuffer(times.buffers()[1], np.int64)[times.offset :],
         1,
     )
     step = -(-len(listing.modified) // _FILES_CHECKED)

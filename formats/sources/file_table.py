@@ -61,9 +61,10 @@ class FileTable:
         names, self._names = self._names.to_arrow(), Strings()
         sizes, self._sizes = np.frombuffer(self._sizes, np.int64), array("q")
         modified, self._modified = np.frombuffer(self._modified, np.int64), array("q")
-        if not len(names) or pc.all(pc.less_equal(names[:-1], names[1:])).as_py():  # no copy of the names
-            files = ListedFiles(root, names, sizes, modified, follow_links=follow_links)
-            return files, slice(None)
-        order = pc.sort_indices(names).to_numpy().view(np.int64)
-        keys = take_strings(names, order)
-        return ListedFiles(root, keys, sizes[order], modified[order], follow_links=follow_links), order
+        order: npt.NDArray[np.int64] | slice = slice(None)
+        if len(names) and not pc.all(pc.less_equal(names[:-1], names[1:])).as_py():
+            order = np.frombuffer(pc.sort_indices(names).buffers()[1], np.int64)  # to_numpy() imports pandas
+            names = take_strings(names, order)
+            sizes = sizes[order]  # one after the other, so that one column at a time is there twice
+            modified = modified[order]
+        return ListedFiles(root, names, sizes, modified, follow_links=follow_links), order

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from .numbers import number_array
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -41,7 +43,7 @@ class Strings:
 
 def take_strings(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
     """Return the strings at ``rows``, (M,) int64, of a large_string column without nulls."""
-    taken = column.take(rows)
+    taken = column.take(number_array(rows))
     # Arrow adds a validity bitmap, although nothing is null.
     return pa.Array.from_buffers(taken.type, len(taken), [None, *taken.buffers()[1:]])
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from stoker.errors import ConfigError, StaleIndexError
 
@@ -87,6 +86,8 @@ def matching_rows(table: pa.Table, expression: pc.Expression | str) -> npt.NDArr
 
     Raises: As :func:`matching`.
     """
+    import pyarrow.dataset as pads  # imports pandas, 45 MB that opening a dataset does not need
+
     condition = parse(expression) if isinstance(expression, str) else expression
     columns = dict(zip(table.column_names, table.columns, strict=True))
     hint = f"The columns are {', '.join(f'{name} ({column.type})' for name, column in columns.items())}"

@@ -133,9 +133,10 @@ def _files_in(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         return []
-    files = sorted(file for file in folder.iterdir() if file.is_file())
-    compressed = [file for file in files if _has_suffix(file.stem)]
-    return [file for file in files if _has_suffix(file.name)] or compressed
+    with os.scandir(folder) as entries:  # one at a time: it may be a folder of a million images
+        names = [one.name for one in entries if _has_suffix(one.name) or _has_suffix(Path(one.name).stem)]
+    files = sorted(file for file in (folder / name for name in names) if file.is_file())
+    return [file for file in files if _has_suffix(file.name)] or files
 
 
 def _has_suffix(name: str) -> bool:

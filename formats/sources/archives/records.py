@@ -26,6 +26,7 @@ from ...containers.mds.index_file import INDEX_FILE
 from ...containers.recordio import RECORDIO
 from ...dataset.columns.strings import Strings
 from ...remote.store import is_url
+from ..folders.contents import holds_alone
 from ..listing import ListedBlocks, ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error
@@ -98,10 +99,9 @@ def _is_folder(source: Source) -> bool:
 
 
 def _holds(source: Source, suffix: str, others: tuple[str, ...]) -> bool:
-    if is_url(source.path):
-        names = source.folder.names("")
-    else:
-        names = [file.name for file in Path(source.path).iterdir() if not file.name.startswith(".")]
+    if not is_url(source.path):
+        return holds_alone(source.path, suffix, others)
+    names = source.folder.names("")
     return any(name.endswith(suffix) for name in names) and all(
         name.endswith((suffix, *others)) for name in names
     )

@@ -25,7 +25,7 @@ from ...containers.webdataset.samples import find_samples
 from ...dataset.columns.strings import Strings
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
-from ..folders.suffixes import has_image_suffix
+from ..folders.contents import holds_without_images
 from ..listing import ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error
@@ -77,13 +77,7 @@ def is_tar(source: Source) -> bool:
             return False
         there = any("/" not in name for name in source.folder.names(".tar"))
         return there and not len(source.folder.images()[0])
-    return Path(path).is_dir() and _holds_archives_alone(Path(path))
-
-
-def _holds_archives_alone(folder: Path) -> bool:
-    files = [file for file in folder.iterdir() if not file.name.startswith(".")]
-    others = any(file.is_dir() or has_image_suffix(file.name) for file in files)
-    return not others and any(file.suffix == ".tar" for file in files)
+    return Path(path).is_dir() and holds_without_images(path, ".tar")
 
 
 def list_tar(source: Source) -> Listing:

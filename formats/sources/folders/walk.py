@@ -99,7 +99,10 @@ def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntr
             while some := list(islice(entries, _SORTED)):
                 found = [_look_at(entry, folder, follow_links) for entry in some]
                 empty = empty and all(entry.name.startswith(".") for entry in some)
-                yield from sorted(found, key=_order)
+                some.clear()
+                found.sort(key=_order, reverse=True)
+                while found:
+                    yield found.pop()  # an entry whose status was asked takes several hundred bytes
     except OSError as error:
         if not folder.key:
             raise SourceError(f"the folder cannot be read: {error.strerror}", path=folder.path) from error

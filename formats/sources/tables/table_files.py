@@ -18,7 +18,7 @@ from stoker.errors import SourceError, StokerError
 from ...remote.range_file import RangeFile
 from ...remote.store import Store, is_url
 from ..archives.names import expand, is_pattern
-from ..folders.suffixes import has_image_suffix
+from ..folders.contents import holds_without_images
 from ..source_status import source_status
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def holds_tables(source: Source) -> bool:
         return False
     if (folder / _STATE).is_file() or (folder / _SPLITS).is_file():
         return True
-    files = [file for file in folder.iterdir() if not file.name.startswith(".")]
-    others = any(file.is_dir() or has_image_suffix(file.name) for file in files)
-    return not others and any(file.suffix == _PARQUET for file in files)
+    return holds_without_images(folder, _PARQUET)
 
 
 def find_tables(source: Source) -> list[str]:
