@@ -5,7 +5,8 @@
 The step looks each level of a 224 x 224 image up in a table, in NumPy. It is added to a list of a random
 crop, a flip and a normalisation: as a step for each image, as one for several images, and as a function that
 numba compiles, where numba is installed. The overhead is what the loader with the step costs above the loader
-without it and above a loop that does nothing but call the step. All take turns.
+without it and above a loop that does nothing but call the step. torchvision takes the same step in workers of
+torch's DataLoader. All take turns.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, T
 from stoker.augment.steps import BatchStep, Compiled, Step
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
+from stoker.benchmarks.images.views import TorchvisionViews, timed, torchvision_crop
 from stoker.benchmarks.report.machine import allowed_cores
 
 if TYPE_CHECKING:
@@ -119,12 +121,30 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     plain = _loader(work / "shards", [*before, Normalize()])
     seen = _loader(work / "shards", before, layout="NHWC")
     images = np.concatenate([batch.image for batch in seen])[: 2 * _BATCH].copy()
-    found: dict[str, list[Cost]] = {name: [] for name in loaders}
+    theirs = _by_torchvision(photographs) if find_spec("torchvision") else ()
+    found: dict[str, list[Cost]] = {name: [] for name in (*loaders, *(["torchvision"] if theirs else []))}
     for _ in range(rounds + 1):
         without = _cpu_seconds(plain)
         for name, loader in loaders.items():
             found[name].append(Cost(_cpu_seconds(loader), without, _bare(name, images)))
+        if theirs:
+            plain_cost, step_cost = (timed(one).cpu_seconds for one in theirs)
+            found["torchvision"].append(Cost(step_cost, plain_cost, _bare("each image", images)))
     return {name: _median(costs[1:]) for name, costs in found.items()}
+
+
+def _by_torchvision(photographs: Path) -> tuple[TorchvisionViews, TorchvisionViews]:
+    """Torchvision's batches without the step, and with it."""
+    plain = torchvision_crop(224, (0.08, 1.0))
+    changed = torchvision_crop(224, (0.08, 1.0), _curve_of_tensor)
+    workers = len(allowed_cores())
+    return TorchvisionViews(photographs, workers, [plain]), TorchvisionViews(photographs, workers, [changed])
+
+
+def _curve_of_tensor(pixels: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(_LEVELS[pixels.numpy()])
 
 
 def _loader(dataset: Path, transforms: Any, **options: Any) -> stoker.ImageLoader:

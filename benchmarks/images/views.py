@@ -42,7 +42,7 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Cost", "main", "measure", "median", "timed"]
+__all__ = ["Cost", "TorchvisionViews", "main", "measure", "median", "timed", "torchvision_crop"]
 
 _LARGE, _SMALL = (2, 224, (0.4, 1.0)), (8, 96, (0.05, 0.4))
 """Views, size and range of the area of DINO's crops."""
@@ -69,7 +69,8 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
         for name, transforms in _TRANSFORMS.items()
     }
     if find_spec("torchvision"):
-        turns["torchvision"] = _TorchvisionViews(photographs, threads)
+        views = [torchvision_crop(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
+        turns["torchvision"] = TorchvisionViews(photographs, threads, views)
     costs: dict[str, list[Cost]] = {name: [] for name in turns}
     for _ in range(rounds + 1):
         for name, batches in turns.items():
@@ -97,29 +98,34 @@ def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
     )
 
 
-class _TorchvisionViews:
+def torchvision_crop(size: int, scale: tuple[float, float], *steps: Any) -> Any:
+    """Torchvision's crop, flip and normalisation, with ``steps`` on the uint8 tensor between them."""
+    import torch
+    from torchvision.transforms import v2
+
+    return v2.Compose(
+        [
+            v2.RandomResizedCrop(size, scale=scale, antialias=True),
+            v2.RandomHorizontalFlip(),
+            *steps,
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+        ]
+    )
+
+
+class TorchvisionViews:
     """Views of the photographs in a folder by transforms v2, in worker processes.
 
     Args:
         photographs: Folder with one directory for each class.
         workers: Number of worker processes.
+        views: The transform of each view.
     """
 
-    def __init__(self, photographs: Path, workers: int) -> None:
+    def __init__(self, photographs: Path, workers: int, views: Sequence[Any]) -> None:
         import torch
-        from torchvision.transforms import v2
 
-        def crop(size: int, scale: tuple[float, float]) -> Any:
-            return v2.Compose(
-                [
-                    v2.RandomResizedCrop(size, scale=scale, antialias=True),
-                    v2.RandomHorizontalFlip(),
-                    v2.ToDtype(torch.float32, scale=True),
-                    v2.Normalize(MEAN, STD),
-                ]
-            )
-
-        views = [crop(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
         self._batches = torch.utils.data.DataLoader(
             _TorchvisionSamples([str(path) for path in photographs_in(photographs)], views),
             batch_size=_BATCH,
