@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,21 +94,42 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
         drawn = config.order.positions(epoch, np.concatenate([draws for draws, *_ in parts]))
         ends = np.cumsum([len(draws) for draws, *_ in parts])
-        for (draws, mask, size, groups), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
-            samples = config.dataset.samples(positions)
-            keys = config.draw_keys(epoch, draws, samples.row)
-            planned = PlannedBatch(positions, mask, positions, samples, keys, size, groups)
-            if config.images[0].plan.combining:
-                planned = _with_partners(config, planned, draws, epoch)
-            yield planned
+        plain = _batches(config, parts, np.split(drawn, ends[:-1]), epoch)
+        if config.images[0].plan.combining:
+            yield from _with_partners(config, list(plain), [draws for draws, *_ in parts], epoch)
+        else:
+            yield from plain
+
+
+def _batches(
+    config: ImageLoaderConfig, parts: list[Any], positions: list[Int64], epoch: int
+) -> Iterator[PlannedBatch]:
+    """Batches whose images show their own samples, of their draws, masks, sizes and groups."""
+    for (draws, mask, size, groups), own in zip(parts, positions, strict=True):
+        samples = config.dataset.samples(own)
+        keys = config.draw_keys(epoch, draws, samples.row)
+        yield PlannedBatch(own, mask, own, samples, keys, size, groups)
 
 
 def _with_partners(
-    config: ImageLoaderConfig, planned: PlannedBatch, draws: Int64, epoch: int
-) -> PlannedBatch:
-    """The same batch with the samples that its images show besides their own, of other draws of the epoch."""
+    config: ImageLoaderConfig, batches: list[PlannedBatch], draws: list[Int64], epoch: int
+) -> Iterator[PlannedBatch]:
+    """The same batches with the samples that their images show besides their own.
+
+    These are samples of other draws of the epoch. Those of all batches are drawn at once, because an order
+    costs as much for one draw as for thousands.
+    """
     order, dataset = config.order, config.dataset
     partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch)
-    parts = config.images[0].at(planned.size).parts(planned.draw_keys, draws, partners)
-    sources = order.positions(epoch, parts.draw)
-    return replace(planned, sources=sources, samples=dataset.samples(sources), parts=parts)
+    keys = np.concatenate([one.draw_keys for one in batches])
+    every = config.images[0].plan.parts(keys, np.concatenate(draws), partners)
+    sources = order.positions(epoch, every.draw)
+    first = 0
+    for batch in batches:
+        at = np.arange(*np.searchsorted(every.image, (first, first + len(batch))))
+        own = every.take(at)
+        shown = sources[at]
+        yield replace(
+            batch, sources=shown, samples=dataset.samples(shown), parts=replace(own, image=own.image - first)
+        )
+        first += len(batch)
