@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .shared.console import out
+from stoker.errors import ConfigError
+
+from .shared.console import out, table
 from .shared.options import Dataset, JsonFile, Threads
 
 __all__ = ["bench"]
@@ -31,6 +36,10 @@ def bench(
     ] = 5,
     batch_size: Annotated[int, typer.Option(min=1, help="Images in a batch.")] = 64,
     size: Annotated[int, typer.Option(min=1, help="Height and width of the images, in pixels.")] = 224,
+    ablate: Annotated[
+        bool,
+        typer.Option("--ablate", help="Instead, measure Stoker without reading, decoding and augmentation."),
+    ] = False,
     threads: Threads = None,
     json_out: JsonFile = None,
 ) -> None:
@@ -40,11 +49,18 @@ def bench(
     float32 (N, C, H, W). Each runs in a process of its own, and they take turns. On a GPU, PyTorch copies the
     batches of loaders that leave them on the CPU.
 
+    With --ablate Stoker alone is measured: as it is, then with reading, decoding or augmentation left out, in
+    turns after a warm-up. The command says which of them is the limit, and what would help by how much.
+
     Examples:
       stoker bench shards/train
       stoker bench shards/train --against torch,ffcv --batch-size 256 --json result.json
       stoker bench shards/train --device cuda --against all
+      stoker bench shards/train --ablate
     """
+    if ablate:
+        _ablate(dataset, size=size, threads=threads, rounds=rounds, json_out=json_out)
+        return
     from stoker.benchmarks.comparison.bench import run_bench
     from stoker.benchmarks.report.table import show
 
@@ -62,3 +78,22 @@ def bench(
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     show(comparison, out)
+
+
+def _ablate(dataset: str, *, size: int, threads: int | None, rounds: int, json_out: Path | None) -> None:
+    from stoker.formats.open import open as open_dataset
+
+    from .measuring.ablation import ablate, verdict
+
+    opened = open_dataset(dataset)
+    if opened.manifest.sample_type != "image" or not len(opened):
+        raise ConfigError("--ablate is for datasets of images that are not empty", path=opened.path)
+    found = ablate(opened, size=size, threads=threads, rounds=rounds)
+    made = table("left out", "images/s", "factor")
+    for turn in found.turns:
+        name = "nothing" if turn is found.turns[0] else turn.free
+        made.add_row(name, f"{turn.images_per_second:,.0f}", f"{turn.factor:.2f}")
+    out.print(made)
+    out.print(verdict(found))
+    if json_out is not None:
+        json_out.write_text(json.dumps({**asdict(found), "verdict": verdict(found)}), "utf-8")
