@@ -229,18 +229,19 @@ class Dataset(ChosenSamples):
             selection._number = self._number[positions]
         return selection
 
-    def split(self, fraction: float, seed: int = 0, *, stratified: bool = False) -> tuple[Dataset, Dataset]:
+    def split(self, fraction: float, seed: int = 0, *, stratified: bool = True) -> tuple[Dataset, Dataset]:
         """Return two datasets, the first with about ``fraction`` of the samples.
 
-        The part of a sample depends on its key and the seed alone: it stays the same when other samples are
-        added or removed.
+        The part of a sample depends on its key and the seed. Where samples have classes, the first part has
+        its share of each class, as ``--val`` of ``stoker convert`` does. Samples near the limit of their
+        class may then change their part when others are added or removed.
 
         Args:
             fraction: Share of the first, from 0 to 1.
             seed: Another seed gives other parts.
-            stratified: Whether the first has this share of each class, rounded, as ``--val`` of ``stoker
-                convert`` does; of several labels the first counts. Then samples near the limit of their class
-                may change their part when others are added or removed.
+            stratified: Whether the first has this share of each class, rounded; of several labels the first
+                counts. False gives the parts of releases before 0.2.0, which ignore classes: the part of a
+                sample stays the same when others are added or removed.
 
         Raises:
             ConfigError: ``fraction`` is not from 0 to 1.
@@ -248,7 +249,7 @@ class Dataset(ChosenSamples):
         if not 0 <= fraction <= 1:
             raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")
         keys = self.keys(np.arange(len(self)))
-        if stratified:
+        if stratified and self.tasks & {"label", "labels"}:
             first = in_first_part_of_each(keys, self._strata(), fraction, seed)
         else:
             first = in_first_part(keys, fraction, seed)

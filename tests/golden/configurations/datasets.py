@@ -89,7 +89,8 @@ def selections(sandbox: Sandbox) -> dict[str, Any]:
     found: dict[str, Any] = {condition: dataset.select(condition).rows for condition in conditions}
     found["mask"] = dataset.select(dataset.labels == 1).select([3, 1, 1]).rows
     for seed in (0, 9):
-        found[f"split/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed)]
+        found[f"split/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed, stratified=False)]
+        found[f"split of classes/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed)]
     chosen = dataset.select([5, 3, 3, 40])
     found["fingerprint"] = Local([dataset.fingerprint, chosen.fingerprint])
     return {**found, "chosen": [chosen.keys([0, 1, 3]), chosen.labels]}

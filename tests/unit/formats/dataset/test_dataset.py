@@ -129,17 +129,17 @@ def test_positions_are_checked(make_dataset: Make) -> None:
 
 def test_splits_are_stable_by_key(make_dataset: Make) -> None:
     dataset = stoker.open(make_dataset(payloads=[b"x"] * 2000))
-    first, second = dataset.split(0.2, seed=1)
+    first, second = dataset.split(0.2, seed=1, stratified=False)
     assert len(first) + len(second) == 2000
     assert 330 < len(first) < 470  # 400, and four deviations
     assert not set(first.rows) & set(second.rows)
     # The split of a sample is the same without the others.
     some = dataset.select(np.arange(0, 2000, 3))
-    assert set(some.split(0.2, seed=1)[0].rows) == set(first.rows) & set(some.rows)
+    assert set(some.split(0.2, seed=1, stratified=False)[0].rows) == set(first.rows) & set(some.rows)
     # A larger fraction has all samples of a smaller one.
-    assert set(first.rows) < set(dataset.split(0.3, seed=1)[0].rows)
-    assert set(dataset.split(0.2, seed=2)[0].rows) != set(first.rows)
-    assert set(dataset.split(0.2, seed=-1)[0].rows) not in (set(first.rows), set(dataset.rows))
+    assert set(first.rows) < set(dataset.split(0.3, seed=1, stratified=False)[0].rows)
+    assert set(dataset.split(0.2, seed=2, stratified=False)[0].rows) != set(first.rows)
+    assert set(dataset.split(0.2, seed=-1, stratified=False)[0].rows) not in (set(first.rows), set(dataset.rows))
     assert [len(part) for part in dataset.split(1.0)] == [2000, 0]
     assert [len(part) for part in dataset.split(0.0)] == [0, 2000]
 

@@ -116,10 +116,10 @@ def test_a_stratified_split_has_the_share_of_each_class(tmp_path: Path) -> None:
             writer.write(image=jpeg(0, 2, 2), label=int(i % 5 == 0), key=f"{i}")
     dataset = stoker.open(tmp_path / "out")
     for fraction, counts in ((0.2, [4, 1]), (0.5, [10, 2]), (0.9, [18, 4]), (0, [0, 0]), (1, [20, 5])):
-        first, second = dataset.split(fraction, seed=3, stratified=True)
+        first, second = dataset.split(fraction, seed=3)
         assert np.bincount(first.labels, minlength=2).tolist() == counts
         assert sorted([*first.rows, *second.rows]) == list(range(25))
-    first = dataset.split(0.5, seed=3, stratified=True)[0]
-    assert set(dataset.split(0.2, seed=3, stratified=True)[0].rows) < set(first.rows)
-    assert set(dataset.split(0.5, seed=4, stratified=True)[0].rows) != set(first.rows)
-    assert [len(part) for part in dataset.select([]).split(0.5, stratified=True)] == [0, 0]
+    first = dataset.split(0.5, seed=3)[0]
+    assert set(dataset.split(0.2, seed=3)[0].rows) < set(first.rows)
+    assert set(dataset.split(0.5, seed=4)[0].rows) != set(first.rows)
+    assert [len(part) for part in dataset.select([]).split(0.5)] == [0, 0]
