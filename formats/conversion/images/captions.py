@@ -97,13 +97,13 @@ def caption_choice(request: ConvertRequest) -> TokenizerChoice | None:
 
 def written_captions(
     column: str | None,
+    existing: Manifest | None,
+    folder: Path,
     *,
     tokenizer: str | os.PathLike[str] | None,
     vocabulary: str | os.PathLike[str] | None,
     bos: bool,
     eos: bool,
-    existing: Manifest | None,
-    folder: Path,
 ) -> WrittenCaptions | None:
     """Return what the arguments of a writer say of captions, or the dataset that it appends to.
 

@@ -1,7 +1,8 @@
-"""A dataset that a writer appends to: what its samples have, as its manifest shows it."""
+"""The beginning of a writer: a new dataset, or one that it appends to, as its manifest shows it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,20 @@ from ...dataset.columns.origin_columns import ORIGIN_COLUMNS, has_origins
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...remote.store import is_url
+from ...sources.classes import check_classes
 from ...tokenization.captions import CAPTION_COLUMNS
+from .sample_encoder import SampleEncoder
 from .values.columns import ColumnType
-from .values.given_sample import SampleForm
+from .values.given_sample import SampleChecker, SampleForm
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
-__all__ = ["appended_classes", "existing_manifest", "form_of"]
+    from ..images.captions import WrittenCaptions
+    from .options import WriterOptions
+
+__all__ = ["WriterStart", "appended_classes"]
 
 _NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
 _NUMBERS |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -28,7 +35,92 @@ _MASKS = {f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_ow
 _SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
 
 
-def existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
+@dataclass(frozen=True)
+class WriterStart:
+    """What a writer begins with: its arguments, or those of the dataset that it appends to.
+
+    Attributes:
+        existing: Manifest of the dataset to append to; None for a new one.
+        folder: Folder of the dataset.
+        container: Container of the shards.
+        restarts: Whether JPEGs get restart markers; None is the default of the encoding.
+        classes: Names of the classes; None numbers them as they occur.
+        keypoints: Names of the keypoints of an object.
+        ignore_index: Value of class masks that belongs to no class.
+        form: What every sample has; None lets the first sample decide.
+    """
+
+    existing: Manifest | None
+    folder: Path
+    container: str
+    restarts: bool | None
+    classes: tuple[str, ...] | None
+    keypoints: tuple[str, ...]
+    ignore_index: int | None
+    form: SampleForm | None = None
+
+    @classmethod
+    def of(
+        cls,
+        target: str | os.PathLike[str],
+        *,
+        container: str,
+        restarts: bool | None,
+        classes: Sequence[str] | None,
+        keypoints: Sequence[str] | None,
+        ignore_index: int | None,
+        append: bool,
+        overwrite: bool,
+    ) -> WriterStart:
+        """Return the start of a writer with these arguments.
+
+        Raises:
+            ConfigError: An argument is wrong, or contradicts the dataset to append to.
+            DatasetError: A writer cannot append to the dataset.
+        """
+        folder, names = Path(target), check_classes(classes)
+        existing = _existing_manifest(target, overwrite=overwrite) if append else None
+        if existing is None:
+            return cls(None, folder, container, restarts, names, tuple(keypoints or ()), ignore_index)
+        return cls(
+            existing,
+            folder,
+            existing.container,
+            set(BAND_COLUMNS) <= existing.columns.keys(),
+            appended_classes(names, existing) or None,
+            existing.annotations.keypoints,
+            existing.annotations.ignore,
+            _form_of(existing, folder),
+        )
+
+    def checker(self, box_format: str, captions: WrittenCaptions | None) -> SampleChecker:
+        """Return the checker of the samples that follow."""
+        return SampleChecker(
+            list(self.classes or ()),
+            self.classes is not None,
+            box_format,
+            len(self.keypoints) or None,
+            self.form,
+            captions and captions.options.caption_column,
+        )
+
+    def encoder(
+        self, options: WriterOptions, checker: SampleChecker, captions: WrittenCaptions | None
+    ) -> SampleEncoder:
+        """Return the encoder of the samples that follow."""
+        keeps_origins = (
+            options.mode != "none" if self.existing is None else has_origins(self.existing.columns)
+        )
+        tokenizer = captions and captions.tokenizer
+        return SampleEncoder(options, checker, self.keypoints, self.ignore_index, keeps_origins, tokenizer)
+
+    @property
+    def records(self) -> int:
+        """Number of records so far. Samples that were left out later keep their keys, so they count."""
+        return 0 if self.existing is None else sum(shard.records for shard in self.existing.shards)
+
+
+def _existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Manifest | None:
     """Manifest of the dataset to append to; None if there is none.
 
     Raises:
@@ -46,7 +138,7 @@ def existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Man
     return Manifest.load(folder) if (folder / MANIFEST_NAME).exists() else None
 
 
-def form_of(manifest: Manifest, folder: Path) -> SampleForm:
+def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
     """Return what every sample of a dataset has, so that more of them can be written.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stoker.errors import StorageError
 
 from ...files.publishing import remove
-from ...remote.store import Store
+from ...remote.store import Store, is_url
 from ..shard_file import shard_files
 from ..targets.folder_state import STATE_NAME
 from ..targets.published import count_published
@@ -18,8 +18,10 @@ from ..targets.url_target import UrlTarget, upload_files
 from .output import ShardedOutput
 
 if TYPE_CHECKING:
+    import os
     from contextlib import ExitStack
 
+    from ...dataset.manifest import Manifest
     from ..options import ConvertOptions
     from ..plan import DatasetPlan
     from ..shard_file import ShardFile, ShardResult
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from ..targets.published import PublishedDatasets
     from .sample_encoder import SampleEncoder
 
-__all__ = ["UrlOutput"]
+__all__ = ["UrlOutput", "open_output"]
 
 
 class UrlOutput(ShardedOutput):
@@ -87,3 +89,17 @@ class UrlOutput(ShardedOutput):
         if not self._is_published:
             with suppress(StorageError):  # the next writer removes them
                 self._store.remove(STATE_NAME)
+
+
+def open_output(
+    target: str | os.PathLike[str],
+    encoder: SampleEncoder,
+    options: ConvertOptions,
+    existing: Manifest | None,
+    *,
+    overwrite: bool,
+) -> ShardedOutput:
+    """Return the output of a writer into a folder, or to a URL; see the classes for arguments and errors."""
+    if is_url(target):
+        return UrlOutput(str(target), encoder, options, overwrite=overwrite)
+    return ShardedOutput(Path(target), encoder, options, existing, overwrite=overwrite)

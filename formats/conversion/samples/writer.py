@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from stoker.errors import ConfigError, LockedError, SourceError, StokerError
@@ -13,23 +12,16 @@ from stoker.processes import Cleanup, OwnerProcess
 from ...codecs.header import MAX_PIXELS
 from ...concurrency.cores import check_threads
 from ...containers.registry import DEFAULT_CONTAINER
-from ...dataset.columns.origin_columns import has_origins
-from ...dataset.index import BAND_COLUMNS
 from ...files.reading import check_named
-from ...remote.store import is_url
-from ...sources.classes import check_classes
 from ...sources.listing import Skip
 from ..execution import Summary
 from ..images.captions import written_captions
 from ..options import parse_resize, shard_bytes
 from ..writer_context import WriterContext
 from .encoding_pool import EncodingPool
-from .existing import appended_classes, existing_manifest, form_of
+from .existing import WriterStart
 from .options import WriterOptions
-from .output import ShardedOutput
-from .sample_encoder import SampleEncoder
-from .url_output import UrlOutput
-from .values.given_sample import SampleChecker
+from .url_output import open_output
 from .values.objects import upper_box_format
 
 if TYPE_CHECKING:
@@ -37,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..encoder import EncodedRecord
+    from .output import ShardedOutput
 
 __all__ = ["Writer"]
 
@@ -120,29 +113,35 @@ class Writer(WriterContext):
         overwrite: bool = False,
     ) -> None:
         check_named(target=target)
-        url, folder = (str(target) if is_url(target) else None), Path(target)
-        existing = existing_manifest(target, overwrite=overwrite) if append else None
-        if existing:
-            format, restarts = existing.container, set(BAND_COLUMNS) <= existing.columns.keys()  # noqa: A001
+        start = WriterStart.of(
+            target,
+            container=format,
+            restarts=restarts,
+            classes=classes,
+            keypoints=keypoints,
+            ignore_index=ignore_index,
+            append=append,
+            overwrite=overwrite,
+        )
         captions = written_captions(
             caption_column,
+            start.existing,
+            start.folder,
             tokenizer=tokenizer,
             vocabulary=vocabulary,
             bos=bos,
             eos=eos,
-            existing=existing,
-            folder=folder,
         )
         mode, height, width = parse_resize(resize)
         options = WriterOptions(
-            container=format,
+            container=start.container,
             mode=mode,
             height=height,
             width=width,
             encoding=encoding,
             quality=quality,
             subsampling=subsampling,
-            restarts=restarts,
+            restarts=start.restarts,
             shard_bytes=shard_bytes(shard_size, shard_records, None),
             shard_records=shard_records or 0,
             max_pixels=max_pixels,
@@ -150,32 +149,16 @@ class Writer(WriterContext):
             captions=captions and captions.options,
         )
         threads = check_threads(num_threads)
-        names, points = check_classes(classes), tuple(keypoints or ())
-        form = None
-        if existing is not None:
-            form, names = form_of(existing, folder), appended_classes(names, existing) or None
-            points, ignore_index = existing.annotations.keypoints, existing.annotations.ignore
-        self._checker = SampleChecker(
-            list(names or ()),
-            names is not None,
-            upper_box_format(box_format),
-            len(points) if points else None,
-            form,
-            captions and captions.options.caption_column,
-        )
-        keeps_origins = mode != "none" if existing is None else has_origins(existing.columns)
-        self._encoder = SampleEncoder(
-            options, self._checker, points, ignore_index, keeps_origins, captions and captions.tokenizer
-        )
-        self._output = (
-            UrlOutput(url, self._encoder, options, overwrite=overwrite)
-            if url
-            else ShardedOutput(folder, self._encoder, options, existing, overwrite=overwrite)
-        )
+        self._checker = start.checker(upper_box_format(box_format), captions)
+        self._encoder = start.encoder(options, self._checker, captions)
+        self._output = open_output(target, self._encoder, options, start.existing, overwrite=overwrite)
+        self._first = start.records
+        self._begin(threads)
+
+    def _begin(self, threads: int) -> None:
+        """Start the threads; nothing may fail any more, since the output holds a lock."""
         self._pool = EncodingPool(self._encoder, threads)
         self._owner, self._lock = OwnerProcess(), threading.Lock()
-        # Records, not rows: samples that were left out later keep their keys.
-        self._first = 0 if existing is None else sum(shard.records for shard in existing.shards)
         self._count = 0
         self._closed = False
         self._summary: Summary | None = None
