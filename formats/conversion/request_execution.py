@@ -123,22 +123,7 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
     check_named(source=src, target=dst, images=images, masks=masks, instances=instances)
     resize = parse_resize(request.resize)
     names = check_classes(request.classes)
-    source = Source(
-        src,
-        images,
-        masks,
-        request.ignore_index,
-        request.class_depth,
-        request.follow_links,
-        request.fields,
-        unlabelled=request.unlabelled or None,
-        path_column=request.path_column,
-        label_column=request.label_column,
-        suffix=request.suffix,
-        instances=instances,
-        has_mask_map=request.mask_map not in (None, "none"),
-        caption_column=request.caption_column,
-    )
+    source = _source(src, request)
     choice = caption_choice(request)
     found_format = find_format(source, request.source_format)
     options = request.options(resize, found_format.name)
@@ -168,6 +153,25 @@ def _convert_files(request: ConvertRequest, src: str | os.PathLike[str]) -> Summ
             engine=request.engine,
             allow_loss=allow_loss,
         )
+
+
+def _source(src: str | os.PathLike[str], request: ConvertRequest) -> Source:
+    return Source(
+        src,
+        request.images,
+        request.masks,
+        request.ignore_index,
+        request.class_depth,
+        request.follow_links,
+        request.fields,
+        unlabelled=request.unlabelled or None,
+        path_column=request.path_column,
+        label_column=request.label_column,
+        suffix=request.suffix,
+        instances=request.instances,
+        has_mask_map=request.mask_map not in (None, "none"),
+        caption_column=request.caption_column,
+    )
 
 
 def _check_splits(listing: Listing, options: ConvertOptions, dst: str | os.PathLike[str]) -> None:
