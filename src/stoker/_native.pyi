@@ -455,6 +455,16 @@ def resample_channels(
         ValueError: An array has another type or shape, or a parameter leads outside of the image.
     """
 
+def decode_png_channels(data: Any, alpha: bool, max_pixels: int) -> npt.NDArray[Any] | None:
+    """Decode a PNG, a buffer, as ``stoker.formats.codecs.channels.decode_channels`` does; leave it unturned.
+
+    Returns:
+        (H, W, C) uint8 or uint16; None where the PNG has transparent colours, which Pillow decodes.
+
+    Raises:
+        ValueError: The PNG is damaged or has more than ``max_pixels``; the message is the reason.
+    """
+
 def subtract_mean(
     levels: npt.NDArray[np.float32],
     image: npt.NDArray[np.float32],

@@ -1,10 +1,12 @@
 #include <cmath>
+#include <memory>
 
 #include "bind/bind.h"
 #include "bind/columns.h"
 #include "channels/channel_image.h"
 #include "channels/channel_warp.h"
 #include "channels/mean_subtraction.h"
+#include "decode/png/png_channels.h"
 #include "pixels/displacement.h"
 
 namespace stoker {
@@ -112,6 +114,25 @@ void subtract_mean(const MeanPixels& levels, const nb::ndarray<float, nb::c_cont
     subtractor.run(mean, parameters, scale.data(), target);
 }
 
+// Returns a whole PNG as (height, width, C), or None if Pillow must decode it.
+nb::object png_channels(const nb::object& data, bool alpha, std::int64_t max_pixels) {
+    const Buffer buffer(data);
+    auto found = std::make_unique<PngChannels>();
+    CheckResult result;
+    {
+        const nb::gil_scoped_release release;
+        result = decode_png_channels({buffer.data(), buffer.size()}, alpha, max_pixels, *found);
+    }
+    if (result.status != Status::ok) throw nb::value_error(result.reason.c_str());
+    if (found->channels == 0) return nb::none();
+    const PngChannels& image = *found;
+    const std::size_t shape[] = {static_cast<std::size_t>(image.height), static_cast<std::size_t>(image.width), static_cast<std::size_t>(image.channels)};
+    void* pixels = found->pixels.data();
+    const nb::capsule owner(found.release(), [](void* p) noexcept { delete static_cast<PngChannels*>(p); });
+    if (image.bits == 16) return nb::cast(nb::ndarray<nb::numpy, std::uint16_t>(static_cast<std::uint16_t*>(pixels), 3, shape, owner));
+    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(static_cast<std::uint8_t*>(pixels), 3, shape, owner));
+}
+
 // The levels of an image, (height, width, C), in place.
 using LevelImage = nb::ndarray<float, nb::c_contig, nb::ndim<3>, nb::device::cpu>;
 
@@ -152,6 +173,7 @@ void displace_levels(const LevelImage& levels, std::uint64_t key, const Array<co
 }  // namespace
 
 void bind_channels(nb::module_& m) {
+    m.def("decode_png_channels", png_channels, "data"_a, "alpha"_a, "max_pixels"_a);
     m.def("subtract_mean", subtract_mean, "levels"_a.noconvert(), "image"_a.noconvert(), nb::kw_only(), "planar"_a,
           "crop"_a, "region"_a, "dest"_a, "flip"_a, "interpolation"_a, "scale"_a);
     m.def("warp_channels", warp_levels, "pixels"_a.noconvert(), "levels"_a.noconvert(), nb::kw_only(), "matrix"_a,

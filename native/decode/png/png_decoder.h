@@ -26,6 +26,9 @@ class PngDecoder final : public Decoder {
     bool start(const Window& window, int eighths) override;
     int read(const std::uint8_t* rows[kMaxRows]) override;
     void finish() override {}
+    // After start(), in place of read(): returns the next row of the image as it is stored; null for an unknown filter.
+    const std::uint8_t* stored_row() { return next_row(); }
+    const png::PngFile& file() const { return file_; }
 
   private:
     bool fail(Status status, const char* reason);

@@ -39,6 +39,7 @@ int PngFile::samples() const {
 
 Outcome PngFile::read(const Payload& payload) {
     stream_size = 0;
+    has_transparent_colors = false;
     palette.fill(0);  // which a palette that is too short goes on with, as in Pillow
     for (std::size_t at = kSignature; at + 8 <= payload.size;) {
         const std::size_t length = big_endian(payload.data + at);
@@ -58,6 +59,8 @@ Outcome PngFile::read(const Payload& payload) {
         } else if (is(name, "PLTE")) {
             if (length > palette.size()) return {Status::not_decodable, "the palette has more than 256 colours"};
             std::memcpy(palette.data(), body, length - length % 3);
+        } else if (is(name, "tRNS")) {
+            has_transparent_colors = true;
         } else if (is(name, "IEND")) {
             break;
         }

@@ -18,6 +18,7 @@ struct PngFile {
     int bits = 0;  // of a sample
     ColorType color = ColorType::grey;
     bool interlaced = false;
+    bool has_transparent_colors = false;  // a tRNS chunk
     std::array<std::uint8_t, 3 * 256> palette{};  // RGB
     const std::uint8_t* stream = nullptr;          // zlib's, of all IDAT chunks
     std::size_t stream_size = 0;

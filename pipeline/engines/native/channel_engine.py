@@ -1,7 +1,8 @@
-"""The native engine for images that are not RGB or grey: decoded in Python, resampled in C++."""
+"""The native engine for images that are not RGB or grey: PNGs are decoded in C++, others in Python."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.params.channels import Channels
 from stoker.augment.reference.reference import convert
 from stoker.augment.steps import Displace
+from stoker.formats.codecs.codec import Codec
 
 from ..reference import ReferenceEngine
 from .mean_image import subtract_mean
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
+    from stoker.formats.dataset.reading.samples import Samples
 
     Pixels = npt.NDArray[Any]
     Levels = npt.NDArray[np.float32]
@@ -34,6 +37,16 @@ class ChannelEngine(ReferenceEngine):
     """
 
     name = "native"
+
+    def _decode(self, data: Any, samples: Samples, i: int) -> npt.NDArray[Any]:
+        """See :class:`ReferenceEngine`. What C++ does not decode, or refuses, is left to Pillow."""
+        if samples.codec[i] == Codec.PNG and samples.orientation[i] == 1:
+            alpha, most = self._image_format.color == "rgba", self._max_pixels
+            with contextlib.suppress(ValueError):
+                pixels = _native.decode_png_channels(data, alpha, most)
+                if pixels is not None and pixels.shape[:2] == (samples.height[i], samples.width[i]):
+                    return pixels
+        return super()._decode(data, samples, i)
 
     def _make(self, params: ImageParams, i: int, pixels: Pixels, out: Pixels) -> None:
         channels = getattr(params, "channels", None)

@@ -15,7 +15,7 @@ import stoker
 from stoker import _native
 from stoker.augment import CenterCrop, RandomResizedCrop
 from stoker.errors import DecodeError, SampleError
-from stoker.formats.codecs.channels import decode_grey
+from stoker.formats.codecs.channels import decode_channels, decode_grey
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
 
@@ -42,6 +42,27 @@ def test_pixels_are_those_of_pillow(kind: tuple[int, int], interlaced: bool) -> 
         pixels, *size = _native.transcode(data, "none", 0, 0, "raw", 90, "420", 10**6)
         assert tuple(size) == sides
         assert np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("alpha", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_channels_are_those_of_pillow(kind: tuple[int, int], alpha: bool) -> None:
+    for seed, interlaced in enumerate([False, True]):
+        data = png(seed, 33, 18, *kind, interlaced=interlaced)
+        found = _native.decode_png_channels(data, alpha, 10**6)
+        expected = decode_channels(data, Codec.PNG, 33, 18, alpha=alpha)
+        assert found is not None
+        assert found.dtype == expected.dtype
+        assert np.array_equal(found, expected)
+
+
+def test_transparent_colours_and_damage_are_left_to_pillow() -> None:
+    assert _native.decode_png_channels(HEAD + chunk(b"tRNS", bytes(6)) + WHOLE[AT:], True, 10**6) is None
+    for data, message in ((WHOLE[:-100], "ends before"), (b"no PNG", "not a PNG")):
+        with pytest.raises(ValueError, match=message):
+            _native.decode_png_channels(data, True, 10**6)
+    with pytest.raises(ValueError, match="20x30 pixels"):
+        _native.decode_png_channels(WHOLE, False, 599)
 
 
 ODD = {

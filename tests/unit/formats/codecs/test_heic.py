@@ -34,7 +34,7 @@ def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def heic() -> bytes:
     """A photograph with an orientation, which the file itself turns."""
-    package = pytest.importorskip("pillow_heif")
+    package = pytest.importorskip("pillow_heif", reason="HEIC needs pillow-heif: pip install pillow-heif")
     stream = io.BytesIO()
     package.from_pillow(Image.fromarray(PIXELS[:, :48])).save(stream, quality=95)
     registry._register_heic.cache_clear()
