@@ -80,6 +80,11 @@ class ObjectCrop(Transform):
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
+        if state.parts is not None:
+            raise ConfigError(
+                "ObjectCrop stands after a transform that makes one image of several samples",
+                hint="Leave one of the two out: the objects of all samples would be cut out apart.",
+            )
         if state.warp is not None:
             raise ConfigError("ObjectCrop stands after a warp", hint="Rotate by its argument degrees.")
         if state.padding is not None:

@@ -10,8 +10,11 @@ from helpers.data.annotated_folders import BOXES, FOLDERS, truth
 
 import stoker
 from stoker.augment import (
+    DetectionMosaic,
     ObjectCrop,
     RandomHorizontalFlip,
+    RandomRotation,
+    Resize,
     from_heatmaps,
     from_simcc,
     heatmaps,
@@ -129,6 +132,12 @@ def test_the_crop_keeps_the_detail_of_the_source(tmp_path: Path, dataset: Any) -
     rows = corners[0] * (1 - share[1]) + corners[1] * share[1]
     want = rows[0] * (1 - share[0]) + rows[1] * share[0]
     assert np.abs(batch.image[0, :, 64, 48] - want).max() <= 1
+
+
+@pytest.mark.parametrize("before", [[DetectionMosaic(64)], [Resize((64, 64)), RandomRotation(9)]])
+def test_a_crop_refuses_what_it_cannot_follow(dataset: Any, before: list[Any]) -> None:
+    with pytest.raises(ConfigError, match="ObjectCrop stands after"):
+        load(dataset.select(each="object"), transforms=[*before, ObjectCrop(32)], columns=("image",))
 
 
 def test_targets_weigh_what_is_labelled() -> None:
