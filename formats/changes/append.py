@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from stoker.errors import DatasetError, StokerError, StorageError, WriteError
+from stoker.errors import ConfigError, DatasetError, StokerError, StorageError, WriteError
 from stoker.urls import without_credentials
 
 from ..containers.registry import CONTAINERS, find_writing
@@ -75,7 +76,7 @@ def append(
         given = {**options, "num_threads": num_threads, "progress": progress}
         try:
             made = convert_like(last, folder, src, unfinished, classes=names, **given)
-            new = Part(unfinished, Manifest.load(unfinished))
+            new = Part(unfinished, _with_meaning(Manifest.load(unfinished), last, src))
             already = _has_all(folder, last, new)
             grown = last if already else _publish(Part(folder, last), new, f"append {_name(src)}")
         except (WriteError, StorageError):
@@ -97,6 +98,25 @@ def _check_own_shards(folder: Path, last: Manifest) -> None:
             path=folder,
             hint="convert the new samples into another dataset, and load both: stoker.mix",
         )
+
+
+def _with_meaning(new: Manifest, last: Manifest, src: Any) -> Manifest:
+    """Return the manifest of new samples; keypoints and masks from Python mean what they do in the dataset.
+
+    Raises:
+        ConfigError: Samples from Python have another number of keypoints.
+    """
+    if isinstance(src, (str, os.PathLike)):
+        return new
+    found, known = len(new.annotations.keypoints), last.annotations.keypoints
+    if found and known and found != len(known):
+        raise ConfigError(
+            f"an object of the samples has {found} keypoints, and one of the dataset has {len(known)}: "
+            f"{', '.join(known)}",
+            hint="give all of them in this order; one with visibility 0 is not labelled",
+        )
+    same = found == len(known) and new.annotations.ignore == last.annotations.ignore
+    return replace(new, annotations=last.annotations) if same else new
 
 
 def _name(src: Any) -> str:

@@ -194,3 +194,29 @@ def test_appended_texts_have_the_special_tokens_labels_and_trained_tokens_of_the
     assert [grown.read(row) for row in range(6)] == [whole.read(row) for row in range(6)]
     assert grown.labels.tolist() == whole.labels.tolist()
     assert grown.lists("text_trained", range(6)).values.tolist() == [2, 4] * 6
+
+
+def test_samples_from_python_have_the_keypoints_of_the_dataset(
+    tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.jpg").write_bytes(make_jpeg(0, 30, 30))
+    person = {"id": 1, "name": "person", "keypoints": ["nose", "left_eye", "right_eye"], "skeleton": [[1, 2]]}
+    found = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 20, 20], "area": 400, "iscrowd": 0}
+    document = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 30, "height": 30}],
+        "categories": [person],
+        "annotations": [{**found, "keypoints": [5, 5, 2, 6, 6, 2, 7, 7, 1], "num_keypoints": 3}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(document))
+    stoker.convert(tmp_path / "coco.json", tmp_path / "out", images=tmp_path / "images")
+    points = np.array([[[2, 2, 2], [3, 3, 2], [4, 4, 1]]], np.float32)
+    boxes = {"boxes": np.array([[1, 1, 9, 9]], np.float32), "box_labels": [0], "image_id": 2}
+    sample = {"image": make_jpeg(1, 30, 30), "key": "b", **boxes}
+    stoker.append(tmp_path / "out", [{**sample, "keypoints": points}])
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.manifest.annotations == stoker.open(tmp_path / "out@1").manifest.annotations
+    assert np.array_equal(dataset.annotations([1]).keypoints, points)
+    with pytest.raises(ConfigError, match=r"2 keypoints, .* has 3: nose, left_eye, right_eye"):
+        stoker.append(tmp_path / "out", [{**sample, "key": "c", "keypoints": points[:, :2]}])
+    assert len(stoker.open(tmp_path / "out")) == 2
