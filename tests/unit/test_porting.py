@@ -35,8 +35,9 @@ def rows_of_the_guide() -> dict[str, str]:
     """The right cell of every argument, written ``name=``, in a left cell of the guide's tables."""
     found = {}
     for line in GUIDE.read_text().splitlines():
-        if line.startswith("| "):
-            left, right = line.strip("| ").split(" | ")
+        cells = line.strip("| ").split(" | ")
+        if line.startswith("| ") and len(cells) == 2:  # other tables compare figures
+            left, right = cells
             found.update(dict.fromkeys(re.findall(r"`(\w+)=`", left), right))
     return found
 
