@@ -121,7 +121,8 @@ def _parts_of_many(value: Any) -> Iterator[bytes]:
 
 def _is_later(name: str, value: Any) -> bool:
     """Whether a field is younger than the recorded digests, and empty."""
-    return name in ("image_size", "mean_image", "composition", "plain") and getattr(value, name) is None
+    later = ("image_size", "mean_image", "composition", "plain", "direct")
+    return name in later and (getattr(value, name) is None or getattr(value, name) is False)
 
 
 def _leaves(value: Any) -> Iterator[Array]:
