@@ -47,6 +47,8 @@ TARGETS = (
     "manifest",
     "records",
     "shards_in_place",
+    "packed_mds",
+    "tables",
     "restarts",
     "tars",
 )

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from ...files.reading import read_at
 from ..archives.compressed_mds import mds_images
-from .table_files import opened_table, reading_table
+from .table_files import checked, opened_table, reading_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -119,7 +119,7 @@ class BlockImages:
                 batches = opened.iter_batches(most, row_groups=[block], columns=[column], use_threads=False)
             else:
                 whole = next(batch for number, batch in enumerate(opened) if number == block)
-                left, batches = len(whole), _slices(whole)
+                left, batches = len(whole), _slices(checked(whole.select([column])))
             for batch in batches:
                 left -= len(batch)
                 if not left:

@@ -8,7 +8,7 @@ from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotatio
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
     from ..source import Source
 
-__all__ = ["TableFile", "find_tables", "holds_tables", "open_table", "opened_table", "reading_table"]
+__all__ = [
+    "TableFile",
+    "checked",
+    "find_tables",
+    "holds_tables",
+    "open_table",
+    "opened_table",
+    "reading_table",
+]
+
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 _PARQUET = ".parquet"
 _ARROW = ".arrow"
@@ -64,8 +74,8 @@ class TableFile:
         """
         with reading_table(self.path), opened_table(self.path, self.size) as file:
             if isinstance(file, pq.ParquetFile):
-                return file.read(list(columns))
-            return pa.Table.from_batches([batch.select(list(columns)) for batch in file])
+                return checked(file.read(list(columns)))
+            return pa.Table.from_batches([checked(batch.select(list(columns))) for batch in file])
 
 
 def holds_tables(source: Source) -> bool:
@@ -148,9 +158,19 @@ def open_table(path: str) -> TableFile:
                     {one.path_in_schema: one.total_uncompressed_size for one in group} for group in columns
                 ),
             )
-        batches = list(file)
+        batches = list(map(checked, file))
         stated = tuple({name: batch.column(name).nbytes for name in batch.schema.names} for batch in batches)
         return TableFile(path, size, modified, file.schema, tuple(map(len, batches)), stated)
+
+
+def checked(rows: _Rows) -> _Rows:
+    """Return rows that were read, after a check of their lengths and offsets: Arrow trusts those of a file.
+
+    Raises:
+        pa.ArrowInvalid: One is wrong.
+    """
+    rows.validate(full=True)
+    return rows
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from helpers.data.file_trees import read_files
 
@@ -79,6 +81,23 @@ def test_shards_have_the_bytes_of_a_local_conversion(
     summary = stoker.convert(photos, tmp_path / "ray", engine="ray", shards=4, seed=5)
     local = stoker.convert(photos, tmp_path / "local", shards=4, seed=5)
     assert (summary.written, summary.shards) == (local.written, local.shards)
+    assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_tables_are_converted_as_locally(
+    seed: int | None, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = [file.read_bytes() for file in sorted(photos.rglob("*.jpg"))]
+    (tmp_path / "tables").mkdir()
+    for number in range(2):
+        table = pa.table({"image": images[number::2], "score": [0.5] * len(images[number::2])})
+        pq.write_table(table, tmp_path / "tables" / f"{number}.parquet", row_group_size=3)
+    monkeypatch.setitem(sys.modules, "ray", Ray())
+    options = {"shards": 4, "seed": seed}
+    summary = stoker.convert(tmp_path / "tables", tmp_path / "ray", engine="ray", **options)
+    stoker.convert(tmp_path / "tables", tmp_path / "local", **options)
+    assert summary.written == len(images)
     assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
 
 

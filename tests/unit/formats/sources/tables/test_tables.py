@@ -244,6 +244,23 @@ def test_an_image_read_out_of_order_is_the_same(pictures: list[bytes], tmp_path:
         assert found == [pictures[6], pictures[0], None, pictures[5], pictures[3], pictures[3]]
 
 
+def test_an_arrow_file_whose_offsets_lead_out_of_it_is_an_error(
+    pictures: list[bytes], tmp_path: Path
+) -> None:
+    offsets = np.cumsum([0, *map(len, pictures)]).astype("<i4")
+    table = pa.table({"image": pictures, "label": [0] * 7})
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "state.json").write_text('{"_data_files": [{"filename": "a.arrow"}]}')
+    file = tmp_path / "saved" / "a.arrow"
+    with pa.ipc.new_stream(str(file), table.schema) as writer:
+        writer.write_table(table)
+    wrong = offsets.copy()
+    wrong[3] = 1 << 30
+    file.write_bytes(file.read_bytes().replace(offsets.tobytes(), wrong.tobytes()))
+    with pytest.raises(SourceError, match=r"a\.arrow"):
+        stoker.convert(tmp_path / "saved", tmp_path / "out")
+
+
 def test_blocks_that_threads_read_in_turn_are_opened_once(
     pictures: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,48 @@
+"""The rate of ``stoker duplicates``: reading, decoding and hashing of images, and the search for near pairs.
+
+    python -m stoker.benchmarks.duplicates [--source PHOTOS] [--copies N] [--rounds N]
+
+The page cache is warm. CPU seconds tell what an image costs where the machine does other work.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import stoker
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, replicate
+
+__all__ = ["measure"]
+
+
+def measure(dataset: Path, images: int, rounds: int) -> tuple[float, float]:
+    """Return the median of images a second, and the least CPU seconds for a thousand images."""
+    walls, cpus = [], []
+    for _ in range(rounds):
+        wall, cpu = time.perf_counter(), time.process_time()
+        stoker.duplicates(dataset)
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return images / statistics.median(walls), 1000 * min(cpus) / images
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
+    parser.add_argument("--copies", type=int, default=1024, help="photographs, copies of those of the source")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stoker-duplicates-") as work:
+        replicate(given.source, Path(work) / "photographs", given.copies)
+        stoker.convert(Path(work) / "photographs", Path(work) / "shards")
+        rate, seconds = measure(Path(work) / "shards", given.copies, given.rounds)
+    print(f"{given.copies:,} images: {rate:,.0f} a second, {seconds:.2f} s of CPU for a thousand")
+
+
+if __name__ == "__main__":
+    main()

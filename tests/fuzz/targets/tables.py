@@ -1,0 +1,52 @@
+"""Parquet files, and the Arrow files of ``save_to_disk``, with damaged footers, pages and values."""
+
+from __future__ import annotations
+
+import io
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from helpers.data.datasets import jpeg
+from mutations import mutate
+
+from stoker.formats.sources.source import Source
+from stoker.formats.sources.tables.block_images import BlockImages
+from stoker.formats.sources.tables.tables import list_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import numpy as np
+
+
+def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
+    """Attack with whole files; accepted if the images of all rows are read."""
+    folder = scratch / "saved"
+    folder.mkdir()
+    (folder / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
+    images = [{"bytes": jpeg(i), "path": f"{i}.jpg"} for i in range(4)]
+    table = pa.table({"image": images, "label": [0, 1, 0, 1], "note": ["a", None, "c", "näme"]})
+    plain, packed, stream = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    pq.write_table(table, plain, row_group_size=2, compression=None, write_page_checksum=True)
+    pq.write_table(table, packed, row_group_size=3, compression="zstd")
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    corpus = [(scratch / "x.parquet", plain), (scratch / "x.parquet", packed), (folder, stream)]
+
+    def attack(rng: np.random.Generator) -> bool:
+        source, data = corpus[int(rng.integers(0, len(corpus)))]
+        file = folder / "data.arrow" if source == folder else source
+        file.write_bytes(mutate(data.getvalue(), rng, edits=2))
+        listing = list_table(Source(source))
+        places = listing.blocks
+        assert places is not None
+        with closing(BlockImages(places, None, 1)) as read:
+            for row in range(len(listing)):
+                image = read.read(int(places.file[row]), int(places.block[row]), int(places.row[row]))
+                assert image is None or isinstance(image, bytes)
+        return True
+
+    return attack
