@@ -2,8 +2,8 @@
 
     python -m stoker.benchmarks.detection.rates [--source DIR] [--rounds 5] [--json FILE]
 
-Photographs of ImageNet's size and quality get synthetic objects. Mosaics and MixUp are made at 640 pixels in
-batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Recipes end in
+Photographs of ImageNet's size and quality get synthetic objects. Mosaics, MixUp and CopyPaste are made at 640
+pixels in batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Recipes end in
 float32. All loads take turns in one tree of processes, each with as many threads or workers as cores.
 The machine may do other work meanwhile, so rates are those of processor time: images for each CPU second.
 torchvision's images keep their sizes, where Stoker's recipes pad them to one.
@@ -21,7 +21,15 @@ from rich.console import Console
 from rich.table import Table
 
 import stoker
-from stoker.augment import DetectionMixUp, DetectionMosaic, Letterbox, Mosaic, load_recipe, recipe_names
+from stoker.augment import (
+    CopyPaste,
+    DetectionMixUp,
+    DetectionMosaic,
+    Letterbox,
+    Mosaic,
+    load_recipe,
+    recipe_names,
+)
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, make_imagenet_like, replicate
 from stoker.benchmarks.detection.torchvision_pipelines import PIPELINES, make_batches
@@ -41,6 +49,7 @@ _COMBINED: Mapping[str, list[Any]] = {
     "letterbox": [Letterbox(_SIZE)],
     "mosaic": [DetectionMosaic(_SIZE)],
     "mosaic and MixUp": [DetectionMosaic(_SIZE), DetectionMixUp()],
+    "letterbox and CopyPaste": [Letterbox(_SIZE), CopyPaste(1.0)],
     "mosaic of the batch": [Letterbox(_SIZE), Mosaic()],
 }
 _COLUMNS = ("image", "boxes", "box_labels")
