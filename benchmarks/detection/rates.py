@@ -3,8 +3,8 @@
     python -m stoker.benchmarks.detection.rates [--source DIR] [--rounds 5] [--json FILE]
 
 Photographs of ImageNet's size and quality get synthetic objects. Mosaics, MixUp and CopyPaste are made at 640
-pixels in batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Recipes end in
-float32. All loads take turns in one tree of processes, each with as many threads or workers as cores.
+pixels in batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Recipes
+end in float32. All loads take turns in one tree of processes, each with as many threads or workers as cores.
 The machine may do other work meanwhile, so rates are those of processor time: images for each CPU second.
 torchvision's images keep their sizes, where Stoker's recipes pad them to one.
 """
