@@ -16,6 +16,7 @@ from targets.images import execute
 
 from stoker import _native
 from stoker.errors import StokerError
+from stoker.formats.codecs.channels import decode_channels
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference
 from stoker.formats.codecs.header import read_header
@@ -81,4 +82,10 @@ def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path
     expected = decode_for_reference(data, Codec.PNG, height, width)
     if not np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected):
         raise AssertionError("C++ decodes other pixels than Pillow")
+    for alpha in (True, False):
+        found = _native.decode_png_channels(data, alpha, _MAX_PIXELS)
+        if found is not None and header.orientation == 1:
+            expected = decode_channels(data, Codec.PNG, height, width, alpha=alpha)
+            if found.dtype != expected.dtype or not np.array_equal(found, expected):
+                raise AssertionError(f"C++ decodes other channels than Pillow, alpha={alpha}")
     return True
