@@ -1,4 +1,4 @@
-"""Numbers of tokens of a dataset of text, for ``stoker info``: sum, percentiles and longest of each field."""
+"""Numbers of tokens of texts or captions, for ``stoker info``: their sum, percentiles and the longest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.formats.text.encoder import length_column, trained_column
+from stoker.formats.tokenization.captions import LENGTHS_COLUMN
 
 if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
@@ -64,7 +65,7 @@ def _lengths(dataset: Dataset, field: str) -> _Lengths:
 
 
 def length_facts(dataset: Dataset) -> list[tuple[str, str]]:
-    """Return name and value of each fact; nothing for images."""
+    """Return name and value of each fact; nothing for images without captions."""
     rows = []
     for field, one in _lengths_of(dataset).items():
         shares = ", ".join(f"{percent} % up to {length:,}" for percent, length in one.percentiles.items())
@@ -75,7 +76,20 @@ def length_facts(dataset: Dataset) -> list[tuple[str, str]]:
             rows.append(
                 (f"trained, {field}", f"{one.trained:,}, {one.trained / one.tokens:.1%} of the tokens")
             )
-    return rows
+    return rows + _caption_facts(dataset)
+
+
+def _caption_facts(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return what is known of the captions beside images; nothing without captions."""
+    if LENGTHS_COLUMN not in dataset.columns or not len(dataset):
+        return []
+    lengths = dataset.lists(LENGTHS_COLUMN, np.arange(len(dataset))).values
+    found = np.percentile(lengths, _PERCENTILES, method="inverted_cdf").tolist()
+    shares = ", ".join(
+        f"{percent} % up to {int(length):,}" for percent, length in zip(_PERCENTILES, found, strict=True)
+    )
+    total = int(lengths.sum())
+    return [("captions", f"{len(lengths):,} of {total:,} tokens: {shares}, longest {int(lengths.max()):,}")]
 
 
 def lengths_json(dataset: Dataset) -> dict[str, Any]:

@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.data.tar_shards import write_samples
 from PIL import Image
+from typer.testing import CliRunner
 
 import stoker
 from stoker.errors import ConfigError, SourceError
+from stoker.pipeline.commands.app import app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,3 +163,10 @@ def test_a_writer_refuses_a_vocabulary_that_it_cannot_count_and_samples_without_
         stoker.Writer(tmp_path / "b", caption_column="text", tokenizer="bytes") as writer,
     ):
         writer.write(np.zeros((8, 8, 3), np.uint8))
+
+
+def test_info_states_the_number_of_captions_and_tokens(folder: Path, tmp_path: Path) -> None:
+    source, options = _source("jsonl", folder, tmp_path)
+    stoker.convert(source, tmp_path / "out", tokenizer="bytes", **options)
+    printed = " ".join(CliRunner().invoke(app, ["info", str(tmp_path / "out")]).stdout.split())
+    assert "4 of 39 tokens: 50 % up to 9, 90 % up to 12, 99 % up to 12, longest 12" in printed
