@@ -14,7 +14,7 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Packed", "Ragged", "as_packed", "as_ragged"]
+__all__ = ["Packed", "Padded", "Ragged", "as_packed", "as_ragged"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +71,18 @@ class Packed(NamedTuple):
 
     sequences: Ragged
     groups: npt.NDArray[np.int64]
+
+
+class Padded(NamedTuple):
+    """Sequences in padded rows.
+
+    Attributes:
+        rows: (N, L), tokens and then padding.
+        lengths: (N,) int64, the number of tokens of each row.
+    """
+
+    rows: npt.NDArray[Any]
+    lengths: npt.NDArray[np.int64]
 
 
 def as_ragged(samples: Ragged | Sequence[npt.ArrayLike]) -> Ragged:

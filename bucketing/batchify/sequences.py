@@ -16,7 +16,7 @@ from stoker.errors import ConfigError
 
 from .layout import Layout, Side
 from .padded_arrays import pad_arrays
-from .ragged import Packed, Ragged, as_packed, as_ragged
+from .ragged import Packed, Padded, Ragged, as_packed, as_ragged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -172,6 +172,34 @@ class Pad(_Tokens):
         ragged = as_ragged(samples)
         packed = Packed(ragged, np.arange(len(ragged) + 1))
         return self._arrays(Layout(packed, self._width(int(ragged.lengths.max()), length), self.side))
+
+    @property
+    def takes_padded(self) -> bool:
+        """Whether :meth:`of_padded` makes all outputs."""
+        own = self.axis is None and self.side == "right" and self.dtype is None
+        return own and set(self.outputs) <= {"input_ids", "attention_mask", "lengths", "labels"}
+
+    def of_padded(self, padded: Padded) -> dict[str, Any]:
+        """Return what a call returns for the sequences of padded rows, without moving their tokens.
+
+        Args:
+            padded: Sequences, padded with ``value``; a model is trained on all of their tokens.
+        """
+        rows, lengths = padded
+        mask = np.less(np.arange(rows.shape[1]), lengths[:, None])
+        make: dict[Output, Callable[[], Any]] = {
+            "input_ids": lambda: rows,
+            "attention_mask": lambda: mask,
+            "lengths": lambda: lengths.astype(np.int32),
+            "labels": lambda: self._labels(rows, mask),
+        }
+        return {self.prefix + name: make[name]() for name in self.outputs}
+
+    def _labels(self, rows: npt.NDArray[Any], mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        labels = np.where(mask, rows, rows.dtype.type(self.ignore_index))
+        if self.labels == "causal":
+            labels[:, 0] = self.ignore_index
+        return labels
 
 
 @dataclass(frozen=True)

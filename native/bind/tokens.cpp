@@ -4,7 +4,7 @@
 namespace stoker {
 namespace {
 
-using Ids = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Ids = nb::ndarray<nb::c_contig, nb::device::cpu>;
 using Edges = Array<const std::int64_t, nb::shape<-1, -1, 4>>;
 
 template <class T>
@@ -16,7 +16,7 @@ std::span<const T> span_of(const Vector<T>& vector, std::size_t count) {
 nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, const Vector<std::int64_t>& offset,
                     const Vector<std::int64_t>& length, const Vector<std::int64_t>& expected,
                     const Vector<std::uint32_t>& crc, const Vector<bool>& checked, const Edges& edges,
-                    std::size_t stored_bytes, const std::vector<Ids>& ids) {
+                    std::size_t stored_bytes, const std::vector<Ids>& ids, std::int64_t fill) {
     const std::size_t count = shard.shape(0);
     require(stored_bytes == 2 || stored_bytes == 4, "stored ids have 2 or 4 bytes");
     require(edges.shape(0) == count && edges.shape(1) == ids.size(), "edges must be (payloads, fields, 4)");
@@ -26,13 +26,17 @@ nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, con
     std::vector<TokenArray> arrays;
     for (const Ids& array : ids) {
         require(array.itemsize() == 4 || array.itemsize() == 8, "ids must have 4 or 8 bytes");
-        arrays.push_back({array.data(), array.shape(0), array.itemsize()});
+        require(array.ndim() == 1 || (array.ndim() == 2 && array.shape(0) == count),
+                "ids must be (tokens,) or (payloads, row)");
+        const bool has_rows = array.ndim() == 2;
+        require(!has_rows || array.shape(1) > 0, "rows must have a place");
+        arrays.push_back({array.data(), array.size(), array.itemsize(), has_rows ? array.shape(1) : 0});
     }
     const auto files = shards.files();
     BadPayload bad;
     {
         const nb::gil_scoped_release release;
-        bad = read_tokens(*files, payloads, stored_bytes, arrays);
+        bad = read_tokens(*files, payloads, stored_bytes, arrays, fill);
     }
     if (bad.index < 0) return nb::none();
     return nb::make_tuple(bad.index, bad.reason);
@@ -42,7 +46,7 @@ nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, con
 
 void bind_tokens(nb::module_& m) {
     m.def("read_tokens", read_ids, "shards"_a, "shard"_a, "offset"_a, "length"_a, "expected"_a, "crc"_a, "checked"_a,
-          "edges"_a, "stored_bytes"_a, "ids"_a);
+          "edges"_a, "stored_bytes"_a, "ids"_a, "fill"_a = 0);
 }
 
 }  // namespace stoker

@@ -1,5 +1,6 @@
 #include "records/token_payloads.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
@@ -42,32 +43,50 @@ class Writer {
         for (const TokenArray& array : arrays) widen_.push_back(widening(stored_bytes, array.element_bytes));
     }
 
+    // Goes to the row of payload i, if the field has rows.
+    void begin_row(std::size_t field, std::size_t i) {
+        if (arrays_[field].row) filled_[field] = i * arrays_[field].row;
+        limit_ = arrays_[field].row ? filled_[field] + arrays_[field].row : arrays_[field].size;
+    }
+
     void write(std::size_t field, const Payload& payload, std::int64_t begin, std::int64_t end) {
         if (begin == end) return;
         if (begin < 0 || end < begin || static_cast<std::size_t>(end) > payload.size)
             throw std::length_error("a sequence lies outside its payload");
         const std::size_t count = static_cast<std::size_t>(end - begin) / stored_bytes_;
-        if (count > arrays_[field].size - filled_[field]) throw std::length_error("there are more tokens than places");
+        if (count > limit_ - filled_[field]) throw std::length_error("there are more tokens than places");
         widen_[field](payload.data + begin, count, arrays_[field].data, filled_[field]);
         filled_[field] += count;
     }
 
+    void pad_row(std::size_t field, std::int64_t fill) {
+        const TokenArray& array = arrays_[field];
+        if (!array.row) return;
+        if (array.element_bytes == 4)
+            std::fill(static_cast<std::int32_t*>(array.data) + filled_[field], static_cast<std::int32_t*>(array.data) + limit_,
+                      static_cast<std::int32_t>(fill));
+        else
+            std::fill(static_cast<std::int64_t*>(array.data) + filled_[field],
+                      static_cast<std::int64_t*>(array.data) + limit_, fill);
+    }
+
     void finish() const {
         for (std::size_t field = 0; field < arrays_.size(); ++field)
-            if (filled_[field] != arrays_[field].size) throw std::length_error("there are fewer tokens than places");
+            if (!arrays_[field].row && filled_[field] != arrays_[field].size) throw std::length_error("there are fewer tokens than places");
     }
 
   private:
     std::span<const TokenArray> arrays_;
     std::size_t stored_bytes_;
     std::vector<std::size_t> filled_;
+    std::size_t limit_ = 0;  // the place behind the last that the current payload may fill
     std::vector<Widen> widen_;
 };
 
 }  // namespace
 
 BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, std::size_t stored_bytes,
-                       std::span<const TokenArray> arrays) {
+                       std::span<const TokenArray> arrays, std::int64_t fill) {
     Writer writer(arrays, stored_bytes);
     std::vector<std::uint8_t> storage;
     for (std::size_t i = 0; i < payloads.shard.size(); ++i) {
@@ -84,8 +103,10 @@ BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, st
             return {static_cast<std::int64_t>(i), std::move(reason)};
         for (std::size_t field = 0; field < arrays.size(); ++field) {
             const TokenEdges& edges = payloads.edges[i * arrays.size() + field];
+            writer.begin_row(field, i);
             writer.write(field, payload, edges.begin, edges.end);
             writer.write(field, payload, edges.tail_begin, edges.tail_end);
+            writer.pad_row(field, fill);
         }
     }
     writer.finish();

@@ -28,11 +28,12 @@ struct TokenPayloads {
     const TokenEdges* edges;        // a row for each payload, an entry for each field
 };
 
-// The array that receives the ids of one field.
+// The array that receives the ids of one field: end to end, or each payload's in a padded row.
 struct TokenArray {
     void* data;
     std::size_t size;
     std::size_t element_bytes;  // 4 or 8
+    std::size_t row = 0;        // ids of a row; 0 for ids end to end
 };
 
 // The first payload that is bad, or -1, and the reason.
@@ -41,9 +42,9 @@ struct BadPayload {
     std::string reason;
 };
 
-// Reads the ids, little-endian numbers of `stored_bytes`, 2 or 4, into the arrays, one for each field. Throws
-// std::length_error if an array has another size than its ids.
+// Reads the ids, little-endian numbers of `stored_bytes`, 2 or 4, into the arrays, one for each field. Rows are
+// padded with `fill`. Throws std::length_error if an array has another size than its ids, or a row is too short.
 BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, std::size_t stored_bytes,
-                       std::span<const TokenArray> arrays);
+                       std::span<const TokenArray> arrays, std::int64_t fill);
 
 }  // namespace stoker

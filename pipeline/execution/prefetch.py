@@ -10,7 +10,7 @@ import contextlib
 import weakref
 from collections import deque
 from queue import Empty, SimpleQueue
-from time import perf_counter, sleep
+from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from stoker.processes import OwnerProcess
@@ -29,6 +29,10 @@ __all__ = ["BatchProducer", "Prefetcher"]
 # The shortest sleep. It hands the interpreter to the consumer that waits for the batch; without it the
 # consumer runs 5 ms later (sys.getswitchinterval), after the next batch has been planned.
 _YIELD = 1e-6
+
+# Seconds between two batches below which the thread does not sleep: the consumer gets the interpreter soon,
+# when the thread waits for a slot, and a sleep would cost as much as a small batch of text.
+_SOON = 1e-3
 
 _PATIENCE = 5.0  # seconds that dropping a prefetcher waits for its thread
 
@@ -177,7 +181,7 @@ def _produce(
     channel: _Channel[T],
     totals: StatsTotals,
 ) -> None:
-    more, batches, limit = True, 0, 1
+    more, batches, limit, latest = True, 0, 1, 0.0
     while (more or in_flight) and not channel.is_stopped():
         if more and batches < limit and _take_slot(channel, totals, wait=not in_flight):
             if channel.is_stopped():
@@ -195,7 +199,9 @@ def _produce(
             else:
                 batches -= 1
                 channel.ready.put(oldest.finish())
-                sleep(_YIELD)
+                before, latest = latest, monotonic()
+                if latest - before > _SOON:
+                    sleep(_YIELD)
 
 
 def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[BatchProducer[T] | _EndOfPass | _Stopped]:

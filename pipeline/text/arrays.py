@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify
+    from stoker.bucketing.batchify.ragged import Padded
     from stoker.bucketing.batchify.sequences import Labels
 
     from .context_slices import ContextSlices
@@ -84,6 +85,14 @@ def default_batchify(
     return _FieldFunctions(tuple(functions)) if len(functions) > 1 else functions[0][1]
 
 
+def _pads_of_fields(batchify: Batchify, fields: tuple[str, ...]) -> list[Pad] | None:
+    """The function of each field, if all are ``Pad`` with one value and take padded rows; None otherwise."""
+    functions = batchify.functions if isinstance(batchify, _FieldFunctions) else ((fields[0], batchify),)
+    pads = [function for _, function in functions if type(function) is Pad and function.takes_padded]
+    same = tuple(field for field, _ in functions) == fields and len(pads) == len(functions)
+    return pads if same and len({pad.value for pad in pads}) == 1 else None
+
+
 def _function(packs: bool, outputs: Sequence[Output], prefix: str, shared: dict[str, Any]) -> Pad | Pack:
     return (Pack if packs else Pad)(outputs=outputs, prefix=prefix, **shared)
 
@@ -125,6 +134,17 @@ class ArrayMaker:
         self._flattens = isinstance(batchify, Flatten)
         self._fields = fields
         self._mask = mask
+        self._pads = _pads_of_fields(batchify, fields) if mask is None and slices is None else None
+        self.fill = None if self._pads is None else int(self._pads[0].value)
+        """Padding of rows that the reader may make itself, for :meth:`of_padded`; None if it may not."""
+
+    def of_padded(self, rows: Sequence[Padded]) -> Mapping[str, Any]:
+        """Return the arrays of a batch that was read as padded rows of each field."""
+        assert self._pads is not None, "called only with fill"
+        made: dict[str, Any] = {}
+        for pad, padded in zip(self._pads, rows, strict=True):
+            made.update(pad.of_padded(padded))
+        return made
 
     def __call__(
         self,

@@ -108,13 +108,9 @@ class TextBatchProducer:
     def finish(self) -> FinishedBatch:
         """Read the oldest batch, and assemble it."""
         oldest = self._in_flight.popleft()
-        stages, reader = self._totals.worker, self._config.reader
+        stages = self._totals.worker
         with stages.stage("executing"):
-            sequences = reader.read(oldest.slices, oldest.locations)
-            if self._cached_epoch:
-                self._cached_epoch.release()
-            shape = oldest.batch.shape
-            arrays = self._config.maker(sequences, oldest.slices.groups, shape, self._context(oldest))
+            arrays = self._arrays(oldest)
         stream = self._adapter.copy_stream
         with stages.stage("handing over"), stream or contextlib.nullcontext():
             batch = self._config.batch_type(
@@ -122,6 +118,24 @@ class TextBatchProducer:
             )
         ready = stream.ready(batch) if stream else None
         return FinishedBatch(batch, len(oldest.batch.rows), ready=ready)
+
+    def _arrays(self, oldest: _BatchInFlight) -> Mapping[str, Any]:
+        """Read a batch, and make its arrays; rows that are only padded are padded as they are read."""
+        reader, maker, slices = self._config.reader, self._config.maker, oldest.slices
+        widths = oldest.batch.shape[1:]
+        direct = maker.fill is not None and slices.groups is None and not reader.marks_trained
+        if direct and len(widths) == slices.lengths.shape[1] and (slices.lengths <= widths).all():
+            assert maker.fill is not None, "as direct says"
+            padded = reader.read_padded(slices, oldest.locations, widths, maker.fill)
+            self._release()
+            return maker.of_padded(padded)
+        sequences = reader.read(slices, oldest.locations)
+        self._release()
+        return maker(sequences, slices.groups, oldest.batch.shape, self._context(oldest))
+
+    def _release(self) -> None:
+        if self._cached_epoch:
+            self._cached_epoch.release()
 
     def _context(self, oldest: _BatchInFlight) -> BatchContext:
         slices = oldest.slices

@@ -9,12 +9,15 @@ import numpy as np
 from stoker._native import read_tokens
 from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
+from stoker.bucketing.batchify.ragged import Padded
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column, trained_column
 from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS
 
 from ..engines.shard_files import open_shards
 from .masking import special_tokens_of
+from .reading.read_ahead import ReadAhead
+from .reading.trained_tokens import trained_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +71,7 @@ class TokenReader:
         pad_id: Token id of padding.
         dtype: As given.
         special_tokens: Special tokens of a sequence that truncation keeps.
+        marks_trained: Whether the dataset says which tokens of these fields a model is trained on.
 
     Raises:
         ConfigError: There is no such field.
@@ -116,6 +120,8 @@ class TokenReader:
         is_whole = dataset.fingerprint == dataset.manifest.fingerprint
         self._views = {name: dataset.column(name) for name in (*_WHERE, *self._columns) if is_whole}
         self._shards = open_shards([str(file) for file in dataset.data_files], dataset.data_sizes)
+        self._read_ahead = ReadAhead(dataset.data_sizes)
+        self.marks_trained = any(trained_column(field) in dataset.types for field in self.fields)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -137,11 +143,14 @@ class TokenReader:
 
     def will_need(self, slices: TokenSlices, locations: PayloadLocations) -> None:
         """Ask the kernel to read these payloads ahead, or the slices that will be read of them."""
-        offset, length = locations.offset, locations.length
+        shard, offset, length = locations.shard, locations.offset, locations.length
         if self.reads_slices:
             begin, end = self.byte_slices(slices, locations).T
             offset, length = offset + begin, end - begin
-        self._shards.will_need(locations.shard, offset, length)
+        else:
+            shard, offset, length = self._read_ahead.needed(shard, offset, length)
+        if len(shard):
+            self._shards.will_need(shard, offset, length)
 
     @property
     def reads_slices(self) -> bool:
@@ -181,19 +190,8 @@ class TokenReader:
         Raises:
             CorruptRecordError: A payload cannot be read, or is not what was written; names the sample.
         """
-        width = self._stored.itemsize
-        first, end = self._bounds(slices, locations)
-        edges = np.empty((*first.shape, 4), np.int64)
-        edges[:, :, 0] = first
-        edges[:, :, 1] = edges[:, :, 2] = edges[:, :, 3] = end
-        if kept := self.special_tokens.closing:
-            whole = first - slices.begins[:, None] + locations.tokens[:, self._chosen]
-            closing = np.where(end < whole, kept, 0)
-            edges[:, :, 1] -= closing
-            edges[:, :, 2] = whole - closing
-            edges[:, :, 3] = whole
-        edges *= width
-        offsets = np.zeros((len(first) + 1, len(self.fields)), np.int64)
+        edges = self._edges(slices, locations)
+        offsets = np.zeros((len(edges) + 1, len(self.fields)), np.int64)
         np.cumsum(slices.lengths, axis=0, out=offsets[1:])
         ids = [np.empty(total, self.dtype) for total in offsets[-1].tolist()]
         self._read(locations, edges, ids)
@@ -207,6 +205,36 @@ class TokenReader:
                 ids, offsets.T.copy(), self.fields, self._chosen, strict=True
             )
         ]
+
+    def read_padded(
+        self, slices: TokenSlices, locations: PayloadLocations, widths: Sequence[int], fill: int
+    ) -> list[Padded]:
+        """Read the sequences of a batch as padded rows, one of each field; see :meth:`read`.
+
+        Args:
+            slices: The P slices of samples.
+            locations: Where the payloads of these samples lie, (P,).
+            widths: Padded length of each field, at least that of its sequences.
+            fill: Padding.
+        """
+        ids = [np.empty((len(slices.positions), width), self.dtype) for width in widths]
+        self._read(locations, self._edges(slices, locations), ids, fill)
+        return [Padded(rows, slices.lengths[:, field]) for field, rows in enumerate(ids)]
+
+    def _edges(self, slices: TokenSlices, locations: PayloadLocations) -> npt.NDArray[np.int64]:
+        """(P, D, 4) int64, the bytes of each slice in its payload, as ``read_tokens`` takes them."""
+        first, end = self._bounds(slices, locations)
+        edges = np.empty((*first.shape, 4), np.int64)
+        edges[:, :, 0] = first
+        edges[:, :, 1] = edges[:, :, 2] = edges[:, :, 3] = end
+        if kept := self.special_tokens.closing:
+            whole = first - slices.begins[:, None] + locations.tokens[:, self._chosen]
+            closing = np.where(end < whole, kept, 0)
+            edges[:, :, 1] -= closing
+            edges[:, :, 2] = whole - closing
+            edges[:, :, 3] = whole
+        edges *= self._stored.itemsize
+        return edges
 
     def _trained(
         self, field: str, slices: TokenSlices, tokens: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
@@ -223,22 +251,8 @@ class TokenReader:
         if name not in self._dataset.types:
             return None
         runs = self._dataset.lists(name, slices.positions)
-        which = np.repeat(np.arange(len(runs)), runs.counts // 2)
-        first, end = runs.values.astype(np.int64).reshape(-1, 2).T
-        lengths = np.diff(bounds)
-        closing = np.where(slices.begins + lengths < tokens, self.special_tokens.closing, 0)
-        steps = np.zeros(int(bounds[-1]) + 1, np.int64)
-        # The tokens of a slice are those from its beginning, and the closing tokens of the sequence.
-        for origin, low, high in (
-            (slices.begins, np.zeros_like(lengths), lengths - closing),
-            (tokens - lengths, lengths - closing, lengths),
-        ):
-            within = low[which], high[which]
-            begin = np.clip(first - origin[which], *within) + bounds[which]
-            stop = np.clip(end - origin[which], *within) + bounds[which]
-            np.add.at(steps, begin, 1)
-            np.add.at(steps, stop, -1)
-        return np.cumsum(steps[:-1]) > 0
+        closing = np.where(slices.begins + np.diff(bounds) < tokens, self.special_tokens.closing, 0)
+        return trained_tokens(runs, slices.begins, tokens, closing, bounds=bounds)
 
     def close(self) -> None:
         """Close the data files."""
@@ -253,7 +267,11 @@ class TokenReader:
         return begins, begins + slices.lengths
 
     def _read(
-        self, locations: PayloadLocations, edges: npt.NDArray[np.int64], ids: list[npt.NDArray[Any]]
+        self,
+        locations: PayloadLocations,
+        edges: npt.NDArray[np.int64],
+        ids: list[npt.NDArray[Any]],
+        fill: int = 0,
     ) -> None:
         """Check payloads, and read their slices into the arrays of the fields."""
         positions = locations.positions
@@ -271,6 +289,7 @@ class TokenReader:
             edges,
             self._stored.itemsize,
             ids,
+            fill,
         )
         if bad is not None:
             raise self._error(int(positions[bad[0]]), bad[1])

@@ -83,6 +83,7 @@ def read_tokens(
     edges: npt.NDArray[np.int64],
     stored_bytes: int,
     ids: list[npt.NDArray[Any]],
+    fill: int = 0,
 ) -> tuple[int, str] | None:
     """Read the token ids of a batch: check its payloads, join their sequences, and widen the ids.
 
@@ -99,7 +100,9 @@ def read_tokens(
         edges: (P, D, 4), bytes in the payload for each of D fields: begin and end of its tokens, and begin
             and end of the tokens that follow them, such as those that truncation keeps.
         stored_bytes: Bytes of an id in payloads, 2 (unsigned) or 4.
-        ids: D arrays, (T,) int32 or int64, that receive the ids of each field.
+        ids: D arrays, (T,) int32 or int64, that receive the ids of each field end to end; or (P, L), which
+            receive those of each payload in a row.
+        fill: Padding of rows.
 
     Returns:
         Number of the first bad payload, and the reason; None if there is none.

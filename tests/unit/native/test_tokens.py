@@ -67,6 +67,22 @@ def test_ids_are_joined_and_widened_as_by_numpy(tmp_path: Path, stored: str, dty
         assert np.array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_ids_of_each_payload_are_padded_in_its_row(tmp_path: Path, dtype: str) -> None:
+    case = Case(tmp_path, "<u2")
+    widths = case.edges[:, :, 1] - case.edges[:, :, 0] + case.edges[:, :, 3] - case.edges[:, :, 2]
+    rows = [np.empty((COUNT, width), dtype) for width in (widths[:, 0].max(), widths[:, 1].max() + 3)]
+    assert read_tokens(case.shards, **case.columns, ids=rows, fill=-7) is None
+    for field, found in enumerate(rows):
+        mask = np.arange(found.shape[1]) < widths[:, field, None]
+        assert (found[mask] == case.expected(field, dtype)).all()
+        assert (found[~mask] == -7).all()
+    with pytest.raises(OSError, match="more tokens than places"):
+        read_tokens(case.shards, **case.columns, ids=[rows[0][:, :-1].copy(), rows[1]])
+    with pytest.raises(ValueError, match="payloads, row"):
+        read_tokens(case.shards, **case.columns, ids=[rows[0][:-1], rows[1]])
+
+
 def test_the_first_bad_payload_is_named(tmp_path: Path) -> None:
     case = Case(tmp_path, "<u2")
     ids = [case.expected(field, "int32") for field in range(2)]

@@ -1,0 +1,48 @@
+"""What the kernel is asked to read ahead: each part of a small dataset once, each payload of a large one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.pipeline.text.reading import read_ahead
+from stoker.pipeline.text.reading.read_ahead import ReadAhead
+
+if TYPE_CHECKING:
+    import pytest
+
+PART = 128 << 10
+SIZES = [10 * PART + 5, 3 * PART]
+
+
+def asked(ahead: ReadAhead, shard: list[int], offset: list[int], length: list[int]) -> list[tuple[int, ...]]:
+    found = ahead.needed(np.array(shard, np.int32), np.array(offset), np.array(length))
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def test_a_part_of_a_small_dataset_is_asked_for_once() -> None:
+    ahead = ReadAhead(SIZES)
+    assert asked(ahead, [0, 1], [5, PART + 9], [10, 20]) == [(0, 0, PART), (1, PART, PART)]
+    assert asked(ahead, [0, 1, 0], [900, PART, 3 * PART], [10, 20, 1]) == [(0, 3 * PART, PART)]
+    assert asked(ahead, [0], [10 * PART + 1], [4]) == [(0, 10 * PART, 5)]
+    assert asked(ahead, [0], [PART - 1], [2]) == [(0, 0, 2 * PART)]
+
+
+def test_all_bytes_of_every_payload_have_been_asked_for() -> None:
+    draw = np.random.default_rng(0)
+    ahead, known = ReadAhead(SIZES), np.zeros((2, SIZES[0]), np.bool_)
+    for _ in range(200):
+        shard = int(draw.integers(2))
+        begin, end = sorted(draw.integers(0, SIZES[shard], 2).tolist())
+        for file, first, count in asked(ahead, [shard], [begin], [end - begin]):
+            known[file, first : first + count] = True
+        assert known[shard, begin:end].all()
+
+
+def test_each_payload_of_a_large_dataset_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ahead, "_memory", lambda: sum(SIZES))
+    ahead = ReadAhead(SIZES)
+    first, second = pairwise([asked(ahead, [0, 1], [5, 9], [10, 20]) for _ in range(3)])
+    assert first[0] == first[1] == second[1] == [(0, 5, 10), (1, 9, 20)]
