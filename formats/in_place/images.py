@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..sources.listing import Listing, Skip
     from .headers import ImageHeaders
 
-__all__ = ["index_images", "is_image_source", "list_images", "write_image_index"]
+__all__ = ["index_images", "is_flat", "is_image_source", "list_images", "write_image_index"]
 
 _FORMATS = ("folder", "list")
 _CONVERT = "convert the source, which reads all formats and makes faster shards: stoker convert SOURCE TARGET"
@@ -134,7 +134,7 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
             f"the source has the format {found.name}, which cannot be read in place", path=src, hint=_CONVERT
         )
     if found.name == "folder":
-        flat = unlabelled or _is_flat(src)
+        flat = unlabelled or is_flat(src)
         listing = list_source(Source(src, class_depth=None if flat else 1, unlabelled=flat or None), found)
     else:
         listing = list_source(Source(src, unlabelled=unlabelled or None), found)
@@ -148,7 +148,7 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
     return listing
 
 
-def _is_flat(folder: str | os.PathLike[str]) -> bool:
+def is_flat(folder: str | os.PathLike[str]) -> bool:
     """Return whether a folder has no folders in it, so that its images have no classes."""
     with os.scandir(folder) as entries:
         return not any(entry.is_dir() for entry in entries if not entry.name.startswith("."))

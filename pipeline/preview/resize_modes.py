@@ -17,7 +17,9 @@ from stoker.formats.conversion.images.encode_image import encode_image
 from stoker.formats.conversion.images.image_encoder import ImageEncoder
 from stoker.formats.conversion.options import ConvertOptions, parse_resize
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.in_place.images import is_flat
 from stoker.formats.open import open as open_dataset
+from stoker.formats.remote.store import is_url
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.listing import Skip
 from stoker.formats.sources.no_images import name_reasons
@@ -112,7 +114,10 @@ def _read(
         keys = dataset.keys(chosen)
         return [_File(key, dataset.read(i)) for key, i in zip(keys, chosen, strict=True)], len(dataset)
     opened = Source(source)
-    listing = list_source(opened, find_format(opened))
+    source_format = find_format(opened)
+    if source_format.name == "folder" and not is_url(source) and is_flat(source):
+        opened = Source(source, unlabelled=True)
+    listing = list_source(opened, source_format)
     as_they_are = ConvertOptions(shard_bytes=_SHARD_BYTES)
     blocks = listing.blocks
     with nullcontext() if blocks is None else closing(BlockImages(blocks, None, 1)) as images:

@@ -52,13 +52,16 @@ def test_a_picture_is_what_a_conversion_stores(photos: Path, tmp_path: Path) -> 
             np.testing.assert_array_equal(row[number].pixels, decode_rgb(dataset.read(i), *fact))
 
 
-def test_lists_tables_and_datasets_are_sources(photos: Path, tmp_path: Path) -> None:
+def test_lists_tables_datasets_and_flat_folders_are_sources(photos: Path, tmp_path: Path) -> None:
     files = sorted(photos.rglob("*.png"))
     (photos / "list.csv").write_text("path,label\n" + "".join(f"{file},x\n" for file in files))
     pq.write_table(pa.table({"image": [file.read_bytes() for file in files]}), tmp_path / "a.parquet")
     stoker.convert(photos, tmp_path / "shards")
     expected = [row[1].pixels for row in sheet_of(photos, "crop=8x8", positions=[4, 0]).rows]
-    for source in (photos / "list.csv", tmp_path / "a.parquet", tmp_path / "shards"):
+    (tmp_path / "flat").mkdir()
+    for number, file in enumerate(files):
+        (tmp_path / "flat" / f"{number}.png").write_bytes(file.read_bytes())
+    for source in (photos / "list.csv", tmp_path / "a.parquet", tmp_path / "shards", tmp_path / "flat"):
         found = sheet_of(source, "crop=8x8", positions=[4, 0])
         np.testing.assert_array_equal([row[1].pixels for row in found.rows], expected)
 
