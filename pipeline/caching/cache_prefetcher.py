@@ -26,6 +26,7 @@ from ..execution.observation.counters import Counters
 from ..execution.threads import Worker
 from .block_requests import Requests
 from .cache_read_ahead import CacheReadAhead
+from .next_use import NextUse, make_next_use
 from .planned_reads import BatchReads, CacheHandle
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.formats.caching.block_files import BlockFiles
     from stoker.formats.dataset.dataset import Dataset
 
+    from ..order.epoch_order import Order
     from ..order.sample_source import SampleSource
 
     Int64 = npt.NDArray[np.int64]
@@ -75,9 +78,14 @@ def is_remote(dataset: SampleSource) -> bool:
     return any(isinstance(one, CachedDataset) for one in dataset.datasets)
 
 
-def make_cache_prefetcher(dataset: SampleSource) -> CachePrefetcher | None:
-    """Return a prefetcher for the remote datasets of a source; None if it has none."""
-    return CachePrefetcher(dataset) if is_remote(dataset) else None
+def make_cache_prefetcher(dataset: SampleSource, order: Order | None = None) -> CachePrefetcher | None:
+    """Return a prefetcher for the remote datasets of a source; None if it has none.
+
+    Args:
+        dataset: The source.
+        order: The order of its draws, which tells what a cache needs last; None for batches of other orders.
+    """
+    return CachePrefetcher(dataset, order) if is_remote(dataset) else None
 
 
 class CachePrefetcher:
@@ -85,16 +93,20 @@ class CachePrefetcher:
 
     Args:
         source: A dataset that was opened with a cache, a selection from one, or a mixture with such.
+        order: The order of its draws, or None.
         connections: Requests at the same time.
         ahead: Bytes that may be fetched, or in flight, before they are needed.
     """
 
-    def __init__(self, source: SampleSource, *, connections: int = 64, ahead: int = 1 << 30) -> None:
+    def __init__(
+        self, source: SampleSource, order: Order | None = None, *, connections: int = 64, ahead: int = 1 << 30
+    ) -> None:
         self._ends = np.cumsum([len(dataset.index) for dataset in source.datasets])
         cached = {i: one for i, one in enumerate(source.datasets) if isinstance(one, CachedDataset)}
         self._ahead = ahead // len(cached)
         self._handles = {
-            number: _open_cache(one, max(1, connections // len(cached))) for number, one in cached.items()
+            number: _open_cache(one, max(1, connections // len(cached)), order if one is source else None)
+            for number, one in cached.items()
         }
         self._cleanup = Cleanup(self, _release, list(self._handles.values()))
         self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
@@ -133,21 +145,37 @@ class CachePrefetcher:
         self._cleanup()
 
 
-def _open_cache(dataset: CachedDataset, connections: int) -> CacheHandle:
+def _open_cache(dataset: CachedDataset, connections: int, order: Order | None) -> CacheHandle:
     stop = OneShotEvent()
     files = dataset.open_files(stop)
-    last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
+    next_use = _next_use(dataset, files.blocks, order)
+    never = 0 if next_use is None else np.iinfo(np.int64).min
+    last_use = np.full(int(files.blocks.first[-1]), never, np.int64)
     make_room = partial(files.blocks.evict, last_use=last_use)
     requests = Requests(files.blocks, files.fetch, connections, stop, make_room)
-    return CacheHandle(dataset, files, requests, last_use, PartChecksums(files.blocks))
+    return CacheHandle(dataset, files, requests, last_use, PartChecksums(files.blocks), next_use)
+
+
+def _next_use(dataset: CachedDataset, blocks: BlockFiles, order: Order | None) -> NextUse | None:
+    """The next uses of the blocks of a dataset that evicts; None for selections and other payloads."""
+    if order is None or dataset.limit is None or dataset._rows is not None:
+        return None
+    if "mask_offset" in dataset.index.types or dataset.arrays:
+        return None
+    shard, offset, length = (
+        dataset.index.column(name).astype(np.int64) for name in ("shard", "offset", "length")
+    )
+    base = blocks.first[shard]
+    first, end = offset // blocks.block_bytes, offset + np.maximum(length, 1) - 1
+    return make_next_use(order, base + first, base + end // blocks.block_bytes)
 
 
 def _reads_of(batches: Iterable[BatchReads], number: int, ends: Int64) -> Iterator[BatchReads]:
     """Yield what each batch reads of dataset ``number``, with the rows of its own index."""
     start = int(ends[number - 1]) if number else 0
-    for rows, slices in batches:
+    for rows, slices, draw in batches:
         own = (rows >= start) & (rows < ends[number])
-        yield BatchReads(rows[own] - start, None if slices is None else slices[own])
+        yield BatchReads(rows[own] - start, None if slices is None else slices[own], draw)
 
 
 def _release(handles: Sequence[CacheHandle]) -> None:

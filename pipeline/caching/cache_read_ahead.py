@@ -9,7 +9,6 @@ size, or the disk is full, blocks that the pass has left behind are evicted.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from concurrent.futures import CancelledError, wait
 from itertools import islice
@@ -204,7 +203,7 @@ class CacheReadAhead:
         with self._lock:
             if self._taken:
                 batch = self._taken.popleft()
-                self._cache.last_use[batch.blocks] = time.monotonic_ns()
+                self._cache.used(batch.blocks, batch.draw)
                 self._unpin(batch)
                 self._changed.notify_all()
 

@@ -5,6 +5,7 @@ Producers state the :class:`BatchReads` of each batch, and the read-ahead plans 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from stoker.formats.caching.payload_parts import PartChecksums, Ranges
 
     from .block_requests import Request, Requests
+    from .next_use import NextUse
 
     Int64 = npt.NDArray[np.int64]
 
@@ -31,10 +33,12 @@ class BatchReads(NamedTuple):
         slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last.
             A slice of a payload may be read once a batch of the same loader has read the whole payload. None
             where all are read whole.
+        draw: The last draw of the batch on any rank, counted over all epochs; None where it tells nothing.
     """
 
     rows: Int64
     slices: Int64 | None = None
+    draw: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +49,10 @@ class CacheHandle:
         dataset: The dataset.
         files: Its cached data files, opened for this loader.
         requests: Requests for their blocks.
-        last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never.
+        last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never. With
+            ``next_use``, minus the draw of the next use: blocks with small numbers are evicted first.
         part_checksums: Checksums of parts of long payloads that the loader has read.
+        next_use: Tells the next use of blocks; None where the order does not.
     """
 
     dataset: CachedDataset
@@ -54,6 +60,14 @@ class CacheHandle:
     requests: Requests
     last_use: Int64
     part_checksums: PartChecksums
+    next_use: NextUse | None = None
+
+    def used(self, blocks: Int64, draw: int | None) -> None:
+        """Take down that a batch has read blocks, (M,) int64; ``draw`` is that of :class:`BatchReads`."""
+        if self.next_use is not None and draw is not None:
+            self.last_use[blocks] = -self.next_use.after(blocks, draw)
+        else:
+            self.last_use[blocks] = time.monotonic_ns()
 
 
 class PayloadParts(NamedTuple):
@@ -71,12 +85,14 @@ class PlannedReads:
         ranges: Payloads that it reads whole.
         parts: Parts of payloads that it reads otherwise; None where all payloads are read whole.
         blocks: Blocks of all of these.
+        draw: See :class:`BatchReads`.
         requests: Those in flight for the blocks.
     """
 
     ranges: Ranges
     parts: PayloadParts | None
     blocks: Int64
+    draw: int | None = None
     requests: set[Request] = field(default_factory=set)
 
 
@@ -86,7 +102,7 @@ def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:
     if reads.slices is None:
         ranges = dataset.ranges(rows)
         blocks = files.covering(ranges.shard, ranges.offset, ranges.length)
-        return PlannedReads(ranges, None, blocks)
+        return PlannedReads(ranges, None, blocks, reads.draw)
     sizes = reads.slices[:, 1] - reads.slices[:, 0]
     lengths = dataset.index.column("length")[rows]
     in_parts = (lengths > files.block_bytes) & (sizes < lengths)

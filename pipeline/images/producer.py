@@ -103,7 +103,10 @@ class ImageBatchProducer:
         self._cached_epoch: CachedEpoch | None = None
         if cache_prefetcher:  # walks through a plan of its own, far ahead of the engine
             self._cached_epoch = cache_prefetcher.begin(
-                lambda: (BatchReads(p.samples.row) for p in planned_batches(config, schedule, epoch))
+                lambda: (
+                    BatchReads(p.samples.row, None, epoch * schedule.n + schedule.consumed(step + 1) - 1)
+                    for step, p in enumerate(planned_batches(config, schedule, epoch))
+                )
             )
         names = {f"{column.prefix}{MATRIX}" for column in config.images}
         self._leads_back = not names.isdisjoint(config.columns)

@@ -198,7 +198,7 @@ class ProducerFactory:
         self._totals = totals
         self._read_ahead = read_ahead
         config, reading = setup.config, setup.reading
-        self._cache_prefetcher = make_cache_prefetcher(config.dataset)
+        self._cache_prefetcher = make_cache_prefetcher(config.dataset, config.order)
         self._adapter = adapters.load(setup.framework, plan.placement)
         self.engine = setup.make_engine(plan, self._adapter)
         self._annotations = [

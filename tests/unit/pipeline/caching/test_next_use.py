@@ -1,0 +1,40 @@
+"""The next use of cached blocks: as the order draws them, and best for what the cache holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stoker.benchmarks.storage.cache_policies import hit_rates
+from stoker.pipeline.caching.next_use import NextUse, make_next_use
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Sequential
+
+
+@pytest.mark.parametrize("order", [FullShuffle(97, 5), Sequential(97)])
+def test_the_next_use_is_that_of_the_draws(order: FullShuffle | Sequential) -> None:
+    first = np.arange(97) * 3 // 7  # a sample lies in one block or two
+    last = np.maximum.accumulate(first + (np.arange(97) % 3 == 0))
+    made = make_next_use(order, first, last)
+    assert isinstance(made, NextUse)
+    draws = np.concatenate([order.positions(epoch, np.arange(97)) for epoch in range(4)])
+    blocks = np.arange(first.max() + 1)
+    for draw in (0, 50, 96, 97, 180):
+        expected = []
+        for block in blocks.tolist():
+            uses = np.flatnonzero(((first <= block) & (last >= block))[draws])
+            expected.append(int(uses[uses > draw][0]))
+        assert made.after(blocks, draw).tolist() == expected
+
+
+def test_other_orders_tell_nothing() -> None:
+    blocks = np.arange(10)
+    assert make_next_use(BlockShuffle(10, 0), blocks, blocks) is None
+    assert make_next_use(FullShuffle(11, 0), blocks, blocks) is None
+    assert make_next_use(FullShuffle(10, 0), blocks[::-1], blocks) is None
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+def test_the_cache_has_the_hits_of_the_optimum(samples: int) -> None:
+    for share in (0.1, 0.25, 0.5):
+        found = hit_rates(blocks=100, samples=samples, share=share, seed=3)
+        assert found.least_recent < found.next_use == found.optimum
