@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found = [hit_rates(512, samples, share) for samples in (1, 16) for share in (0.1, 0.25, 0.5)]
+    found = [hit_rates(256, samples, share) for samples in (1, 16) for share in (0.1, 0.25, 0.5)]
     print("samples in a block  cache  least recent use  next use  optimum")
     for one in found:
         rates = f"{one.least_recent:16.1%}  {one.next_use:8.1%}  {one.optimum:7.1%}"
