@@ -177,8 +177,8 @@ class ImageLoader(EngineImages):
             copies through page-locked memory by itself, on a stream of its own.
         cache: Folder on a local disk that keeps what is fetched of a remote dataset. The loader fetches in
             the order of its batches. Ranks of one machine share a cache.
-        cache_size: Size of the cache in bytes, or as text such as "200GB". What the order needs last is evicted
-            first. None sets no limit.
+        cache_size: Size of the cache in bytes, or as text such as "200GB". What the order needs last is
+            evicted first. None sets no limit.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
