@@ -1,6 +1,6 @@
 """The memory and the processor time of conversions of text, each in a process of its own.
 
-    python -m stoker.benchmarks.text.conversion                     # 2 million lines, about two minutes
+    python -m stoker.benchmarks.text.conversion                     # 2 million lines, about five minutes
     python -m stoker.benchmarks.text.conversion --lines 200000 --json benchmarks/results/text_conversion.json
 
 The lines have 19.5 words on average, drawn by their ranks (Zipf). Memory is the peak of a conversion, less
