@@ -14,11 +14,8 @@ from stoker.pipeline.engines.native.image_memory import ImageMemory
 
 @dataclass(frozen=True)
 class Params:
-    count: int
+    image_count: int
     size: tuple[int, int]
-
-    def __len__(self) -> int:
-        return self.count
 
 
 @dataclass(frozen=True)
