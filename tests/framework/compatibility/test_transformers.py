@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -176,3 +177,34 @@ def test_masked_tokens_have_the_loss_of_the_collator_that_draws_the_same(
         assert (theirs["input_ids"] == input_ids).all()
         ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
         assert loss_of(model, ours) == pytest.approx(loss_of(model, theirs), rel=1e-6)
+
+
+def test_classes_of_texts_have_the_loss_of_the_collator(
+    tokenizer: Any, sentences: dict[str, list[str]], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=64,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        num_labels=3,
+    )
+    model = transformers.BertForSequenceClassification(config).eval()
+    lines = [json.dumps({"text": text, "stars": i % 3}) for i, text in enumerate(sentences["source"])]
+    (tmp_path / "reviews.jsonl").write_text("\n".join(lines))
+    tokenizer.save_pretrained(tmp_path)
+    stoker.convert_text(
+        tmp_path / "reviews.jsonl", tmp_path / "d", label="stars", tokenizer=tmp_path / "tokenizer.json"
+    )
+    collate = transformers.DataCollatorWithPadding(tokenizer)
+    encoded = tokenizer(sentences["source"], return_token_type_ids=False)
+    columns = ("input_ids", "attention_mask", "label")
+    loader = stoker.TextLoader(tmp_path / "d", batch_size=6, shuffle=True, output="torch", columns=columns)
+    texts = {tuple(ids): i for i, ids in enumerate(encoded["input_ids"])}
+    for input_ids, attention_mask, label in loader:
+        rows = [texts[tuple(ids[mask].tolist())] for ids, mask in zip(input_ids, attention_mask, strict=True)]
+        features = [{"input_ids": encoded["input_ids"][i], "label": i % 3} for i in rows]
+        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": label}
+        assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
