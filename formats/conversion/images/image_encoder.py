@@ -122,7 +122,7 @@ class ImageEncoder(ImageColumns):
         assert self.images is not None, "given for every listing with blocks"
         data = self.images.read(int(blocks.file[row]), int(blocks.block[row]), int(blocks.row[row]))
         if data is None:
-            raise SkippedError("row without an image", "")
+            raise SkippedError("row without the bytes of an image", "")
         if not is_image_start(data[:SIGNATURE_BYTES]):
             raise SkippedError("not an image", "")
         return data

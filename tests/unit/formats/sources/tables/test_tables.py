@@ -132,7 +132,7 @@ def test_rows_without_an_image_or_a_label_are_counted(pictures: list[bytes], tmp
     dataset = converted(file, tmp_path / "shards")
     assert dataset.labels.tolist() == [0, 1, 2]
     assert dict(dataset.manifest.skipped) == {
-        "row without an image": 2,
+        "row without the bytes of an image": 2,
         "not an image": 1,
         "row without a label": 1,
     }
