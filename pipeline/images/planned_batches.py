@@ -9,6 +9,8 @@ import numpy as np
 
 from stoker.augment.transforms.combining.base import Partners
 
+from ..caching.planned_reads import BatchReads
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PlannedBatch", "planned_batches"]
+__all__ = ["PlannedBatch", "batch_reads", "planned_batches"]
 
 # Draws that are ordered at once: a few calls of NumPy cost as much for one draw as for thousands.
 _ORDER_CHUNK = 4096
@@ -133,3 +135,10 @@ def _with_partners(
             batch, sources=shown, samples=dataset.samples(shown), parts=replace(own, image=own.image - first)
         )
         first += len(batch)
+
+
+def batch_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[BatchReads]:
+    """Yield what each batch of an epoch reads; see :func:`planned_batches`."""
+    for step, planned in enumerate(planned_batches(config, schedule, epoch)):
+        last = epoch * schedule.n + schedule.consumed(step + 1) - 1
+        yield BatchReads(planned.samples.row, None, last)

@@ -15,7 +15,6 @@ import numpy as np
 
 from stoker.errors import ConfigError, SampleError
 
-from ..caching.planned_reads import BatchReads
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
 from .annotations.annotation_processor import BatchAnnotations
@@ -26,7 +25,7 @@ from .batch_transforms import function_name
 from .columns.contents import Contents
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
-from .planned_batches import planned_batches
+from .planned_batches import batch_reads, planned_batches
 from .sizes.patches.patch_assembler import PatchAssembler
 
 if TYPE_CHECKING:
@@ -102,12 +101,7 @@ class ImageBatchProducer:
         self._batches = self._read_ahead(planned_batches(config, schedule, epoch), read_ahead)
         self._cached_epoch: CachedEpoch | None = None
         if cache_prefetcher:  # walks through a plan of its own, far ahead of the engine
-            self._cached_epoch = cache_prefetcher.begin(
-                lambda: (
-                    BatchReads(p.samples.row, None, epoch * schedule.n + schedule.consumed(step + 1) - 1)
-                    for step, p in enumerate(planned_batches(config, schedule, epoch))
-                )
-            )
+            self._cached_epoch = cache_prefetcher.begin(lambda: batch_reads(config, schedule, epoch))
         names = {f"{column.prefix}{MATRIX}" for column in config.images}
         self._leads_back = not names.isdisjoint(config.columns)
         self._samples = schedule.n / schedule.world_size
