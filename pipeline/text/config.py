@@ -144,9 +144,8 @@ def make_config(
     fitted = fit_mask(mask, dataset, reader.fields, batching)
     if isinstance(batchify, PreferencePairs) and batchify.value is None:
         batchify = replace(batchify, value=reader.pad_id)
-    planner = _make_planner(
-        batching, reader, order, world_size, batchify if isinstance(batchify, PreferencePairs) else fitted
-    )
+    pairs = batchify if isinstance(batchify, PreferencePairs) else None
+    planner = _make_planner(batching, reader, order, world_size, pairs or fitted)
     if batchify is not None and labels != "causal":
         raise ConfigError(
             "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
@@ -167,7 +166,7 @@ def make_config(
         planner=planner,
         maker=maker,
         mask=fitted,
-        pairs=batchify if isinstance(batchify, PreferencePairs) else None,
+        pairs=pairs,
         arrays=arrays,
         columns=names,
         batch_type=batch_type(names),
