@@ -93,9 +93,11 @@ class WriterStart:
             _form_of(existing, folder),
         )
 
-    def checker(self, box_format: str, captions: WrittenCaptions | None) -> SampleChecker:
-        """Return the checker of the samples that follow."""
-        return SampleChecker(
+    def encoder(
+        self, options: WriterOptions, box_format: str, captions: WrittenCaptions | None
+    ) -> SampleEncoder:
+        """Return the checker and encoder of the samples that follow."""
+        checker = SampleChecker(
             list(self.classes or ()),
             self.classes is not None,
             box_format,
@@ -103,14 +105,8 @@ class WriterStart:
             self.form,
             captions and captions.options.caption_column,
         )
-
-    def encoder(
-        self, options: WriterOptions, checker: SampleChecker, captions: WrittenCaptions | None
-    ) -> SampleEncoder:
-        """Return the encoder of the samples that follow."""
-        keeps_origins = (
-            options.mode != "none" if self.existing is None else has_origins(self.existing.columns)
-        )
+        resizes = options.mode != "none"
+        keeps_origins = resizes if self.existing is None else has_origins(self.existing.columns)
         tokenizer = captions and captions.tokenizer
         return SampleEncoder(options, checker, self.keypoints, self.ignore_index, keeps_origins, tokenizer)
 

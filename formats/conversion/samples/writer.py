@@ -149,17 +149,16 @@ class Writer(WriterContext):
             captions=captions and captions.options,
         )
         threads = check_threads(num_threads)
-        self._checker = start.checker(upper_box_format(box_format), captions)
-        self._encoder = start.encoder(options, self._checker, captions)
+        self._encoder = start.encoder(options, upper_box_format(box_format), captions)
         self._output = open_output(target, self._encoder, options, start.existing, overwrite=overwrite)
-        self._first = start.records
-        self._begin(threads)
+        self._begin(start.records, threads)
 
-    def _begin(self, threads: int) -> None:
+    def _begin(self, first: int, threads: int) -> None:
         """Start the threads; nothing may fail any more, since the output holds a lock."""
         self._pool = EncodingPool(self._encoder, threads)
         self._owner, self._lock = OwnerProcess(), threading.Lock()
-        self._count = 0
+        self._checker = self._encoder.checker
+        self._first, self._count = first, 0
         self._closed = False
         self._summary: Summary | None = None
         self._started = time.monotonic()
