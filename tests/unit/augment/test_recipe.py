@@ -105,7 +105,8 @@ def test_every_transform_has_an_example():
     names = set(transforms.__all__) - {"Transform", "SubtractMean"}
     assert {type(transform).__name__ for transform in EVERY} == names | {"MixUp", "CutMix", "Mosaic"}
     # RandomIoUCrop needs objects; Normalize and ToDtype change only the output's form. SubtractMean needs
-    # a file, and has tests/parity/test_mean_image.py. Those of several samples have tests/parity/native/test_combining.py.
+    # a file, and has tests/parity/test_mean_image.py. Those of several samples have their test in
+    # tests/parity/native/test_combining.py.
     several = {name for name in names if getattr(transforms, name).combines}
     compared = names - several - {"RandomIoUCrop", "Normalize", "ToDtype"}
     assert {type(case.transform).__name__ for case in CASES} == compared
