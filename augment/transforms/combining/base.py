@@ -9,6 +9,7 @@ import numpy as np
 
 from stoker.random import derive_key, uniform
 
+from ...description import is_whole
 from ..base import Transform
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     Int = npt.NDArray[np.int64]
 
-__all__ = ["Combining", "Partners"]
+__all__ = ["Combining", "Partners", "UntilEpoch"]
 
 _PARTNERS = -2_000_000
 """Position that keys the partners of the first transform of a list; those of the next are below it."""
@@ -91,3 +92,22 @@ class Combining(Transform):
         transforms before.
         """
         raise NotImplementedError
+
+
+class UntilEpoch(Combining):
+    """Base of those that end with an epoch, as YOLO's ``close_mosaic`` does.
+
+    Attributes:
+        stop_epoch: First epoch without the transform; None for none.
+    """
+
+    stop_epoch: int | None
+
+    def has_stopped(self, epoch: int) -> bool:
+        """Whether ``epoch`` is one without the transform."""
+        return self.stop_epoch is not None and epoch >= self.stop_epoch
+
+    def check_stop_epoch(self) -> None:
+        """Raise ConfigError if ``stop_epoch`` is not the number of an epoch."""
+        known = self.stop_epoch is None or is_whole(self.stop_epoch)
+        self.check("stop_epoch", known, "the number of an epoch, from 0, or None")

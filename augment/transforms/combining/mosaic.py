@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_pair, is_finite, is_whole
+from ...description import as_pair, is_finite
 from ...params.parts import WHOLE
-from .base import Combining
+from .base import UntilEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ _TILES = 4
 
 
 @dataclass(frozen=True)
-class DetectionMosaic(Combining):
+class DetectionMosaic(UntilEpoch):
     """Show four images around a random centre of a canvas of twice the size, scaled and moved, as YOLO does.
 
     Each image is scaled so that it just fits the size, and has a corner at the centre. The sample itself is
@@ -74,12 +74,11 @@ class DetectionMosaic(Combining):
         self.check("scale", is_finite(self.scale[0]) and self.scale[0] > 0, "a pair, 0 < low <= high")
         share = is_finite(self.translate) and 0 <= self.translate <= 1
         self.check("translate", share, "a share of the output, 0 to 1")
-        known = self.stop_epoch is None or is_whole(self.stop_epoch)
-        self.check("stop_epoch", known, "the number of an epoch, from 0, or None")
+        self.check_stop_epoch()
 
     def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
-        """See :class:`Combining`."""
-        if self.stop_epoch is not None and partners.epoch >= self.stop_epoch:
+        """See :class:`.base.Combining`."""
+        if self.has_stopped(partners.epoch):
             return parts
         u = partners.uniform(position, parts.keys, _TILES)
         chosen = u[:, 0] < self.p
