@@ -223,14 +223,11 @@ class BlockFiles:
                 self._lock(fcntl.F_UNLCK, low, high)
 
     def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
-        """Free disk space: evict blocks that are not pinned, least recently used first.
+        """Evict blocks that are not pinned, least recently used first, and return how many bytes became free.
 
         Args:
-            excess: Bytes to free.
+            excess: Bytes to free; if too many blocks are pinned, fewer become free.
             last_use: Time of the last use of every block, in any unit.
-
-        Returns:
-            Bytes that were freed: fewer than ``excess`` if too many blocks are pinned.
         """
         freed = 0
         if self.is_read_only:

@@ -137,8 +137,6 @@ def convert_text(
     """
     check_progress(progress)
     paths = _paths_of(src)
-    for path in paths or ():
-        check_named(source=path)
     if paths is not None:
         paths = [file for path in paths for file in _matching(path)]
     check_named(target=dst)
@@ -188,6 +186,7 @@ def _paths_of(src: Any) -> list[Paths] | None:
 
 def _matching(path: Paths) -> list[Paths]:
     """The files that match a pattern, in the order of their names; the path itself if it is no pattern."""
+    check_named(source=path)
     text = os.fspath(path)
     if is_url(path):
         return list(expand(path)) if "*" in text else [path]

@@ -56,11 +56,14 @@ class BadSampleBudget:
 
 
 def make_bad_sample_budget(max_bad: int | float | None, on_error: OnError) -> BadSampleBudget:
-    """Check a loader's argument ``max_bad``; None is one percent.
+    """Check a loader's arguments ``max_bad``, where None is one percent, and ``on_error``.
 
     Raises:
-        ConfigError: ``max_bad`` is no number from 0 or share from 0 to 1, or every bad sample is an error.
+        ConfigError: ``on_error`` has no such value; ``max_bad`` is no number from 0 or share from 0 to 1, or
+            every bad sample is an error.
     """
+    if on_error not in ("raise", "skip", "replace"):
+        raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     if max_bad is None:
         return BadSampleBudget(_SHARE)
     if on_error == "raise":

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from stoker.errors import ConfigError
-
 from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
@@ -256,8 +254,7 @@ def make_config(
         ConfigError: An argument is wrong, or two arguments do not fit each other.
         DatasetError: The path holds no dataset that can be read.
     """
-    if on_error not in ("raise", "skip", "replace"):
-        raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
+    budget = make_bad_sample_budget(max_bad, on_error)
     opened = open_source(dataset, "image")
     size_plan = with_planner(
         size_plan, opened, shuffle=shuffle, sampler=sampler, last_batch=last_batch, on_error=on_error
@@ -288,7 +285,7 @@ def make_config(
         ImageFormat(images[0].plan.dtype, layout, color, *form),
         names,
         on_error,
-        make_bad_sample_budget(max_bad, on_error),
+        budget,
         seed,
         seed if draw_seed is None else draw_seed,
         batch_type(names),

@@ -131,11 +131,7 @@ def make_config(
         StaleIndexError: The index lacks what the loader needs, or a data file has another size.
         DatasetError: A data file cannot be opened.
     """
-    if isinstance(sampler, Repeated):
-        raise ConfigError(
-            "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
-            hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
-        )
+    _check_sampler(sampler)
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
     if isinstance(batchify, PreferencePairs):
         fields = _pair_fields(batchify, dataset, fields)
@@ -171,6 +167,14 @@ def make_config(
         columns=names,
         batch_type=batch_type(names),
     )
+
+
+def _check_sampler(sampler: Sampler | None) -> None:
+    if isinstance(sampler, Repeated):
+        raise ConfigError(
+            "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
+            hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
+        )
 
 
 def _pair_fields(

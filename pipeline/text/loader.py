@@ -232,7 +232,6 @@ class TextLoader(DescribedText):
         )
         super().__init__(config, ranks, prefetch)
         adapters.specialize_loader(self, output)
-
         self._cache_prefetcher = make_cache_prefetcher(opened)
         self._adapter = adapters.load(framework, self._place_batches(device, framework, pin_memory))
 
