@@ -10,6 +10,7 @@ import numpy as np
 from stoker.augment.transforms.combining.base import Partners
 
 from ..caching.planned_reads import BatchReads
+from ..order.changes.substitutes import drawn_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,38 +95,52 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
         own = range(first, min(first + steps, len(schedule)))
         parts = [(*schedule.draws(step), schedule.size(step), schedule.groups(step)) for step in own]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
-        drawn = config.order.positions(epoch, np.concatenate([draws for draws, *_ in parts]))
+        draws, mask = (np.concatenate([part[k] for part in parts]) for k in range(2))
+        shown_at = np.where(mask, draws, config.order.n - 1)  # padding repeats draws at the end of the epoch
+        drawn = drawn_at(config.order, epoch, draws, shown_at)
         ends = np.cumsum([len(draws) for draws, *_ in parts])
-        plain = _batches(config, parts, np.split(drawn, ends[:-1]), epoch)
+        plain = _batches(config, parts, [np.split(one, ends[:-1]) for one in drawn], epoch)
         if config.images[0].plan.combining:
-            yield from _with_partners(config, list(plain), [draws for draws, *_ in parts], epoch)
+            yield from _with_partners(config, list(plain), draws, shown_at, epoch)
         else:
             yield from plain
 
 
 def _batches(
-    config: ImageLoaderConfig, parts: list[Any], positions: list[Int64], epoch: int
+    config: ImageLoaderConfig, parts: list[Any], positions: list[list[Int64]], epoch: int
 ) -> Iterator[PlannedBatch]:
-    """Batches whose images show their own samples, of their draws, masks, sizes and groups."""
-    for (draws, mask, size, groups), own in zip(parts, positions, strict=True):
+    """Batches whose images show their own samples, of their draws, masks, sizes and groups.
+
+    ``positions`` are those without and with substitutes. A substitute has the random numbers of the sample
+    whose place it takes, so that its partners, and the choice of a transform for its batch, stay.
+    """
+    for (draws, mask, size, groups), places, own in zip(parts, *positions, strict=True):
         samples = config.dataset.samples(own)
-        keys = config.draw_keys(epoch, draws, samples.row)
+        rows = samples.row if np.array_equal(places, own) else config.dataset.samples(places).row
+        keys = config.draw_keys(epoch, draws, rows)
         yield PlannedBatch(own, mask, own, samples, keys, size, groups)
 
 
 def _with_partners(
-    config: ImageLoaderConfig, batches: list[PlannedBatch], draws: list[Int64], epoch: int
+    config: ImageLoaderConfig, batches: list[PlannedBatch], draws: Int64, shown_at: Int64, epoch: int
 ) -> Iterator[PlannedBatch]:
     """The same batches with the samples that their images show besides their own.
 
     These are samples of other draws of the epoch. Those of all batches are drawn at once, because an order
     costs as much for one draw as for thousands.
+
+    Args:
+        config: Config of the loader.
+        batches: The batches.
+        draws: (N,) int64, the draws of their samples, one batch after the other.
+        shown_at: (N,) int64, the draws of the epoch at which these are shown.
+        epoch: Number of the epoch.
     """
     order, dataset = config.order, config.dataset
     partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch)
     keys = np.concatenate([one.draw_keys for one in batches])
-    every = config.images[0].plan.parts(keys, np.concatenate(draws), partners)
-    sources = order.positions(epoch, every.draw)
+    every = config.images[0].plan.parts(keys, draws, partners)
+    _, sources = drawn_at(order, epoch, every.draw, shown_at[every.image])
     first = 0
     for batch in batches:
         at = np.arange(*np.searchsorted(every.image, (first, first + len(batch))))

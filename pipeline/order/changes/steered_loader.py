@@ -61,8 +61,9 @@ class SteeredLoader(VersionedLoader):
 
         A substitute takes the place of each of these samples: another one of the epoch, of the same dataset
         of a mixture, and with :class:`stoker.ClassBalanced` of the same class. The seed and the place alone
-        decide on it. Sequences of text have substitutes that fit into their place. Batches that were made
-        ahead are made anew; those of the past stay as they were, for :meth:`batch`, too.
+        decide on it. Sequences of text have substitutes that fit into their place. Padding and
+        the partners of combined images, such as those of ``DetectionMosaic``, get substitutes, too. Batches
+        that were made ahead are made anew; those of the past stay as they were, for :meth:`batch`, too.
 
         Call it on all ranks between the same two batches, or agree on ``from_step``. States hold the list of
         these samples, so the same samples are left out after a resume, on any number of ranks.

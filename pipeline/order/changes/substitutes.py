@@ -12,16 +12,16 @@ from stoker.random import hash_words
 
 from ..draws import Balanced, BalancedObjects, MixedOrder
 from ..epoch_order import Repeat, Stream
+from .ledger import Ledger
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..epoch_order import Order
-    from .ledger import Ledger
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Substituted", "check_rest", "groups_of", "original", "substituted"]
+__all__ = ["Substituted", "check_rest", "drawn_at", "groups_of", "original", "substituted"]
 
 _SUBSTITUTE = 0x53554253  # the word of these draws among those of orders
 _ATTEMPTS = 64
@@ -123,6 +123,40 @@ class Substituted:
             word = hash_words((self.seed, epoch, _SUBSTITUTE, _ATTEMPTS), units[[i]])[0]
             found[i] = mine[int(word % np.uint64(mine.size))]
         return found
+
+
+def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[Int64, Int64]:
+    """Positions of draws without and with substitutes for what is left out at other draws.
+
+    The partners of an image are other draws of its epoch, earlier or later ones, and padding repeats its
+    first draws. What is left out of such an image is what is left out at the image's own place.
+
+    Args:
+        order: An order, with or without substitutes.
+        epoch: Number of the epoch.
+        draws: (M,) int64, draws of the epoch.
+        shown_at: (M,) int64, the draw of the epoch at which the sample of each draw is shown.
+
+    Returns:
+        Positions of the order without substitutes, (M,) int64, and with them.
+    """
+    plain = original(order)
+    positions = plain.positions(epoch, draws)
+    within = order.order if isinstance(order, Stream) else order
+    if not isinstance(within, Substituted):
+        return positions, positions
+    found: Int64 = positions.copy()
+    points = sorted({one.begin[0] for one in within.ledger.exclusions})
+    # As draws of this epoch, whose end stands for what begins after it.
+    begins = [min(max(0, point - epoch * order.n), order.n) for point in points]
+    begun = np.searchsorted(np.array(begins, np.int64), shown_at, side="right")
+    for number in np.unique(begun[begun > 0]).tolist():
+        excluded = within.ledger.at((points[number - 1],))
+        bad = np.flatnonzero((begun == number) & np.isin(positions, excluded))
+        if bad.size:
+            lasting = substituted(plain, Ledger().after((0,), excluded), within.seed)
+            found[bad] = lasting.positions(epoch, draws[bad])
+    return positions, found
 
 
 def groups_of(order: Any) -> npt.NDArray[Any] | None:
