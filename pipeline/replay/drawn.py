@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from stoker.augment.params.image_params import ImageParams
 
+    from ..images.columns.image_column import ImageColumn
     from ..images.config import ImageLoaderConfig
+    from ..images.planned_batches import PlannedBatch
     from ..order.rank_draws import Schedule
 
     Int64 = npt.NDArray[np.int64]
@@ -35,8 +37,9 @@ class DrawnSample:
     Attributes:
         row: Position in the loader's dataset.
         key: Name of the sample in its source.
-        words: For each image of the sample, what happened to it in a few words.
-        parameters: The parameters of each image by the name of its column, and of transforms of batches.
+        words: For each image or part of an image of the sample, what happened to it in a few words.
+        parameters: The parameters of each image by the name of its column, and of transforms of batches. An
+            image of several samples has a list, with those of each part.
     """
 
     row: int
@@ -63,24 +66,26 @@ def draw_batch(
     parameters: list[dict[str, Any]] = [{} for _ in chosen]
     draw_epoch = config.draw_epoch(epoch)
     for column in config.images:
-        shown = column.samples_of_images(len(planned))
+        shown = column.samples_of_images(len(planned.sources))
         objects = None
         if column.annotations.needs_boxes:
-            objects = deciding_objects(config.dataset.annotations(planned.positions[shown]))
+            objects = deciding_objects(config.dataset.annotations(planned.sources[shown]))
         drawn = config.draw(
             column,
-            planned.positions,
+            planned.sources,
             planned.samples,
             planned.draw_keys,
             epoch=draw_epoch,
             objects=objects,
             size=planned.size,
+            parts=planned.parts,
         )
         for number, i in enumerate(chosen.tolist()):
-            images = column.images_of(np.array([i]), len(planned)).tolist()
+            images = _images_of(planned, column, i).tolist()
             words[number] += [_in_words(drawn, image) for image in images]
             of_images = [_of_one(drawn, image, len(drawn)) for image in images]
-            parameters[number][column.name] = of_images[0] if column.views is None else of_images
+            alone = planned.parts is None and column.views is None
+            parameters[number][column.name] = of_images[0] if alone else of_images
     plan, draw_keys = config.batch_transform_plan, planned.draw_keys[chosen]
     size = config.images[0].at(planned.size).size
     for number in range(len(plan.transforms) if len(chosen) else 0):
@@ -89,6 +94,13 @@ def draw_batch(
             of_sample[name] = _of_one(mixed, i, len(chosen))
     places = zip(chosen.tolist(), words, parameters, strict=True)
     return [DrawnSample(int(planned.positions[i]), keys[i], tuple(w), p) for i, w, p in places]
+
+
+def _images_of(planned: PlannedBatch, column: ImageColumn, i: int) -> Int64:
+    """The rows of the parameters for sample ``i`` of a batch: its image, its views, or its parts."""
+    if planned.parts is not None:
+        return np.flatnonzero(planned.parts.image == i)
+    return column.images_of(np.array([i]), len(planned))
 
 
 def _chosen(positions: Int64, rows: Int64) -> Int64:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import stoker
 from stoker import ImageLoader, Patches
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
+from stoker.augment import DetectionMosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.replay.drawn import draw_batch
@@ -163,3 +163,16 @@ def test_a_selection_stays_one(thumbnails: Path) -> None:
     with ImageLoader(selection, batch_size=4, transforms=CROP, columns=COLUMNS) as loader:
         described, keys = json.loads(json.dumps(loader.describe())), loader.batch(0, 0).key
     assert list(replay(described, 0).batch.key) == list(keys)
+
+
+def test_each_part_of_a_mosaic_has_its_parameters(thumbnails: Path, tmp_path: Path) -> None:
+    loader = ImageLoader(
+        thumbnails, batch_size=3, transforms=[DetectionMosaic(32, p=1.0), *CROP], columns=COLUMNS
+    )
+    state = write(loader, tmp_path / "state.json")
+    samples = replay(state, 0).samples
+    assert [len(one.parameters["image"]) for one in samples] == [4, 4, 4]
+    assert [len(one.words) for one in samples] == [4, 4, 4]
+    # A part outside the crop shows nothing; of the others each has a region of its own image.
+    regions = [tuple(part["region"]) for one in samples for part in one.parameters["image"]]
+    assert len(set(regions)) > 3
