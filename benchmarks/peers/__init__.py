@@ -69,26 +69,26 @@ TITLES = {
 
 
 _LIBRARIES = {
-    "torch": "torch",
-    "tfdata": "tensorflow",
-    "tfdata-plain": "tensorflow",
-    "dali": "nvidia.dali",
-    "ffcv": "ffcv",
-    "spdl": "spdl",
-    "webdataset": "webdataset",
-    "litdata": "litdata",
-    "mosaic-streaming": "streaming",
-    "grain": "grain",
-    "hf-datasets": "datasets",
-    "hf-streaming": "datasets",
-    "ray-data": "ray",
+    "torch": ("torch",),
+    "tfdata": ("tensorflow",),
+    "tfdata-plain": ("tensorflow",),
+    "dali": ("nvidia.dali",),
+    "ffcv": ("ffcv",),
+    "spdl": ("spdl",),
+    "webdataset": ("webdataset", "torchvision"),
+    "litdata": ("litdata", "torchvision"),
+    "mosaic-streaming": ("streaming", "torchvision"),
+    "grain": ("grain", "array_record", "torchvision"),
+    "hf-datasets": ("datasets", "torchvision"),
+    "hf-streaming": ("datasets", "torchvision"),
+    "ray-data": ("ray", "torchvision"),
 }
-"""The library of each loader that is not Stoker's own, without variants."""
+"""The libraries that each loader needs; loaders of Stoker and variants are left out."""
 
 
 def installed_rivals() -> tuple[str, ...]:
     """Names of the loaders of other libraries that are installed."""
-    return tuple(name for name, library in _LIBRARIES.items() if _is_installed(library))
+    return tuple(name for name, needed in _LIBRARIES.items() if all(map(_is_installed, needed)))
 
 
 def _is_installed(library: str) -> bool:

@@ -92,7 +92,7 @@ def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
 
 def test_without_verify_no_checksum_is_computed(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
-    dataset.samples.crc[:] = 0
+    dataset.samples.crc[:] = 1
     assert dataset.execute().status.tolist() == [Status.CHECKSUM_MISMATCH] * 3
     assert dataset.execute(verify=False).status.tolist() == [0, 0, 0]
 

@@ -105,7 +105,7 @@ def without(columns: dict[str, Any], name: str) -> dict[str, Any]:
             {"interpolation": np.ones(N - 1, np.uint8)},
             r"'interpolation' must have the shape \(3,\); found \(2,\)",
         ),
-        ({"interpolation": np.full(N, 4, np.uint8)}, "interpolation must be from 0 to 3"),
+        ({"interpolation": np.full(N, 6, np.uint8)}, "interpolation must be from 0 to 5"),
         (warp_of(np.eye(3)) | {"warp.matrix": np.zeros((2, 3, 3))}, "'warp.matrix' must have the shape"),
         (warp_of(np.eye(3), nearest=np.full(2, True)), "'warp.nearest' must have the shape"),
         (without(warp_of(np.eye(3)), "warp.canvas"), "warp.matrix and warp.canvas must be given together"),

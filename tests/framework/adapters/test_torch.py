@@ -138,7 +138,7 @@ def test_a_data_loader_of_a_loader_is_refused_and_the_view_named(
 @pytest.mark.filterwarnings("ignore:a bad sample was")
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
-    folder = pack_images([make_jpeg(i) for i in range(4)], crc=np.zeros(4, np.uint32))
+    folder = pack_images([make_jpeg(i) for i in range(4)], crc=np.ones(4, np.uint32))
     with load(folder, on_error=on_error) as loader:
         if on_error == "skip":
             images, labels = next(iter(loader))

@@ -109,7 +109,7 @@ def _parts_of_many(value: Any) -> Iterator[bytes]:
     elif isinstance(value, Set):
         items = sorted(value)
     elif is_dataclass(value):
-        items = [getattr(value, field.name) for field in fields(value) if not _is_later(field.name, value)]
+        items = _recorded_fields(value)
     elif isinstance(value, (list, tuple, np.ndarray)):
         items = list(value)
     else:
@@ -117,6 +117,10 @@ def _parts_of_many(value: Any) -> Iterator[bytes]:
     yield b"many %d" % len(items)
     for item in items:
         yield from _parts(item)
+
+
+def _recorded_fields(value: Any) -> list[Any]:
+    return [getattr(value, field.name) for field in fields(value) if not _is_later(field.name, value)]
 
 
 def _is_later(name: str, value: Any) -> bool:
@@ -132,7 +136,7 @@ def _leaves(value: Any) -> Iterator[Array]:
     elif isinstance(value, Mapping):
         yield from chain.from_iterable(_leaves(value[key]) for key in sorted(value))
     elif is_dataclass(value):
-        yield from chain.from_iterable(_leaves(getattr(value, field.name)) for field in fields(value))
+        yield from chain.from_iterable(map(_leaves, _recorded_fields(value)))
     elif isinstance(value, (list, tuple)):
         yield from chain.from_iterable(map(_leaves, value))
 

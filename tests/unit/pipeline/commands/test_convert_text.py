@@ -63,7 +63,7 @@ def test_two_fields_have_nested_shapes(tmp_path: Path, pairs: list[Path]) -> Non
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(["--fields", "fr"], "en, de"), (["--method", "best"], "optimal"), (["--pack", "9"], "one")],
+    [(["--fields", "fr"], "en, de"), (["--method", "best"], "optimal"), (["--pack", "9"], "capacity")],
 )
 def test_invalid_options_are_refused(
     tmp_path: Path, pairs: list[Path], options: list[str], message: str

@@ -105,7 +105,7 @@ def test_a_mask_of_16_bits_with_small_values_is_read(make: Callable[..., Path]) 
 
 
 def test_a_mask_with_a_wrong_checksum_is_named(make: Callable[..., Path]) -> None:
-    crc = np.zeros(N, np.uint32)
+    crc = np.ones(N, np.uint32)
     with load(make(mask_crc=crc)) as loader, pytest.raises(CorruptRecordError, match="mask's checksum"):
         next(iter(loader))
 
