@@ -37,7 +37,7 @@ class DrawnSample:
     Attributes:
         row: Position in the loader's dataset.
         key: Name of the sample in its source.
-        words: For each image or part of an image of the sample, what happened to it in a few words.
+        words: For each image of the sample, what happened to it, or to each of its parts, in a few words.
         parameters: The parameters of each image by the name of its column, and of transforms of batches. An
             image of several samples has a list, with those of each part.
     """
@@ -82,7 +82,8 @@ def draw_batch(
         )
         for number, i in enumerate(chosen.tolist()):
             images = _images_of(planned, column, i).tolist()
-            words[number] += [_in_words(drawn, image) for image in images]
+            said = [_in_words(drawn, image) for image in images]
+            words[number] += said if planned.parts is None else [" | ".join(said)]
             of_images = [_of_one(drawn, image, len(drawn)) for image in images]
             alone = planned.parts is None and column.views is None
             parameters[number][column.name] = of_images[0] if alone else of_images

@@ -99,15 +99,6 @@ class Captions:
         values = ids[expand_ranges(starts, stops)].astype(np.int64)
         return Ragged(values, np.concatenate(([0], np.cumsum(lengths))))
 
-    def lengths(self, positions: Int64, keys: Int64, seed: int, epoch: int) -> Int64:
-        """(N,) int64, tokens of the captions that :meth:`draw` returns; of token ids in the index alone."""
-        numbers = uniform(derive_key(seed, epoch, _POSITION), keys, 1)[:, 0]
-        if self.tokens.choose == "first":
-            numbers = np.zeros(len(positions))
-        lists = self.dataset.lists(LENGTHS_COLUMN, positions)
-        found = lists.values[_drawn(lists, numbers)].astype(np.int64)
-        return np.minimum(found, self.tokens.max_length)
-
     def _stored(self, positions: Int64, numbers: npt.NDArray[np.float64]) -> tuple[Any, Int64, Int64]:
         """Token ids of samples, and where the drawn captions begin and end among them."""
         ids = self.dataset.lists(IDS_COLUMN, positions)
