@@ -37,7 +37,7 @@ class Paste:
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """How P parts, each of which shows one sample, become N images.
+    """How P parts, which show one sample each, become N images.
 
     The rows of the parameters are those of the parts. For each image, in this order: a canvas is filled with
     ``fill``; each part of layer 0 is resampled onto its rectangle of the canvas and leaves the rest as it is;
@@ -47,7 +47,7 @@ class Composition:
 
     Attributes:
         image: (P,) int32, position of the image, ascending from 0 without gaps.
-        shown: (P,) bool, parts of which something is seen. The samples of others are not read.
+        shown: (P,) bool, True for parts that are seen at least partly. The samples of others are not read.
         layer: (P,) uint8, ascending within an image from 0 without gaps.
         share: (P,) int32, weight of the layer, s of 65536. A pixel a below and b of the layer become
             ``((65536 - s) * a + s * b + 32768) >> 16``.

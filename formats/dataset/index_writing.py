@@ -87,7 +87,7 @@ class _Sink:
         self._maps = maps
 
     def write(self, data: bytes) -> int:
-        """Write bytes in pieces, after each of which the mapped pages are given back."""
+        """Write bytes in pieces, and give the mapped pages back after each piece."""
         view = memoryview(data)
         for start in range(0, len(view), _PIECE):
             piece = view[start : start + _PIECE]

@@ -29,7 +29,7 @@ _TRAINED = ("whitespace", "bpe")
 
 
 class SourceTexts(NamedTuple):
-    """The texts of a source, of which a vocabulary may be made.
+    """The texts of a source, for a vocabulary that may be made from them.
 
     Attributes:
         samples: Number of samples.

@@ -26,8 +26,8 @@ class CopyPaste(SecondLayer):
     The other image passes through the transforms before this one with random numbers of its own, such as
     ``ScaleJitter``, a crop and a flip. Its crowds are not pasted, nor objects that a loader's ``min_visible``
     and ``min_size`` drop. The image's own objects lose what is covered: their masks, and with them their
-    boxes and areas, become smaller, and covered keypoints count as hidden. Objects of which too little is
-    left are dropped. Transforms of colours come behind it. The dataset needs masks of objects.
+    boxes and areas, become smaller, and covered keypoints count as hidden. An object is
+    dropped if too little of it is left. Transforms of colours come behind it. The dataset needs masks of objects.
 
     Args:
         p: Probability that objects are pasted onto an image.

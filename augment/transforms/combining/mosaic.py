@@ -1,4 +1,4 @@
-"""The mosaic of YOLO: four images of the epoch around a random centre, of which a random window is shown."""
+"""The mosaic of YOLO: a random window of four images of the epoch around a random centre."""
 
 from __future__ import annotations
 

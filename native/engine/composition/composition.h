@@ -15,7 +15,7 @@ namespace stoker {
 // erase are those of the first one.
 struct CompositionColumns {
     const std::int32_t* image = nullptr;  // null: each image shows one sample
-    const bool* shown = nullptr;          // parts of which something is seen; others are not read
+    const bool* shown = nullptr;          // whether a part is seen at least partly; others are not read
     const std::uint8_t* layer = nullptr;
     const std::int32_t* share = nullptr;  // of the layer's pixels in the image, 0 to kWhole
     const std::int32_t* mask = nullptr;   // the mask of the pixels that the layer replaces; -1: all, by share
