@@ -62,8 +62,8 @@ class ImageParams:
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside no longer belongs to the image. None for no such condition. Engines ignore it.
         empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
-        composition: How these images, which show one sample each, are parts of other images; None where they are the
-            images of the batch.
+        composition: How these images, which show one sample each, are parts of other images; None where they
+            are the images of the batch.
     """
 
     size: Size
