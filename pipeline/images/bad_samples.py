@@ -10,7 +10,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DecodeError, ImageToo
 from ..engines.base import Status
 from ..execution.arguments import whole_number
 
-__all__ = ["ERRORS", "BadSampleBudget", "OnError", "make_bad_sample_budget"]
+__all__ = ["ERRORS", "BadSamplePolicy", "OnError", "make_bad_sample_policy"]
 
 OnError = Literal["raise", "skip", "replace"]
 _SHARE = 0.01
@@ -33,13 +33,15 @@ ERRORS = {
 
 
 @dataclass(frozen=True)
-class BadSampleBudget:
-    """The bad samples that an epoch may have on one rank.
+class BadSamplePolicy:
+    """What happens to bad samples, and how many of them an epoch may have on one rank.
 
     Attributes:
+        on_error: The loader's argument.
         max_bad: A number of samples, or as a float a share of the epoch's samples.
     """
 
+    on_error: OnError
     max_bad: int | float
 
     def is_exceeded(self, bad: int, *, samples: float, seen: int) -> bool:
@@ -55,8 +57,8 @@ class BadSampleBudget:
         return seen >= _LEAST_SEEN and bad > self.max_bad * samples
 
 
-def make_bad_sample_budget(max_bad: int | float | None, on_error: OnError) -> BadSampleBudget:
-    """Check a loader's arguments ``max_bad``, where None is one percent, and ``on_error``.
+def make_bad_sample_policy(on_error: OnError, max_bad: int | float | None) -> BadSamplePolicy:
+    """Check a loader's arguments ``on_error`` and ``max_bad``, where None is one percent.
 
     Raises:
         ConfigError: ``on_error`` has no such value; ``max_bad`` is no number from 0 or share from 0 to 1, or
@@ -65,18 +67,18 @@ def make_bad_sample_budget(max_bad: int | float | None, on_error: OnError) -> Ba
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     if max_bad is None:
-        return BadSampleBudget(_SHARE)
+        return BadSamplePolicy(on_error, _SHARE)
     if on_error == "raise":
         raise ConfigError(
             "max_bad limits the bad samples that are skipped or replaced, and on_error='raise' does neither",
             hint="Give on_error='skip' or 'replace', too, or leave out max_bad.",
         )
     if isinstance(max_bad, SupportsIndex):
-        return BadSampleBudget(whole_number("max_bad", max_bad, 0))
+        return BadSamplePolicy(on_error, whole_number("max_bad", max_bad, 0))
     try:
         share = float(max_bad)
     except (TypeError, ValueError):
         raise ConfigError(f"max_bad must be a number or a share, found {max_bad!r}") from None
     if not 0 <= share <= 1:
         raise ConfigError(f"max_bad as a float is a share, 0 to 1, found {max_bad!r}")
-    return BadSampleBudget(share)
+    return BadSamplePolicy(on_error, share)

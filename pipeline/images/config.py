@@ -1,4 +1,4 @@
-"""The config of an image loader: its arguments, checked against each other and against its dataset."""
+"""The config of an image loader: what it does with samples, the same in every epoch."""
 
 from __future__ import annotations
 
@@ -7,25 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from ..engines.base import ImageFormat
-from ..execution.batch import ColumnSpec, batch_type
-from ..order.epoch_order import BlockShuffle, Order, Stream
+from ..execution.batch import ColumnSpec
+from ..order.epoch_order import Order, Stream
 from ..order.sample_source import value_dtype
-from ..order.sampling import make_loader_order, open_source
-from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
-from .captions.captions import Captions, find_captions
-from .color import compiler, form_of
-from .columns.array_reader import ArrayConfig
-from .columns.column_names import column_names
 from .columns.drawing import draw_params
-from .columns.image_column import ImageColumn, plan_columns
 from .columns.source_columns import SIZE
 from .sizes.patches.patch_columns import patch_column_spec
-from .sizes.size_arguments import with_planner
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy as np
     import numpy.typing as npt
@@ -34,19 +24,18 @@ if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImageParams
     from stoker.augment.params.parts import Parts
     from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Color, DType, Layout, Size
+    from stoker.types import Size
 
-    from ..order.rank_draws import LastBatch
+    from ..engines.base import ImageFormat
     from ..order.sample_source import SampleSource
-    from ..order.sampling import Sampler
-    from .annotations.objects import ObjectConfig
+    from .bad_samples import BadSamplePolicy
     from .batch_transforms import BatchTransformPlan
-    from .captions.tokens import Tokens
-    from .columns.array_reader import ArrayForm
-    from .columns.image_column import Transforms
+    from .captions.captions import Captions
+    from .columns.array_reader import ArrayConfig
+    from .columns.image_column import ImageColumn
     from .sizes.size_plan import SizePlan
 
-__all__ = ["ImageLoaderConfig", "make_config"]
+__all__ = ["ImageLoaderConfig"]
 
 
 @dataclass(frozen=True)
@@ -59,8 +48,7 @@ class ImageLoaderConfig:
         images: Columns of images, at least one.
         image_format: Dtype and layout of the images that the engine makes.
         columns: Names of a batch's columns, in their order.
-        on_error: What happens to a bad sample.
-        bad_sample_budget: How many bad samples an epoch may have where they are no errors.
+        bad_samples: What happens to bad samples.
         seed: Seed of the order.
         draw_seed: Seed of random parameters.
         batch_type: Makes a batch of the values of its columns, in their order.
@@ -75,8 +63,7 @@ class ImageLoaderConfig:
     images: tuple[ImageColumn, ...]
     image_format: ImageFormat
     columns: tuple[str, ...]
-    on_error: OnError
-    bad_sample_budget: BadSampleBudget
+    bad_samples: BadSamplePolicy
     seed: int
     draw_seed: int
     batch_type: Callable[..., Any]
@@ -225,72 +212,3 @@ class ImageLoaderConfig:
     @cached_property
     def _rows_are_distinct(self) -> bool:
         return self.order.distinct and self.dataset.is_distinct
-
-
-def make_config(
-    dataset: SampleSource | str | os.PathLike[str],
-    transforms: Transforms,
-    size_plan: SizePlan,
-    *,
-    shuffle: bool | BlockShuffle,
-    sampler: Sampler | None,
-    samples_per_epoch: int | None,
-    seed: int,
-    draw_seed: int | None,
-    last_batch: LastBatch,
-    columns: Sequence[str] | None,
-    dtype: DType | None,
-    layout: Layout,
-    color: Color,
-    on_error: OnError,
-    max_bad: int | float | None,
-    objects: ObjectConfig,
-    arrays: ArrayForm,
-    caption: Tokens | None,
-) -> ImageLoaderConfig:
-    """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
-
-    Raises:
-        ConfigError: An argument is wrong, or two arguments do not fit each other.
-        DatasetError: The path holds no dataset that can be read.
-    """
-    budget = make_bad_sample_budget(max_bad, on_error)
-    opened = open_source(dataset, "image")
-    size_plan = with_planner(
-        size_plan, opened, shuffle=shuffle, sampler=sampler, last_batch=last_batch, on_error=on_error
-    )
-    if planner := size_plan.planner:
-        transforms, layout = planner.prepared(transforms), planner.layout(layout)
-        shuffle = False  # the planner shuffles
-    form = form_of(opened, color)
-    compiled = compiler(dtype, color, form)
-    images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
-    order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
-    array_config = ArrayConfig(opened.arrays, arrays)
-    captions = find_captions(opened, caption, mixes=bool(batch_transform_plan.transforms))
-    names = column_names(
-        columns,
-        images,
-        opened,
-        last_batch=last_batch,
-        objects=objects,
-        arrays=array_config,
-        captions=captions,
-        sizes=size_plan,
-    )
-    return ImageLoaderConfig(
-        opened,
-        order,
-        tuple(one.annotated(opened, names, objects, batch_transform_plan) for one in images),
-        ImageFormat(images[0].plan.dtype, layout, color, *form),
-        names,
-        on_error,
-        budget,
-        seed,
-        seed if draw_seed is None else draw_seed,
-        batch_type(names),
-        batch_transform_plan,
-        array_config.wanted(names),
-        captions,
-        size_plan,
-    )

@@ -11,7 +11,8 @@ from ..caching.cache_prefetcher import resolve
 from ..execution.arguments import optional_number, whole_number
 from ..execution.ranks.ranks import find_ranks
 from .annotations.objects import ObjectConfig, ObjectForm
-from .config import make_config
+from .arguments import ColumnArguments, EpochArguments, make_config
+from .bad_samples import make_bad_sample_policy
 from .engine.images import EngineImages
 from .engine.setup import EngineSetup, ReadOptions
 from .sizes.crop_check import check_crops
@@ -243,28 +244,16 @@ class ImageLoader(EngineImages):
             multiple=multiple,
             aspect_ratio_group_factor=aspect_ratio_group_factor,
         )
-        steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
+        samples_per_epoch = size_plan.samples(optional_number("steps_per_epoch", steps_per_epoch, 1), ranks)
+        draw_seed = optional_number("draw_seed", draw_seed)
+        object_config = ObjectConfig(frozenset(), objects, box_format, min_visible, min_size)
         self._config = make_config(
             resolve(dataset, cache, cache_size),
             transforms,
             size_plan,
-            shuffle=shuffle,
-            sampler=sampler,
-            samples_per_epoch=size_plan.samples(steps_per_epoch, ranks),
-            seed=seed,
-            draw_seed=optional_number("draw_seed", draw_seed),
-            last_batch=last_batch,
-            columns=columns,
-            dtype=dtype,
-            layout=layout,
-            color=color,
-            on_error=on_error,
-            max_bad=max_bad,
-            objects=ObjectConfig(
-                form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
-            ),
-            arrays=arrays,
-            caption=caption,
+            EpochArguments(shuffle, sampler, samples_per_epoch, seed, draw_seed, last_batch),
+            ColumnArguments(columns, object_config, arrays, caption, dtype, layout, color),
+            bad_samples=make_bad_sample_policy(on_error, max_bad),
         )
         check_crops(self._config, sampler)
         super().__init__(self._config, ranks, last_batch, prefetch)

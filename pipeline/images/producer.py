@@ -227,7 +227,7 @@ class ImageBatchProducer:
         ready = stream.ready(batch) if stream else None
         if kept is None:
             return FinishedBatch(batch, len(planned), ready=ready)
-        counted = "skipped" if self._config.on_error == "skip" else "replaced"
+        counted = "skipped" if self._config.bad_samples.on_error == "skip" else "replaced"
         keys = tuple(self._config.dataset.keys(planned.blamed(result.status != Status.OK)[is_bad]))
         return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
@@ -253,11 +253,12 @@ class ImageBatchProducer:
             SampleError: A sample is bad, (N,), and errors are raised, or no sample is left to replace it.
         """
         good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
-        if self._config.on_error == "raise" or (self._config.on_error == "replace" and not good.size):
+        on_error = self._config.bad_samples.on_error
+        if on_error == "raise" or (on_error == "replace" and not good.size):
             raise self._sample_error(planned, result, contents, int(bad[0]))
         self._bad += len(bad)
         self._last_bad = self._sample_error(planned, result, contents, int(bad[-1]))
-        if self._config.on_error == "skip":
+        if on_error == "skip":
             return good
         chosen = np.arange(len(planned))
         # The next good sample of the batch, and the first one after the last, so that nothing more is drawn.
@@ -274,11 +275,11 @@ class ImageBatchProducer:
 
     def _check_budget(self) -> None:
         """Raise the error of the last bad sample if the epoch has too many."""
-        budget, error = self._config.bad_sample_budget, self._last_bad
-        if error and budget.is_exceeded(self._bad, samples=self._samples, seen=self._totals.seen):
+        policy, error = self._config.bad_samples, self._last_bad
+        if error and policy.is_exceeded(self._bad, samples=self._samples, seen=self._totals.seen):
             self._last_bad = None  # the error's traceback refers to this producer
             error.message = f"{self._bad} samples of this epoch are bad, the last one: {error.message}"
-            error.hint = f"max_bad={budget.max_bad} allows fewer; stoker verify --decode lists them all."
+            error.hint = f"max_bad={policy.max_bad} allows fewer; stoker verify --decode lists them all."
             raise error
 
     def _sample_error(self, planned: PlannedBatch, result: Result, contents: Contents, i: int) -> SampleError:

@@ -1,0 +1,129 @@
+"""The arguments of an image loader, checked against each other and against its dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..engines.base import ImageFormat
+from ..execution.batch import batch_type
+from ..order.sampling import make_loader_order, open_source
+from .captions.captions import find_captions
+from .color import compiler, form_of
+from .columns.array_reader import ArrayConfig
+from .columns.column_names import column_names
+from .columns.image_column import plan_columns
+from .config import ImageLoaderConfig
+from .sizes.size_arguments import with_planner
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from stoker.types import Color, DType, Layout
+
+    from ..order.epoch_order import BlockShuffle
+    from ..order.rank_draws import LastBatch
+    from ..order.sample_source import SampleSource
+    from ..order.sampling import Sampler
+    from .annotations.objects import ObjectConfig
+    from .bad_samples import BadSamplePolicy
+    from .captions.tokens import Tokens
+    from .columns.array_reader import ArrayForm
+    from .columns.image_column import Transforms
+    from .sizes.size_plan import SizePlan
+
+__all__ = ["ColumnArguments", "EpochArguments", "make_config"]
+
+
+@dataclass(frozen=True)
+class EpochArguments:
+    """What an epoch draws; the attributes are arguments of :class:`stoker.ImageLoader`.
+
+    Attributes:
+        samples_per_epoch: Samples of the epochs that are cut from a stream; None for whole epochs.
+    """
+
+    shuffle: bool | BlockShuffle
+    sampler: Sampler | None
+    samples_per_epoch: int | None
+    seed: int
+    draw_seed: int | None
+    last_batch: LastBatch
+
+
+@dataclass(frozen=True)
+class ColumnArguments:
+    """What batches hold, and in which form; the attributes are arguments of :class:`stoker.ImageLoader`.
+
+    Attributes:
+        objects: The arguments for objects.
+    """
+
+    columns: Sequence[str] | None
+    objects: ObjectConfig
+    arrays: ArrayForm
+    caption: Tokens | None
+    dtype: DType | None
+    layout: Layout
+    color: Color
+
+
+def make_config(
+    dataset: SampleSource | str | os.PathLike[str],
+    transforms: Transforms,
+    size_plan: SizePlan,
+    epochs: EpochArguments,
+    given: ColumnArguments,
+    *,
+    bad_samples: BadSamplePolicy,
+) -> ImageLoaderConfig:
+    """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
+
+    Raises:
+        ConfigError: An argument is wrong, or two arguments do not fit each other.
+        DatasetError: The path holds no dataset that can be read.
+    """
+    opened = open_source(dataset, "image")
+    shuffle, layout = epochs.shuffle, given.layout
+    size_plan = with_planner(
+        size_plan,
+        opened,
+        shuffle=shuffle,
+        sampler=epochs.sampler,
+        last_batch=epochs.last_batch,
+        on_error=bad_samples.on_error,
+    )
+    if planner := size_plan.planner:
+        transforms, layout = planner.prepared(transforms), planner.layout(layout)
+        shuffle = False  # the planner shuffles
+    form = form_of(opened, given.color)
+    compiled = compiler(given.dtype, given.color, form)
+    images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
+    array_config = ArrayConfig(opened.arrays, given.arrays)
+    captions = find_captions(opened, given.caption, mixes=bool(batch_transform_plan.transforms))
+    names = column_names(
+        given.columns,
+        images,
+        opened,
+        last_batch=epochs.last_batch,
+        objects=given.objects,
+        arrays=array_config,
+        captions=captions,
+        sizes=size_plan,
+    )
+    return ImageLoaderConfig(
+        dataset=opened,
+        order=make_loader_order(opened, shuffle, epochs.sampler, epochs.samples_per_epoch, epochs.seed),
+        images=tuple(one.annotated(opened, names, given.objects, batch_transform_plan) for one in images),
+        image_format=ImageFormat(images[0].plan.dtype, layout, given.color, *form),
+        columns=names,
+        bad_samples=bad_samples,
+        seed=epochs.seed,
+        draw_seed=epochs.seed if epochs.draw_seed is None else epochs.draw_seed,
+        batch_type=batch_type(names),
+        batch_transform_plan=batch_transform_plan,
+        arrays=array_config.wanted(names),
+        captions=captions,
+        size_plan=size_plan,
+    )
