@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import stoker
+from stoker.augment import load_recipe, recipe_names
 from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers import installed_rivals
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_bench"]
 
+_RECIPE = "coco-hflip"  # the default of torchvision's references for detection
+
 
 def run_bench(
     dataset_path: str | os.PathLike[str],
@@ -28,35 +33,42 @@ def run_bench(
     json_out: str | os.PathLike[str] | None = None,
     *,
     rounds: int = 5,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     num_threads: int | None = None,
     own: Sequence[str] = ("stoker",),
-    size: int = 224,
+    size: int | None = None,
     seed: int = 0,
     min_seconds: float = 2.0,
     workload: str = "",
     device: str = "cpu",
+    transforms: str | None = None,
+    min_visible: float = 0.0,
+    min_size: float = 0.0,
     report: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Compare loaders on one dataset: random resized crop, flip, normalise, float32 NCHW.
+    """Compare loaders on one dataset: random resized crop, flip, normalise, float32 NCHW; or a recipe.
 
     Each loader runs in its own process, pinned to the same cores, in interleaved turns. The result has the
     reason for a loader that is not installed or cannot do this work.
 
     Args:
-        dataset_path: A dataset of JPEG images or of raw pixels.
+        dataset_path: A dataset of JPEG images or of raw pixels, with labels or with boxes.
         against: Loaders to compare with, see ``peers.PEERS``; "all" stands for those that are installed.
         json_out: File for the result.
         rounds: Number of timed turns of each loader, after one untimed epoch.
-        batch_size: Number of images in a batch.
+        batch_size: Number of images in a batch; by default 64, or 16 with a recipe.
         num_threads: Threads or workers of each loader; by default one for each core that this process may
             use. Loaders are pinned to as many cores, if there are as many.
         own: Engines of Stoker that take part: "stoker" (native), "stoker-dali".
-        size: Height and width of the output, pixels.
+        size: Height and width of the output, pixels; None for 224, or with a recipe for its own.
         seed: Seed of order and crops.
         min_seconds: Least time of a turn, which consists of whole epochs.
         workload: Title of the dataset in the result; by default the last part of its path.
         device: Where batches are handed out: "cpu", "cuda" or "cuda:N".
+        transforms: Name or file of a recipe, which loaders of images with boxes run; by default "coco-hflip"
+            where the dataset has boxes and no labels.
+        min_visible: With boxes, as a loader's ``min_visible``.
+        min_size: With boxes, as a loader's ``min_size``.
         report: Called with a line of text before each step.
 
     Raises:
@@ -69,16 +81,30 @@ def run_bench(
     names = [one for name in against for one in (installed_rivals() if name == "all" else (name,))]
     cores = allowed_cores()
     threads = len(cores) if num_threads is None else num_threads
+    tasks = stoker.open(dataset_path).tasks
+    recipe = transforms or (_RECIPE if "boxes" in tasks and "label" not in tasks else "")
+    settings = PeerSettings(batch_size or (16 if recipe else 64), size or 224, threads, seed, device)
+    if recipe:
+        load_recipe(recipe)
+        if size is not None:
+            raise ConfigError(f"the recipe {recipe!r} has a size of its own", hint="leave --size out")
+        absolute = recipe if recipe in recipe_names() else str(Path(recipe).resolve())
+        settings = replace(settings, recipe=absolute, min_visible=min_visible, min_size=min_size)
+    elif min_visible or min_size:
+        raise ConfigError(
+            "min_visible and min_size are for boxes, and the work is a random crop of images with labels",
+            hint="name a recipe, such as --transforms coco-ssd, for a dataset with boxes",
+        )
     plan = ComparisonPlan(
         peers=(*own, *(name for name in names if name not in own)),
-        settings=PeerSettings(batch_size, size, threads, seed, device),
+        settings=settings,
         cores=tuple(cores[:threads]),
         rounds=rounds,
         min_seconds=min_seconds,
         workload=workload or Path(dataset_path).name,
     )
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-        result = compare(open_source(dataset_path, Path(scratch)), plan, report)
+        result = compare(open_source(dataset_path, Path(scratch), boxes=bool(recipe)), plan, report)
     if json_out is not None:
         write_json([result], Path(json_out))
     return result

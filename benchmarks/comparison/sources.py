@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 __all__ = ["open_source"]
 
 
-def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> PeerSource:
+def open_source(dataset_path: str | os.PathLike[str], scratch: Path, *, boxes: bool = False) -> PeerSource:
     """Return the description of a dataset for the peers.
 
     Args:
         dataset_path: A dataset of JPEG images, or of raw pixels.
         scratch: An empty folder for files of the peers; the caller removes it.
+        boxes: Whether the peers load boxes in place of labels.
 
     Raises:
-        ConfigError: The samples are not images with one label each, or neither all JPEG nor all raw pixels,
-            which not every peer reads.
+        ConfigError: The samples are not images with one label each, or with boxes; or neither all JPEG nor
+            all raw pixels, which not every peer reads.
         DatasetError: The path is no dataset.
     """
     dataset = stoker.open(dataset_path)
-    if dataset.manifest.sample_type != "image" or "label" not in dataset.tasks:
-        raise ConfigError("a comparison needs images that have one label each", path=dataset.path)
+    if dataset.manifest.sample_type != "image" or ("boxes" if boxes else "label") not in dataset.tasks:
+        needed = "boxes, if it is of a recipe" if boxes else "one label each, or boxes"
+        raise ConfigError(f"a comparison needs images that have {needed}", path=dataset.path)
     samples = dataset.samples(np.arange(len(dataset)))
     codecs = {Codec(int(value)) for value in np.unique(samples.codec)}
     if codecs not in ({Codec.JPEG}, {Codec.RAW}):
@@ -49,7 +51,7 @@ def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> PeerSour
         shard=samples.shard,
         offset=samples.offset,
         length=samples.length,
-        label=dataset.labels,
+        label=np.zeros(len(dataset), np.int64) if boxes else dataset.labels,
         height=samples.height,
         width=samples.width,
     )

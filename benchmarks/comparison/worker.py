@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_WITH_RECIPES = ("stoker", "torch")
+"""First words of the names of peers that load boxes."""
 _ON_DEVICES = ("stoker", "torch", "dali")
 """First words of the names of peers that hand out batches on a GPU themselves."""
 
@@ -68,6 +70,8 @@ class PeerWorker:
     def do_write(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Write the files of a peer that has a format of its own."""
         peer, given = self._required(), PeerSource.from_json(source)
+        if settings.get("recipe") and self._name.partition("-")[0] not in _WITH_RECIPES:
+            raise Unsupported("this comparison has no pipeline with boxes for it")
         start = time.perf_counter()
         if isinstance(peer, WritingPeer):
             peer.write(given, PeerSettings(**settings))
@@ -153,6 +157,8 @@ class PeerWorker:
         return [] if alone else ["leaves batches on the CPU: PyTorch copies them to the GPU"]
 
     def _check(self, batch: Any) -> None:
+        if self._settings.recipe:
+            return
         size = self._settings.size
         expected = (self._settings.batch_size, 3, size, size)
         # PyTorch's dtypes are "torch.float32".
@@ -181,7 +187,9 @@ def _on_device(batch: Any, device: str) -> Any:
 
 
 def _touch(batch: Any) -> int:
-    """Read a pixel of every image, which waits for a batch that is still being made."""
+    """Read a pixel of every image, which waits for a batch that is still being made; return their number."""
+    if isinstance(batch, list | tuple):
+        return sum(_touch(image[None]) for image in batch)
     if not abs(float(batch[:, 1, batch.shape[2] // 2, batch.shape[3] // 2].sum())) < float("inf"):
         raise RuntimeError("a batch has values that are not finite")
     return len(batch)

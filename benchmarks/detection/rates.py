@@ -31,10 +31,12 @@ from stoker.augment import (
     recipe_names,
 )
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, make_imagenet_like, replicate
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, make_imagenet_like
+from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.detection.torchvision_pipelines import PIPELINES, make_batches
 from stoker.benchmarks.images.annotation_cost import make_annotated
 from stoker.benchmarks.images.views import Cost, median, timed
+from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
@@ -74,10 +76,10 @@ def measure(work: Path, rounds: int, copies: int) -> dict[str, Cost]:
         if name.startswith(("coco", "yolo")):
             turns[f"recipe {name}"] = _loader(plain, load_recipe(name), threads)
     if find_spec("torchvision"):
-        replicate(work / "made", work / "images", copies)
+        source = open_source(plain, work, boxes=True)
         for name in PIPELINES:
-            batches = make_batches(name, stoker.open(plain), work / "images", _BATCH, threads)
-            turns[f"torchvision {name}"] = batches
+            settings = PeerSettings(_BATCH, num_threads=threads, recipe=name)
+            turns[f"torchvision {name}"] = make_batches(source, settings)
     costs: dict[str, list[Cost]] = {name: [] for name in turns}
     for _ in range(rounds + 1):
         for name, batches in turns.items():

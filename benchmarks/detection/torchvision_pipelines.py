@@ -1,7 +1,8 @@
 """The pipelines of torchvision's references for detection, in worker processes of a DataLoader.
 
-The benchmark of rates compares Stoker's recipes with them. They follow references/detection/presets.py of
-github.com/pytorch/vision, with tensors, and end in what the model's own resizing does first.
+The benchmark of rates and ``stoker bench`` compare Stoker's recipes with them. They follow
+references/detection/presets.py of github.com/pytorch/vision, with tensors, and end in what the model's own
+resizing does first.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import stoker
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["PIPELINES", "make_batches"]
 
@@ -64,53 +65,62 @@ PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
 class _Samples:
     """Samples by index: an image as floats, and its boxes and labels."""
 
-    paths: Sequence[str]
+    payloads: PeerPayloads
     boxes: Sequence[Any]
     labels: Sequence[Any]
     transform: Any
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.payloads)
 
     def __getitem__(self, index: int) -> Any:
         import torch
         from torchvision import tv_tensors
-        from torchvision.io import ImageReadMode, decode_jpeg, read_file
 
-        image = tv_tensors.Image(decode_jpeg(read_file(self.paths[index]), mode=ImageReadMode.RGB))
+        from stoker.benchmarks.peers.torchvision_images import decoded
+
+        image = tv_tensors.Image(decoded(self.payloads.payload(index)))
         size = tuple(image.shape[-2:])
         boxes = tv_tensors.BoundingBoxes(torch.from_numpy(self.boxes[index]), format="XYXY", canvas_size=size)
         return self.transform(image, {"boxes": boxes, "labels": torch.from_numpy(self.labels[index])})
 
 
-def make_batches(name: str, dataset: Dataset, images: Path, batch_size: int, workers: int) -> Any:
-    """Return the batches of torchvision's pipeline for a recipe, as lists of images and of targets.
+def make_batches(source: PeerSource, settings: PeerSettings) -> Any:
+    """Return the batches of torchvision's pipeline for a recipe, as tuples of images and of targets.
 
     Args:
-        name: Recipe, one of ``PIPELINES``.
-        dataset: A converted dataset, whose annotations are taken.
-        images: Folder of the images, which its keys name.
-        batch_size: Images in a batch.
-        workers: Worker processes.
+        source: The samples, which have boxes.
+        settings: The recipe, one of ``PIPELINES``, and the batches.
+
+    Raises:
+        Unsupported: torchvision is not installed, or has no such pipeline.
     """
     import torch
-    from torchvision.transforms import v2
 
-    ends = [v2.ToDtype(torch.float32, scale=True), v2.SanitizeBoundingBoxes(), v2.ToPureTensor()]
-    every = np.arange(len(dataset))
-    keys, objects = dataset.keys(every), dataset.annotations(every).split(len(every))
+    try:
+        from torchvision.transforms import v2
+    except ImportError as error:
+        raise Unsupported("torchvision is not installed") from error
+    if settings.recipe not in PIPELINES:
+        raise Unsupported(f"torchvision has no pipeline like this recipe; it has {', '.join(PIPELINES)}")
+    least = v2.SanitizeBoundingBoxes(min_size=max(settings.min_size, 1))
+    ends = [v2.ToDtype(torch.float32, scale=True), least, v2.ToPureTensor()]
+    every = np.arange(source.records)
+    objects = stoker.open(source.dataset).annotations(every).split(len(every))
     samples = _Samples(
-        [str(images / key) for key in keys],
+        PeerPayloads(source),
         [one.boxes for one in objects],
         [one.labels for one in objects],
-        v2.Compose([*PIPELINES[name](v2), *ends]),
+        v2.Compose([*PIPELINES[settings.recipe](v2), *ends]),
     )
     return torch.utils.data.DataLoader(
         samples,
-        batch_size=batch_size,
+        batch_size=settings.batch_size,
         shuffle=True,
-        num_workers=workers,
+        drop_last=True,
+        num_workers=settings.num_threads,
         persistent_workers=True,
+        pin_memory=settings.device != "cpu",
         collate_fn=_lists,
     )
 

@@ -63,7 +63,7 @@ class Unsupported(Exception):  # noqa: N818 - no error: the table shows the reas
 
 @dataclass(frozen=True)
 class PeerSettings:
-    """The work, the same for every peer: random resized crop, flip, normalise, float32, NCHW.
+    """The work, the same for every peer: random resized crop, flip, normalise, float32, NCHW; or a recipe.
 
     Attributes:
         batch_size: Number of images in a batch; the last, smaller batch of an epoch is dropped.
@@ -73,6 +73,9 @@ class PeerSettings:
         device: Where batches are handed out, "cpu" or "cuda:N". Batches of a peer that leaves them on the CPU
             are copied by PyTorch.
         resumable: Whether the state of the loader will be saved; some loaders must know before they start.
+        recipe: Name or file of a recipe for images with boxes, in place of the crop; empty for the crop.
+        min_visible: With a recipe, the share of a box that must be visible.
+        min_size: With a recipe, the least width and height of a box, pixels.
     """
 
     batch_size: int = 64
@@ -81,6 +84,9 @@ class PeerSettings:
     seed: int = 0
     device: str = "cpu"
     resumable: bool = False
+    recipe: str = ""
+    min_visible: float = 0.0
+    min_size: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "size", "num_threads"):
@@ -213,7 +219,8 @@ class Peer(Protocol):
     def epoch(self) -> Iterator[Any]:
         """Yield the batches of one epoch: ``(batch_size, 3, size, size)`` float32, without an extra copy.
 
-        Arrays of NumPy, or tensors of PyTorch on the device.
+        Arrays of NumPy, or tensors of PyTorch on the device. With a recipe they have its size, and may be a
+        list of images of several sizes.
         """
 
 

@@ -6,7 +6,14 @@ from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import stoker
-from stoker.augment import ColorJitter, Normalize, RandAugment, RandomHorizontalFlip, RandomResizedCrop
+from stoker.augment import (
+    ColorJitter,
+    Normalize,
+    RandAugment,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    load_recipe,
+)
 from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, WithLoaderState
 
 if TYPE_CHECKING:
@@ -35,12 +42,7 @@ class StokerNative(WithLoaderState):
         self._loader = stoker.ImageLoader(
             source.remote or source.dataset,
             batch_size=settings.batch_size,
-            transforms=[
-                RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO),
-                RandomHorizontalFlip(),
-                *self.colors,
-                Normalize(mean=MEAN, std=STD),
-            ],
+            **self._work(settings),
             shuffle=True,
             seed=settings.seed,
             last_batch="drop",
@@ -58,8 +60,22 @@ class StokerNative(WithLoaderState):
 
     def epoch(self) -> Iterator[Any]:
         """Yield as many batches as a pass has, from consecutive passes."""
-        for images, _ in islice(self._batches, len(self._loader)):
+        for images, *_ in islice(self._batches, len(self._loader)):
             yield images
+
+    def _work(self, settings: PeerSettings) -> dict[str, Any]:
+        """The transforms, and with a recipe the boxes."""
+        if settings.recipe:
+            return {
+                "transforms": load_recipe(settings.recipe),
+                "columns": ("image", "boxes", "box_labels"),
+                "min_visible": settings.min_visible,
+                "min_size": settings.min_size,
+            }
+        crop = RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO)
+        return {
+            "transforms": [crop, RandomHorizontalFlip(), *self.colors, Normalize(mean=MEAN, std=STD)],
+        }
 
 
 class StokerWithoutReadAhead(StokerNative):

@@ -85,6 +85,9 @@ class TorchLoader:
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader; the workers start with the first epoch."""
+        self._device = settings.device
+        if settings.recipe:
+            return self._prepare_boxes(source, settings)
         transform: Callable[[Payload], torch.Tensor]
         if TorchvisionImages is None:
             notes: tuple[str, ...] = ("torchvision is not installed: Pillow decodes and resizes",)
@@ -103,12 +106,23 @@ class TorchLoader:
             pin_memory=settings.device != "cpu",
             prefetch_factor=_PREFETCH if settings.batch_size < _LARGE_BATCH else _PREFETCH_LARGE,
         )
-        self._device = settings.device
         return notes
+
+    def _prepare_boxes(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """Make the loader of torchvision's pipeline that the recipe follows."""
+        from stoker.benchmarks.detection.torchvision_pipelines import make_batches
+
+        torch.manual_seed(settings.seed)
+        self._loader = make_batches(source, settings)
+        without = ("no min_visible",) if settings.min_visible else ()
+        return ("images keep their sizes, in a list", *without)
 
     def epoch(self) -> Iterator[Any]:
         """Yield the batches of one pass over the loader."""
         for images, _ in self._loader:
+            if isinstance(images, tuple):
+                yield [image.to(self._device, non_blocking=True) for image in images]
+                continue
             yield images.numpy() if self._device == "cpu" else images.to(self._device, non_blocking=True)
 
 

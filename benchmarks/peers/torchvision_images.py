@@ -14,9 +14,18 @@ from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
+    from stoker.benchmarks.peers.base import Payload
 
-__all__ = ["TorchvisionImages"]
+__all__ = ["TorchvisionImages", "decoded"]
+
+
+def decoded(payload: Payload) -> torch.Tensor:
+    """Return (3, H, W) uint8 of the bytes of a JPEG, or of (H, W, 3) uint8 pixels."""
+    if isinstance(payload, np.ndarray):
+        return torch.from_numpy(payload).permute(2, 0, 1)
+    encoded = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+    pixels: torch.Tensor = torchvision.io.decode_jpeg(encoded, mode=torchvision.io.ImageReadMode.RGB)
+    return pixels
 
 
 class TorchvisionImages:
@@ -38,12 +47,7 @@ class TorchvisionImages:
             ]
         )
 
-    def __call__(self, payload: bytes | npt.NDArray[np.uint8]) -> torch.Tensor:
-        """Return (3, size, size) float32 of the bytes of a JPEG, or of (H, W, 3) uint8 pixels."""
-        if isinstance(payload, np.ndarray):
-            pixels = torch.from_numpy(payload).permute(2, 0, 1)
-        else:
-            encoded = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-            pixels = torchvision.io.decode_jpeg(encoded, mode=torchvision.io.ImageReadMode.RGB)
-        image: torch.Tensor = self._transforms(pixels)
+    def __call__(self, payload: Payload) -> torch.Tensor:
+        """Return (3, size, size) float32 of a payload."""
+        image: torch.Tensor = self._transforms(decoded(payload))
         return image

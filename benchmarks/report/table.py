@@ -26,10 +26,11 @@ def machine_line(comparison: Comparison) -> str:
     machine, settings = comparison.machine, comparison.settings
     cores, threads = machine["cores"], settings["num_threads"]
     device = settings.get("device", "cpu")  # results of before have none
+    size = f"{settings['size']}x{settings['size']}"
     place = "" if device == "cpu" else f"{device}, "
     return (
         f"{machine['cpu']}, {cores} core{'s' * (cores != 1)}, {threads} thread{'s' * (threads != 1)}, batch "
-        f"{settings['batch_size']}, {settings['size']}x{settings['size']}, {comparison.records:,} images, "
+        f"{settings['batch_size']}, {settings.get('recipe') or size}, {comparison.records:,} images, "
         f"{place}{comparison.rounds} round{'s' * (comparison.rounds != 1)}, "
         f"{machine['kernel']}"
     )

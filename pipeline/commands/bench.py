@@ -13,7 +13,7 @@ import typer
 from stoker.errors import ConfigError
 
 from .shared.console import out, table
-from .shared.options import Dataset, JsonFile, Threads
+from .shared.options import Dataset, JsonFile, MinSize, MinVisible, Threads
 
 __all__ = ["bench"]
 
@@ -34,8 +34,21 @@ def bench(
     rounds: Annotated[
         int, typer.Option(min=1, help="Measurements of each loader; the medians are printed.")
     ] = 5,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images in a batch.")] = 64,
-    size: Annotated[int, typer.Option(min=1, help="Height and width of the images, in pixels.")] = 224,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Images in a batch: 64, or 16 with a recipe.")
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Height and width of the images, in pixels: 224, or what a recipe makes."),
+    ] = None,
+    transforms: Annotated[
+        str | None,
+        typer.Option(
+            help="Name or file of a recipe, for images with boxes. Without labels of images it is coco-hflip."
+        ),
+    ] = None,
+    min_visible: MinVisible = 0.0,
+    min_size: MinSize = 0.0,
     ablate: Annotated[
         bool,
         typer.Option("--ablate", help="Instead, measure Stoker without reading, decoding and augmentation."),
@@ -52,14 +65,22 @@ def bench(
     With --ablate Stoker alone is measured: as it is, then with reading, decoding or augmentation left out, in
     turns after a warm-up. The command says which of them is the limit, and what would help by how much.
 
+    Of a dataset with boxes, the loaders run a recipe, such as coco-ssd or yolo-train, and hand out boxes and
+    their classes, too. torch runs torchvision's reference pipeline, where the recipe follows one; the other
+    loaders take no part. --min-visible and --min-size drop objects as a loader with these arguments does.
+
     Examples:
       stoker bench shards/train
       stoker bench shards/train --against torch,ffcv --batch-size 256 --json result.json
       stoker bench shards/train --device cuda --against all
+      stoker bench shards/coco --transforms coco-ssd --batch-size 16
+      stoker bench shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2
       stoker bench shards/train --ablate
     """
     if ablate:
-        _ablate(dataset, size=size, threads=threads, rounds=rounds, json_out=json_out)
+        if transforms:
+            raise ConfigError("--ablate measures random crops of images", hint="leave --transforms out")
+        _ablate(dataset, size=size or 224, threads=threads, rounds=rounds, json_out=json_out)
         return
     from stoker.benchmarks.comparison.bench import run_bench
     from stoker.benchmarks.report.table import show
@@ -74,6 +95,9 @@ def bench(
         num_threads=threads,
         size=size,
         device=device,
+        transforms=transforms,
+        min_visible=min_visible,
+        min_size=min_size,
         own=("stoker",) if device == "cpu" else ("stoker", "stoker-dali"),
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )

@@ -11,7 +11,7 @@ from rich.text import Text
 from stoker.errors import ConfigError
 
 from .shared.console import count, human_bytes, out, plain
-from .shared.options import Dataset
+from .shared.options import Dataset, MinSize, MinVisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,18 +70,8 @@ def preview(
         str | None,
         typer.Option(help="Positions of the samples, instead of --samples, with commas between: 0,7,42."),
     ] = None,
-    min_visible: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Share of an object's box, 0 to 1, that must be visible, as a loader's min_visible.",
-        ),
-    ] = 0.0,
-    min_size: Annotated[
-        float,
-        typer.Option(min=0, help="Least width and height of an object's box, in pixels after transforms."),
-    ] = 0.0,
+    min_visible: MinVisible = 0.0,
+    min_size: MinSize = 0.0,
     pack: Annotated[
         int | None, typer.Option(min=1, help="Of text: also show a packed row of this many tokens.")
     ] = None,

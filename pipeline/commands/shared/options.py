@@ -22,6 +22,8 @@ __all__ = [
     "JsonOutput",
     "MaxSize",
     "MinCount",
+    "MinSize",
+    "MinVisible",
     "Overwrite",
     "ShardRecords",
     "ShardSize",
@@ -66,6 +68,18 @@ MinCount = Annotated[
 MaxSize = Annotated[
     int | None,
     typer.Option(help="Largest number of words of the vocabulary; of bpe, of token ids (30000)."),
+]
+MinVisible = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Share of an object's box, 0 to 1, that must be visible, as a loader's min_visible.",
+    ),
+]
+MinSize = Annotated[
+    float,
+    typer.Option(min=0, help="Least width and height of an object's box, in pixels after transforms."),
 ]
 Bos = Annotated[bool, typer.Option("--bos", help="Begin each sequence with its token.")]
 Eos = Annotated[bool, typer.Option("--eos", help="End each sequence with its token.")]

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.data.annotated_folders import FOLDERS
 from helpers.processes.waiting import wait_until
 
 import stoker
+from stoker.augment import Letterbox, save_recipe
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.runner import ComparisonPlan, PeerGone, PeerProcess
 from stoker.benchmarks.comparison.usage import usage_of_tree
@@ -52,6 +54,16 @@ def test_stoker_alone_end_to_end(dataset, tmp_path):
     (document,) = json.loads((tmp_path / "out.json").read_text())
     assert document["workload"] == "val"
     assert os.uname().nodename not in (tmp_path / "out.json").read_text()
+
+
+def test_a_recipe_of_detection_end_to_end(tmp_path):
+    made = FOLDERS["coco"](tmp_path / "source")
+    stoker.convert(made.src, tmp_path / "shards", encoding="jpeg")
+    save_recipe([Letterbox(32)], tmp_path / "recipe.json")
+    options = {"batch_size": 2, "rounds": 1, "num_threads": 1, "min_seconds": 0.01, "min_size": 2}
+    found = run_bench(tmp_path / "shards", [], transforms=str(tmp_path / "recipe.json"), **options)
+    assert [(peer.name, peer.missing) for peer in found.peers] == [("stoker", "")]
+    assert found.settings["min_size"] == 2
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ffcv") is not None, reason="FFCV is installed")

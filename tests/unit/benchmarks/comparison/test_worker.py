@@ -9,7 +9,7 @@ import pytest
 
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.worker import PeerWorker, _last_sentence
-from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource, Unsupported
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection import devices
 
@@ -88,6 +88,14 @@ def test_files_that_a_loader_writes_are_timed_and_counted(tmp_path: Path) -> Non
     found = made.do_write(**given)
     assert found["written_bytes"] == 1000
     assert found["write_seconds"] > 0
+
+
+def test_a_loader_without_boxes_is_left_out_of_a_recipe(tmp_path: Path) -> None:
+    source = PeerSource(tmp_path, "tfrecord", (), tmp_path, 6, False, tmp_path)
+    made = PeerWorker("tfdata-plain")
+    made._peer = CountingPeer()
+    with pytest.raises(Unsupported, match="no pipeline with boxes"):
+        made.do_write(source.to_json(), {"recipe": "coco-ssd"})
 
 
 @pytest.mark.parametrize(("peer", "state"), [(CountingPeer, None), (ResumablePeer, 3)])

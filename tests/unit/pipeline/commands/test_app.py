@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from helpers.data.annotated_folders import FOLDERS
 from PIL import Image
 
 import stoker
@@ -292,9 +293,20 @@ def test_bench(run: Run, photos: Path, tmp_path: Path) -> None:
     target = tmp_path / "nowhere" / "result.json"
     said = run("bench", tmp_path / "shards", "--against", "", "--json", target, status=1)
     assert "does not exist" in said
+    said = run("bench", tmp_path / "shards", "--min-visible", "0.1", status=1)
+    assert "name a recipe, such as --transforms coco-ssd" in said
     (tmp_path / "text").write_text("a few words\n")
     run("convert-text", tmp_path / "text", tmp_path / "words")
-    assert "images that have one label each" in run("bench", tmp_path / "words", status=1)
+    assert "images that have one label each, or boxes" in run("bench", tmp_path / "words", status=1)
+
+
+def test_bench_and_preview_of_objects(run: Run, photos: Path, tmp_path: Path) -> None:
+    made, target, sheet = FOLDERS["coco"](tmp_path / "scene"), tmp_path / "shards", tmp_path / "sheet.png"
+    run("convert", made.src, target, "--encoding", "jpeg")
+    assert "has a size of its own" in run("bench", target, "--size", "5", status=1), "coco-hflip by default"
+    assert "no recipe 'yolox'" in run("bench", target, "--transforms", "yolox", status=1)
+    rules = ("--min-visible", "0.9", "--min-size", "2", "--draws", "1", "--cell", "48")
+    assert "6 pictures" in run("preview", target, "--transforms", "coco-ssd", "--out", sheet, *rules)
 
 
 def test_doctor(run: Run) -> None:
