@@ -2,7 +2,7 @@
 
 Best fit decreasing puts the longest remaining sequence into the row with the least room for it. Sequences of
 equal length are placed together, so the work grows with the number of distinct lengths. Samples of several
-fields are packed in groups of 1,024.
+fields are packed in groups of some thousand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stoker.errors import ConfigError, DatasetError
 from ..boundaries.lengths import as_lengths
 from ..samplers.random_order import check_seed, random_order
 from .best_fit import best_fit_decreasing, least_bins
-from .several_fields import best_fit_of_fields, least_rows
+from .several_fields import least_rows, pack_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,8 @@ class PackingPlan:
         lengths: (P,) int64, the number of tokens in each piece; (P, D) of samples with D fields.
         offsets: (B + 1,) int64, the first piece of each packed row, and P.
         capacity: Number of tokens that fit into a packed row; one number for each of D fields.
-        least: Lower bound on the number of packed rows (L2 of Martello and Toth; for several fields the
-            tokens of the fullest).
+        least: Lower bound on the number of packed rows (L2 of Martello and Toth; for several fields see
+            :func:`.several_fields.least_rows`).
     """
 
     rows: npt.NDArray[np.int64]
@@ -238,7 +238,7 @@ def _pack_fields(
             hint='Use too_long="truncate", or a larger capacity.',
         )
     sizes = np.minimum(table, each)
-    rows, offsets = best_fit_of_fields(sizes, each, order.order(len(sizes)), max_sequences)
+    rows, offsets = pack_fields(sizes, each, order.order(len(sizes)), max_sequences)
     begins = np.broadcast_to(np.int64(0), rows.shape)
     least = least_rows(sizes, each, max_sequences)
     return PackingPlan(rows, begins, sizes[rows], offsets, tuple(each.tolist()), least)

@@ -1,26 +1,63 @@
-"""Best fit decreasing for sequences of several fields, each with a capacity of its own.
+"""Packing of samples with several fields, each with a capacity of its own (vector bin packing).
 
-Samples are packed in groups, as many groups at a time as NumPy can hold: the k-th largest sample of every
-group is placed at once. Within a group every row is open, as in best fit decreasing of one length.
+Samples are packed in groups, many groups at a time: the k-th largest sample of every group is placed at once.
+Each group keeps the fewest rows of three attempts:
+
+- Best fit puts a sample into the row with the least room. It suits lengths where one field decides.
+- Balanced fit opens as many rows as a group needs at least, and puts a sample where the fullest field of the
+  row keeps the most room. All fields of a row then fill up together. A second attempt opens more rows.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["best_fit_of_fields", "least_rows"]
+__all__ = ["least_rows", "pack_fields"]
 
 Int64 = npt.NDArray[np.int64]
 
-_GROUP = 1024  # samples that are packed among each other; more would fill rows little better, at this cost
-_AT_ONCE = 1 << 20  # samples of the groups that are packed at a time
+_ROWS = 128  # rows of a group, about; more would be filled little better, at this cost
+_LARGEST = 8192  # samples of a group, for a step takes as long for few rows
+_AT_ONCE = 512  # groups that are packed at a time, so that their rows stay in the processor's cache
+_LEVELS = 128  # of sizes: samples of one level keep their random order, so that epochs differ
+_CLASSES = 32  # the bound counts samples of more than 1/2, 1/3 ... 1/32 of a capacity
 
 
-def best_fit_of_fields(
+class _Groups(NamedTuple):
+    """G groups of M samples, the largest of each group first.
+
+    Attributes:
+        tokens: (D, G, M) int64, tokens of each sample in D fields; 0 behind the samples of the last group.
+        present: (G, M) bool, whether there is a sample.
+        capacity: (D,) int64, tokens of a row in each field.
+        max_sequences: Largest number of samples in a row, or None.
+    """
+
+    tokens: Int64
+    present: npt.NDArray[np.bool_]
+    capacity: Int64
+    max_sequences: int | None
+
+
+class _Attempt(NamedTuple):
+    """The row of each sample in its group, (G, M); and the number of rows of each group, (G,)."""
+
+    bins: Int64
+    rows: Int64
+
+    def or_better(self, other: _Attempt) -> _Attempt:
+        """For each group the attempt with fewer rows."""
+        better = other.rows < self.rows
+        return _Attempt(np.where(better[:, None], other.bins, self.bins), np.minimum(self.rows, other.rows))
+
+
+def pack_fields(
     lengths: Int64, capacity: Int64, order: npt.NDArray[np.integer], max_sequences: int | None = None
 ) -> tuple[Int64, Int64]:
-    """Put samples into rows, each into the row with the least room for it.
+    """Put samples into rows.
 
     Args:
         lengths: (N, D) int64, tokens of each sample in each field, at most ``capacity``.
@@ -31,56 +68,110 @@ def best_fit_of_fields(
     Returns:
         (N,) int64, the samples row after row; and (B + 1,) int64, the first of each row, and N.
     """
+    needed = lengths.sum(axis=0) / capacity
+    least = least_rows(lengths, capacity, max_sequences)
+    size = min(len(order), _LARGEST, max(1, _ROWS * len(order) // least))
+    weights = needed / needed.max() / capacity
     rows: list[Int64] = []
     counts: list[Int64] = []
-    for start in range(0, len(order), _AT_ONCE):
-        chosen = order[start : start + _AT_ONCE].astype(np.int64)
-        groups = -(-len(chosen) // _GROUP)
-        table = np.full(groups * _GROUP, -1, np.int64)
-        table[: len(chosen)] = chosen
-        placed, sizes = _pack_groups(lengths, capacity, table.reshape(groups, -1), max_sequences)
-        rows.append(placed)
-        counts.append(sizes)
+    for start in range(0, len(order), _AT_ONCE * size):
+        chosen = order[start : start + _AT_ONCE * size].astype(np.int64)
+        table = np.full((-(-len(chosen) // size), size), -1, np.int64)
+        table.reshape(-1)[: len(chosen)] = chosen
+        keys = sum(
+            (lengths[table, k] * weight for k, weight in enumerate(weights)), start=np.zeros(table.shape)
+        )
+        keys = np.where(table < 0, -1, np.floor(_LEVELS * keys))
+        table = np.take_along_axis(table, np.argsort(-keys, axis=1, kind="stable"), axis=1)
+        tokens = np.where(table < 0, 0, lengths.T[:, table])
+        bins = _pack(_Groups(tokens, table >= 0, capacity, max_sequences), least / needed.max())
+        present = table.reshape(-1) >= 0
+        flat = (bins + np.arange(len(table))[:, None] * size).reshape(-1)[present]
+        rows.append(table.reshape(-1)[present][np.argsort(flat, kind="stable")])
+        counts.append(np.unique(flat, return_counts=True)[1])
     return np.concatenate(rows), np.concatenate(([0], np.cumsum(np.concatenate(counts))))
 
 
 def least_rows(lengths: Int64, capacity: Int64, max_sequences: int | None = None) -> int:
-    """Lower bound on the number of rows: that of the fullest field alone."""
-    bound = int((-(-lengths.sum(axis=0) // capacity)).max())
-    return bound if max_sequences is None else max(bound, -(-len(lengths) // max_sequences))
+    """Lower bound on the number of rows: that of the field that needs most.
 
-
-def _pack_groups(
-    lengths: Int64, capacity: Int64, table: Int64, max_sequences: int | None
-) -> tuple[Int64, Int64]:
-    """Pack each row of ``table``, (G, M) samples of one group, -1 for none.
-
-    Returns:
-        The samples row after row, and the number of samples of each row.
+    A field needs at least its tokens by its capacity. And of the samples that are longer than 1 / (k + 1) of
+    the capacity, a row holds at most k. Where samples have exactly that length, their tokens count (the dual
+    feasible function u(k) of Fekete and Schepers, 2001).
     """
-    groups, size = table.shape
-    scale = (1 / capacity).astype(np.float32)
-    shares = np.where(table < 0, -1, (lengths[table] * scale).max(axis=2))
-    table = np.take_along_axis(table, np.argsort(-shares, axis=1, kind="stable"), axis=1)
-    room = np.tile(capacity.astype(np.int32), (groups, size, 1))
-    free = np.full((groups, size), size if max_sequences is None else max_sequences, np.int32)
-    score = np.full((groups, size), len(capacity), np.float32)  # the room of each row, in capacities
-    bins = np.zeros((groups, size), np.int64)
-    opened = np.zeros(groups, np.int64)
-    every = np.arange(groups)
+    bound = 0 if max_sequences is None else -(-len(lengths) // max_sequences)
+    for field, room in zip(lengths.T, capacity.tolist(), strict=True):
+        number = np.bincount(field)
+        length = np.arange(len(number))
+        bound = max(bound, -(-int(number @ length) // room))
+        for k in range(1, _CLASSES):
+            whole, rest = np.divmod((k + 1) * length, room)
+            counted = np.where(rest == 0, k * length, whole * room)
+            bound = max(bound, -(-int(number @ counted) // (k * room)))
+    return bound
+
+
+def _pack(groups: _Groups, slack: float) -> Int64:
+    """(G, M) int64, the row of each sample in its group.
+
+    Args:
+        groups: The samples.
+        slack: Rows that all samples need at least, by those that their tokens fill.
+    """
+    filled = (groups.tokens.sum(axis=2) / groups.capacity[:, None]).max(axis=0)
+    least = np.minimum(np.ceil(slack * filled).astype(np.int64), groups.tokens.shape[2])
+    best = _place(groups, np.zeros_like(least), balanced=False)
+    balanced = _place(groups, least, balanced=True)
+    again = _place(groups, (least + np.maximum(least, balanced.rows)) // 2, balanced=True)
+    return best.or_better(balanced).or_better(again).bins
+
+
+def _place(groups: _Groups, opened: Int64, *, balanced: bool) -> _Attempt:
+    """Place the samples of all groups by balanced or best fit, with so many rows open at first, (G,)."""
+    fields, count, size = groups.tokens.shape
+    dtype = np.float32 if groups.capacity.max() < 1 << 24 else np.float64  # holds every length exactly
+    capacity, tokens, opened = groups.capacity.astype(dtype), groups.tokens.astype(dtype), opened.copy()
+    room = np.full((fields, count, size), -1, dtype)  # no sample fits into a row that is not open
+    room[:, np.arange(size) < opened[:, None]] = capacity[:, None]
+    free = np.full((count, size), groups.max_sequences or size, np.int64)
+    bins = np.zeros((count, size), np.int64)
+    every = np.arange(count)
     for k in range(size):
-        present = table[:, k] >= 0
-        each = np.where(present[:, None], lengths[table[:, k]], 0).astype(np.int32)
-        most = int(opened.max()) + 1
-        fits = (room[:, :most] >= each[:, None]).all(axis=2) & (free[:, :most] > 0)
-        best = np.where(fits, score[:, :most], np.inf).argmin(axis=1)
-        bins[:, k] = best
-        room[every, best] -= each
-        free[every, best] -= present
-        score[every, best] -= (each * scale).sum(axis=1)
-        opened = np.maximum(opened, np.where(present, best + 1, 0))
-    flat = (bins + every[:, None] * size).reshape(-1)
-    flat, samples = flat[table.reshape(-1) >= 0], table.reshape(-1)[table.reshape(-1) >= 0]
-    in_rows = np.argsort(flat, kind="stable")
-    _, counts = np.unique(flat, return_counts=True)
-    return samples[in_rows], counts
+        most = min(size, int(opened.max()) + 1)
+        chosen, fits = _choose(room[:, :, :most], tokens[:, :, k], capacity, balanced=balanced)
+        new = np.flatnonzero(~fits & groups.present[:, k])
+        chosen[new] = opened[new]
+        room[:, new, opened[new]] = capacity[:, None]
+        opened[new] += 1
+        bins[:, k] = chosen
+        room[:, every, chosen] -= tokens[:, :, k]
+        free[every, chosen] -= groups.present[:, k]
+        full = np.flatnonzero(free[every, chosen] == 0)
+        room[:, full, chosen[full]] = -1
+    used = (room < capacity[:, None, None]).any(axis=0) & (np.arange(size) < opened[:, None])
+    return _Attempt(bins, used.sum(axis=1))
+
+
+def _choose(
+    room: npt.NDArray[np.floating],
+    tokens: npt.NDArray[np.floating],
+    capacity: npt.NDArray[np.floating],
+    *,
+    balanced: bool,
+) -> tuple[Int64, npt.NDArray[np.bool_]]:
+    """(G,) int64, the row for one sample of each group; and (G,) bool, whether the sample fits there."""
+    left = room - tokens[:, :, None]
+    scale = 1 / capacity
+    least = left[0] * scale[0]
+    total = least.copy()
+    for field in range(1, len(left)):
+        share = left[field] * scale[field]
+        np.minimum(least, share, out=least)
+        total += share
+    every = np.arange(len(least))
+    if balanced:
+        chosen = least.argmax(axis=1)
+    else:
+        total[least < 0] = np.inf
+        chosen = total.argmin(axis=1)
+    return chosen, least[every, chosen] >= 0
