@@ -13,6 +13,7 @@ from stoker.errors import ConfigError, DatasetError
 from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import find_container
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
+from ..dataset.sha256_file import SHA256_NAME
 from ..dataset.versions.history import no_version
 from ..dataset.versions.naming import HISTORY_NAME, retired_manifest
 from ..files.reading import check_named
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FileReader", "RemoteDataset", "RemoteFile", "check_local", "open_remote"]
 
 _CONCURRENT = 16
-_OPTIONAL = ("skipped.jsonl", "tokenizer.json", HISTORY_NAME)
+_OPTIONAL = ("skipped.jsonl", "tokenizer.json", HISTORY_NAME, SHA256_NAME)
 
 
 @dataclass(frozen=True)

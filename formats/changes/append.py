@@ -16,6 +16,7 @@ from ..conversion.samples.existing import appended_classes
 from ..conversion.shard_file import published_names
 from ..dataset.index import Index
 from ..dataset.manifest import SKIPPED_NAME, Manifest, Shard, index_name
+from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.publishing import NextVersion, publish_version
 from ..files.publishing import move_durably, remove, sync_folder, write_durably
 from ..sources.classes import check_classes
@@ -76,7 +77,8 @@ def append(
         given = {**options, "num_threads": num_threads, "progress": progress}
         try:
             made = convert_like(last, folder, src, unfinished, classes=names, **given)
-            new = Part(unfinished, _with_meaning(Manifest.load(unfinished), last, src))
+            made_manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished))
+            new = Part(unfinished, _with_meaning(made_manifest, last, src))
             already = _has_all(folder, last, new)
             grown = last if already else _publish(Part(folder, last), new, f"append {_name(src)}")
         except (WriteError, StorageError):
@@ -169,7 +171,7 @@ def _moved(new: Part, number: int, folder: Path, version: int) -> Shard:
     before = published_names(shard.name, container)
     for kind, published in published_names(name, container).items():
         move_durably(new.folder / before[kind], folder / published)
-    return Shard(name, shard.bytes, shard.records, shard.digest)
+    return replace(shard, name=name)
 
 
 def _append_skipped(folder: Path, new: Part, staging: Path) -> None:

@@ -19,7 +19,6 @@ from ..dataset.index_writing import write_index
 from ..dataset.manifest import IndexFile, index_name
 from ..dataset.selection.select import matching
 from ..dataset.versions.publishing import NextVersion, publish_version
-from ..files.reading import file_digest
 from .keys_file import read_keys
 from .locked_dataset import locked_dataset, staging_folder
 from .summary import ChangeSummary
@@ -115,9 +114,8 @@ def _publish(folder: Path, last: Manifest, index: Index, keep: Mask, words: str)
     with staging_folder(folder) as staging:
         merged = staging / "merged.arrow"
         merge_parts(_filtered_parts(index, keep, staging), merged)
-        size, rows = merged.stat().st_size, int(keep.sum())
         name = index_name(last.dataset_version + 1)
-        grown = replace(last, index=IndexFile(rows, size, file_digest(merged), name))
+        grown = replace(last, index=IndexFile.of(merged, int(keep.sum()), name))
         publish_version(folder, last, NextVersion(grown, merged, words), staging)
     return grown
 

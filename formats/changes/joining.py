@@ -20,7 +20,6 @@ from ..dataset.columns.list_column import ListColumn
 from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.index_writing import write_index
 from ..dataset.manifest import IndexFile, Manifest
-from ..files.reading import file_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -203,7 +202,7 @@ def join_manifest(
         sample_type=first.sample_type,
         columns=opened.types,
         shards=tuple(shards),
-        index=IndexFile(len(opened), index.stat().st_size, file_digest(index), name),
+        index=IndexFile.of(index, len(opened), name),
         classes=classes,
         options=options,
         skipped=dict(sorted(skipped.items())),

@@ -9,6 +9,7 @@ from stoker.errors import ConfigError, DatasetError
 from ..containers.registry import find_container
 from ..dataset.consistency import check_data_files, local_folder, open_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME
+from ..dataset.sha256_file import SHA256_NAME, read_sha256, sha256_content, with_sha256
 from ..dataset.versions.history import first_line, load_version
 from ..dataset.versions.naming import HISTORY_NAME, split_version
 from ..files.publishing import (
@@ -81,7 +82,7 @@ def _part(path: str | os.PathLike[str]) -> Part:
     """Return a dataset whose shards and index are whole."""
     plain, version = split_version(path)
     folder = local_folder(plain)
-    part = Part(folder, load_version(folder, version))
+    part = Part(folder, with_sha256(load_version(folder, version), read_sha256(folder)))
     if find_container(part.manifest.container).payload_files is not None:
         raise DatasetError(
             "the dataset is an index of image files, and there are no shards to merge",
@@ -115,7 +116,7 @@ def _remove_unpublished(target: Path) -> None:
             remove(file)
 
 
-_SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME)
+_SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
 
 
 def _publish(
@@ -135,6 +136,7 @@ def _publish(
         SKIPPED_NAME: b"".join(_content(part.folder / SKIPPED_NAME) for part in parts),
         TOKENIZER_NAME: _content(parts[0].folder / TOKENIZER_NAME),
         HISTORY_NAME: first_line(manifest, change),
+        SHA256_NAME: sha256_content(manifest),
         MANIFEST_NAME: manifest.to_json().encode(),
     }
     move_durably(index, target / INDEX_NAME)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from ..files.reading import FileDigests
     from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
     from .wire import Span
 
@@ -87,7 +88,7 @@ class WrittenShard:
         files: Every file written, the data file first.
         data_bytes: Size of the data file.
         records: Number of records, N.
-        digest: CRC32C of the data file, ``crc32c:%08x``.
+        digests: Digests of the data file.
         offset: (N,) int64, first byte of each payload in the data file.
         length: (N,) int64, bytes of each payload.
         crc: (N,) uint32, CRC32C of each payload.
@@ -96,7 +97,7 @@ class WrittenShard:
     files: tuple[Path, ...]
     data_bytes: int
     records: int
-    digest: str
+    digests: FileDigests
     offset: npt.NDArray[np.int64]
     length: npt.NDArray[np.int64]
     crc: npt.NDArray[np.uint32]

@@ -19,7 +19,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
-from ..files.reading import file_digest, open_regular, read_at
+from ..files.reading import file_digests, open_regular, read_at
 from .base import Container, Record, Writing, WrittenShard
 from .datum import parse_image, wrap_arrays, wrap_image
 from .lmdb_pages import BadPageError, walk
@@ -128,7 +128,7 @@ class Writer:
             files=(path,),
             data_bytes=size,
             records=len(prefix),
-            digest=file_digest(path),
+            digests=file_digests(path),
             offset=values + prefix,
             length=length.copy(),
             crc=crc.astype(np.uint32),

@@ -7,6 +7,7 @@ uint32, both little-endian.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import struct
 from array import array
@@ -19,7 +20,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
-from ..files.reading import digest_of, open_regular, read_at
+from ..files.reading import FileDigests, digest_of, open_regular, read_at
 from .base import Container, Record, Sidecar, Writing, WrittenShard
 from .image_example import parse_image, wrap_arrays, wrap_image
 from .image_record import FeatureNames
@@ -63,7 +64,8 @@ class Writer:
         self._path = Path(path)
         self._file = self._path.open("xb", buffering=_BUFFER)
         self._position = 0
-        self._digest = 0
+        self._crc = 0
+        self._sha256 = hashlib.sha256()
         self._index = bytearray()
         # Of each payload; a shard may have millions, so these are the smallest types that hold them.
         self._offsets, self._lengths, self._checksums = array("q"), array("I"), array("I")
@@ -93,9 +95,10 @@ class Writer:
         self._offsets.append(self._position + len(header) + len(prefix))
         self._lengths.append(size)
         self._checksums.append(crc32c(payload))
-        for part in (header, prefix, payload, suffix, _FOOTER.pack(masked_crc(value_crc))):
+        for part in (header + prefix, payload, suffix + _FOOTER.pack(masked_crc(value_crc))):
             self._file.write(part)
-            self._digest = crc32c(part, self._digest)
+            self._crc = crc32c(part, self._crc)
+            self._sha256.update(part)
         self._position += length + _FRAMING
 
     def finish(self) -> WrittenShard:
@@ -107,7 +110,7 @@ class Writer:
             files=(self._path, index),
             data_bytes=self._position,
             records=len(self._offsets),
-            digest=digest_of(self._digest),
+            digests=FileDigests(digest_of(self._crc), self._sha256.hexdigest()),
             offset=np.array(self._offsets, np.int64),
             length=np.array(self._lengths, np.int64),
             crc=np.array(self._checksums, np.uint32),

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..containers.registry import find_container, find_writing
 from ..dataset.columns.strings import Strings
+from ..dataset.data_files import Shard
 from ..dataset.index_writing import write_index
 from ..files.publishing import move_durably, remove, sync, sync_folder, write_durably
 from ..sources.listing import Skip
@@ -37,13 +38,19 @@ class ShardResult:
         bytes: Size of the data file.
         records: Number of records.
         digest: CRC32C of the data file, ``crc32c:%08x``.
+        sha256: SHA-256 of the data file, 64 hexadecimal digits.
         skipped: Files and objects that were left out, in the order of the plan.
     """
 
     bytes: int
     records: int
     digest: str
+    sha256: str
     skipped: tuple[Skip, ...]
+
+    def named(self, name: str) -> Shard:
+        """Return what a manifest says of the shard under its final name."""
+        return Shard(name, self.bytes, self.records, self.digest, sha256=self.sha256)
 
 
 def shard_files(state: Path, number: int, container: str) -> dict[str, Path]:
@@ -175,4 +182,4 @@ class ShardFile:
             columns[name] = values.astype(dtype)
         encoded = self._columns.columns(rows, details, shard.offset + shard.length)
         write_index(self._files["index"], {**columns, **encoded})
-        return ShardResult(shard.data_bytes, shard.records, shard.digest, tuple(self._skipped))
+        return ShardResult(shard.data_bytes, shard.records, *shard.digests, tuple(self._skipped))

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError
+
+from ..files.reading import file_digests
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["INDEX_NAME", "IndexFile", "Shard", "check_count", "index_name"]
 
@@ -31,6 +37,7 @@ class Shard:
         records: Number of records in it.
         digest: CRC32C of its data file, ``crc32c:%08x``; None for a file at a URL that was not read whole.
         path: Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL.
+        sha256: SHA-256 of its data file where it is known; not in the manifest, see :mod:`.sha256_file`.
     """
 
     name: str
@@ -38,6 +45,7 @@ class Shard:
     records: int
     digest: str | None
     path: str | None = field(default=None, metadata={"optional": True})
+    sha256: str | None = field(default=None, compare=False, metadata={"elsewhere": True})
 
     def __post_init__(self) -> None:
         _check_name("the name of a shard", self.name)
@@ -51,7 +59,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class IndexFile:
-    """The number of rows of the index, and its size and digest as for a shard.
+    """The number of rows of the index, and its size and digests as for a shard.
 
     ``name`` is the name of its file if that is not :data:`INDEX_NAME`, because the dataset has
     changed since its conversion.
@@ -61,6 +69,13 @@ class IndexFile:
     bytes: int
     digest: str
     name: str | None = field(default=None, metadata={"optional": True})
+    sha256: str | None = field(default=None, compare=False, metadata={"elsewhere": True})
+
+    @classmethod
+    def of(cls, path: Path, rows: int, name: str | None = None) -> IndexFile:
+        """Return what a manifest says of an index, whose file is read."""
+        digests = file_digests(path)
+        return cls(rows, path.stat().st_size, digests.crc, name, digests.sha256)
 
     @property
     def file(self) -> str:

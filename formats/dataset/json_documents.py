@@ -1,13 +1,13 @@
 """Dataclasses as JSON documents, whose keys and types are checked: manifests are made of them.
 
-The metadata of a field may have ``key``, its key in the document if that is not its name, and ``optional``,
-whether the document may lack it.
+The metadata of a field may have ``key``, its key in the document if that is not its name, ``optional``,
+whether the document may lack it, and ``elsewhere``, whether no document has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, asdict, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -23,8 +23,16 @@ __all__ = ["from_document", "to_document"]
 
 def to_document(instance: DataclassInstance) -> dict[str, Any]:
     """Return the document of a dataclass, with the keys of its own fields."""
-    values = asdict(instance)
-    return {key: values[item.name] for key, (item, _) in _fields(type(instance)).items()}
+    return {key: _value(getattr(instance, item.name)) for key, (item, _) in _fields(type(instance)).items()}
+
+
+def _value(value: Any) -> Any:
+    """Return the value of a field as JSON takes it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_document(value)
+    if isinstance(value, (list, tuple)):
+        return [_value(item) for item in value]
+    return {key: _value(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def from_document(cls: type[_T], document: Any, where: str) -> _T:
@@ -63,7 +71,8 @@ def from_document(cls: type[_T], document: Any, where: str) -> _T:
 def _fields(cls: type[DataclassInstance]) -> dict[str, tuple[Field[Any], Any]]:
     """Return field and type by key, cached because a manifest may have 100,000 shards."""
     hints = get_type_hints(cls)
-    return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in fields(cls)}
+    known = [item for item in fields(cls) if not item.metadata.get("elsewhere")]
+    return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in known}
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

@@ -113,7 +113,7 @@ class Manifest:
 
         They cover digests, not paths: a dataset that is moved or copied keeps its fingerprint.
         """
-        index = {name: value for name, value in asdict(self.index).items() if name != "name"}
+        index = {"rows": self.index.rows, "bytes": self.index.bytes, "digest": self.index.digest}
         identity = [self.version, self.container, self.sample_type, index, list(self.classes)]
         identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
         identity += [{name: asdict(self.arrays[name]) for name in sorted(self.arrays)}] if self.arrays else []

@@ -199,7 +199,7 @@ class Indexer:
             sample_type="image",
             columns=index.types,
             shards=tuple(shards),
-            index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
+            index=IndexFile.of(path, len(index)),
             classes=classes or self._class_names(index),
             options={"made_by": "index", **self._named_parts()},
             skipped=dict(self._skipped),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError
@@ -14,7 +15,15 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["check_named", "digest_of", "file_digest", "open_regular", "read_at"]
+__all__ = [
+    "FileDigests",
+    "check_named",
+    "digest_of",
+    "file_digest",
+    "file_digests",
+    "open_regular",
+    "read_at",
+]
 
 _BLOCK = 1 << 22
 
@@ -72,9 +81,35 @@ def digest_of(crc: int) -> str:
 def file_digest(path: str | os.PathLike[str]) -> str:
     """Return the digest of a whole file, see :func:`digest_of`."""
     crc = 0
+    for block in _blocks(path):
+        crc = crc32c(block, crc)
+    return digest_of(crc)
+
+
+class FileDigests(NamedTuple):
+    """Two digests of a file.
+
+    Attributes:
+        crc: CRC32C, see :func:`digest_of`.
+        sha256: SHA-256, 64 hexadecimal digits.
+    """
+
+    crc: str
+    sha256: str
+
+
+def file_digests(path: str | os.PathLike[str]) -> FileDigests:
+    """Return the digests of a whole file, which is read once."""
+    crc, sha256 = 0, hashlib.sha256()
+    for block in _blocks(path):
+        crc = crc32c(block, crc)
+        sha256.update(block)
+    return FileDigests(digest_of(crc), sha256.hexdigest())
+
+
+def _blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
     with open_regular(path) as (descriptor, _):
         offset = 0
         while block := os.pread(descriptor, _BLOCK, offset):
-            crc = crc32c(block, crc)
+            yield block
             offset += len(block)
-    return digest_of(crc)

@@ -221,7 +221,7 @@ def _manifest(folder: Path, listing: Listing, skipped: list[Skip]) -> Manifest:
         sample_type="image",
         columns=index.types,
         shards=(Shard(LISTING_NAME, files.stat().st_size, len(index), file_digest(files)),),
-        index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
+        index=IndexFile.of(path, len(index)),
         classes=listing.classes,
         options={"made_by": "index", "source": str(listing.root)},
         skipped=dict(Counter(skip.reason for skip in skipped)),

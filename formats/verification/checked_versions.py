@@ -15,8 +15,9 @@ from stoker.errors import DatasetError
 
 from ..dataset.consistency import open_index
 from ..dataset.manifest import Manifest
+from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.naming import retired_manifest
-from ..files.reading import file_digest
+from ..files.reading import file_digest, file_digests
 from .problem import Problem
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ..dataset.data_files import IndexFile, Shard
     from ..dataset.index import Index
 
-__all__ = ["CheckedVersion", "checked_versions"]
+__all__ = ["CheckedVersion", "checked_versions", "differing_digest"]
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,18 @@ def checked_versions(
         last: Manifest of the last version to check.
         earlier: Whether the versions before it are checked, too.
     """
-    versions = [_version(folder, last, [], "")]
     unreadable: list[Problem] = []
+    kept = read_sha256(folder)
+    try:
+        last = with_sha256(last, kept)
+    except DatasetError as error:
+        kept, unreadable = None, [Problem(error.message)]
+    versions = [_version(folder, last, [], "")]
     for number in range(last.dataset_version - 1 if earlier else 0, 0, -1):
         if not (folder / retired_manifest(number)).exists():
             continue  # a copy of one version, which stoker stage made
         try:
-            manifest = Manifest.load(folder, retired_manifest(number))
+            manifest = with_sha256(Manifest.load(folder, retired_manifest(number)), kept)
             versions.append(_version(folder, manifest, versions, f"version {number}: "))
         except DatasetError as error:
             unreadable.append(Problem(f"version {number}: {error.message}"))
@@ -103,10 +110,26 @@ def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | N
         index = open_index(folder, manifest)
         if manifest.sample_type == "image":
             index.check_sizes()
-        if file_digest(folder / manifest.index.file) == manifest.index.digest:
-            return index, []
-        return index, [Problem(f"{words}the index is not the one of the manifest: its digest differs")]
+        if differing := differing_digest(folder / manifest.index.file, manifest.index):
+            return index, [
+                Problem(f"{words}the index is not the one of the manifest: its {differing} differs")
+            ]
+        return index, []
     except OSError as error:
         return None, [Problem(f"{words}the index cannot be read: {error}")]
     except DatasetError as error:
         return None, [Problem(f"{words}{error.message}")]
+
+
+def differing_digest(path: Path, stated: Shard | IndexFile) -> str:
+    """Return which digest of a file is not the stated one, "digest" or "SHA-256"; empty if none is.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if stated.sha256 is None:
+        return "digest" if stated.digest not in (None, file_digest(path)) else ""
+    digests = file_digests(path)
+    if digests.crc != stated.digest:
+        return "digest"
+    return "SHA-256" if digests.sha256 != stated.sha256 else ""

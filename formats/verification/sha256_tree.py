@@ -1,8 +1,9 @@
 """A tree of SHA-256 over the files of a dataset, which certificates of loaders hold.
 
 It is the Merkle tree of RFC 6962, section 2.1. Its leaves are the SHA-256 of the index and of each shard, or
-of each image that lies in a file of its own. The first call reads all bytes; the leaves are then kept in the
-user's cache folder, and count as long as sizes and times of the files stay.
+of each image that lies in a file of its own. Conversions keep the leaves in ``sha256.json``. Where they did
+not, the first call reads all bytes; the leaves are then kept in the user's cache folder, and count as long as
+sizes and times of the files stay.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from ..caching.cached_dataset import CachedDataset
 from ..concurrency.cores import check_threads
 from ..containers.listing import LISTING
 from ..dataset.dataset import Dataset
+from ..dataset.sha256_file import SHA256_NAME, read_sha256, with_sha256
+from ..files.reading import file_digests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 __all__ = ["DataTree", "data_tree", "merkle_root"]
-
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,33 +59,55 @@ def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None =
         num_threads: Threads that read; None for the cores that the process may use.
 
     Raises:
-        ConfigError: The dataset is remote.
+        ConfigError: The dataset is remote, and its conversion kept no SHA-256, or ``anew``.
+        DatasetError: ``sha256.json`` is damaged.
         OSError: A file cannot be read.
         SampleError: An image cannot be read.
+        StorageError: ``sha256.json`` of a remote dataset cannot be read.
     """
-    if isinstance(dataset, CachedDataset):
+    manifest = dataset.manifest
+    leaves = None if anew else _leaves_of_conversion(dataset)
+    if leaves is None and isinstance(dataset, CachedDataset):
         raise ConfigError(
-            "the bytes of a remote dataset are not all here",
-            hint="Copy it to a local disk first: stoker stage.",
+            "the bytes of a remote dataset are not all here"
+            + ("" if anew else f", and {SHA256_NAME} does not have the SHA-256 of each shard"),
+            hint="copy it to a local disk first: stoker stage",
         )
+    if leaves is None:
+        leaves = _computed_leaves(dataset, check_threads(num_threads), anew=anew)
+    size = sum(file.bytes for file in (manifest.index, *manifest.shards))
+    root = merkle_root([bytes.fromhex(leaf) for leaf in leaves])
+    return DataTree(manifest.fingerprint, len(leaves), size, root)
+
+
+def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
+    """Return the leaves that the conversion kept; None where one is missing."""
+    remote = isinstance(dataset, CachedDataset)
+    content = dataset.remote.store.read_if_there(SHA256_NAME) if remote else read_sha256(dataset.path)
+    manifest = with_sha256(dataset.manifest, content)
+    found = [file.sha256 for file in (manifest.index, *manifest.shards)]
+    leaves = [leaf for leaf in found if leaf is not None]
+    return leaves if len(leaves) == len(found) else None
+
+
+def _computed_leaves(dataset: Dataset, num_threads: int, *, anew: bool) -> list[str]:
     files = [dataset.path / dataset.manifest.index.file, *dataset.data_files]
     stamps: list[list[str | int]] = [
         [str(file.absolute()), file.stat().st_size, file.stat().st_mtime_ns] for file in files
     ]
-    fingerprint = dataset.manifest.fingerprint
     in_files = dataset.manifest.container == LISTING.name
-    kept = cache_folder() / "sha256" / f"{fingerprint}.json"
+    kept = cache_folder() / "sha256" / f"{dataset.manifest.fingerprint}.json"
     leaves = None if anew or in_files else _read_kept(kept, stamps)
-    if leaves is None:
-        with ThreadPoolExecutor(check_threads(num_threads)) as threads:
-            leaves = list(threads.map(_file_sha256, files))
-            if in_files:
-                whole = Dataset(dataset.path, dataset.manifest, dataset.index, dataset.data_files, None)
-                leaves += threads.map(lambda i: hashlib.sha256(whole.read(i)).hexdigest(), range(len(whole)))
-        if not in_files:
-            _keep(kept, stamps, leaves)
-    size = sum(stamp[1] for stamp in stamps if isinstance(stamp[1], int))
-    return DataTree(fingerprint, len(leaves), size, merkle_root([bytes.fromhex(leaf) for leaf in leaves]))
+    if leaves is not None:
+        return leaves
+    with ThreadPoolExecutor(num_threads) as threads:
+        leaves = [digests.sha256 for digests in threads.map(file_digests, files)]
+        if in_files:
+            whole = Dataset(dataset.path, dataset.manifest, dataset.index, dataset.data_files, None)
+            leaves += threads.map(lambda i: hashlib.sha256(whole.read(i)).hexdigest(), range(len(whole)))
+    if not in_files:
+        _keep(kept, stamps, leaves)
+    return leaves
 
 
 def merkle_root(leaves: Sequence[bytes]) -> str:
@@ -99,14 +122,6 @@ def merkle_root(leaves: Sequence[bytes]) -> str:
         return hashlib.sha256(b"\x01" + tree(first, first + half) + tree(first + half, end)).digest()
 
     return tree(0, len(leaves)).hex()
-
-
-def _file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _read_kept(path: Path, stamps: list[list[str | int]]) -> list[str] | None:

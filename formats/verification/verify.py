@@ -23,9 +23,9 @@ from ..containers.registry import find_container
 from ..dataset.consistency import local_folder
 from ..dataset.versions.history import load_version
 from ..dataset.versions.naming import split_version
-from ..files.reading import file_digest, open_regular, read_at
+from ..files.reading import open_regular, read_at
 from .annotations import object_problems
-from .checked_versions import checked_versions
+from .checked_versions import checked_versions, differing_digest
 from .class_labels import RecordClasses, label_problems
 from .listed_files import listed_file_problems
 from .payloads import payload_problems
@@ -169,8 +169,10 @@ def _verify_file(dataset: CheckedVersion, number: int, classes: RecordClasses) -
             pass
         if size != shard.bytes:
             return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
-        if shard.digest not in (None, file_digest(file)):
-            problems.append(Problem("the file is not as it was written: its digest differs", shard.name))
+        if differing := differing_digest(file, shard):
+            problems.append(
+                Problem(f"the file is not as it was written: its {differing} differs", shard.name)
+            )
         add = partial(classes.add, number)
         problems += _verify_records(dataset.folder, find_container(manifest.container), file, shard, add)
     except CorruptRecordError as error:

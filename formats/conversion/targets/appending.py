@@ -18,7 +18,6 @@ from ...dataset.index import Index
 from ...dataset.manifest import SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
 from ...dataset.versions.publishing import NextVersion, publish_version
 from ...files.publishing import move_durably, sync_folder, write_durably
-from ...files.reading import file_digest
 from ..shard_file import published_names, shard_files
 from .index_parts import merge_parts, ordered_part
 from .published import PublishedDatasets
@@ -94,7 +93,7 @@ class AppendedShards:
             files = shard_files(self.state, position, container)
             for file, published in published_names(name, container).items():
                 move_durably(files[file], self.folder / published)
-            shards.append(Shard(name, result.bytes, result.records, result.digest))
+            shards.append(result.named(name))
         sync_folder(self.folder)
         return tuple(shards)
 
@@ -112,12 +111,11 @@ class AppendedShards:
         index = Index.open(path)
         counts = Counter(self.manifest.skipped)
         counts.update(skip.reason for skip in self.skipped)
-        digest = file_digest(path)
         ids = self.manifest.category_ids
         return replace(
             self.manifest,
             shards=(*self.manifest.shards, *shards),
-            index=IndexFile(len(index), path.stat().st_size, digest, index_name(self._version)),
+            index=IndexFile.of(path, len(index), index_name(self._version)),
             classes=self.classes,
             category_ids=(*ids, *[-1] * (len(self.classes) - len(ids))) if ids else (),
             skipped=dict(sorted(counts.items())),

@@ -23,6 +23,7 @@ from ...dataset.manifest import (
     TOKENIZER_NAME,
     Manifest,
 )
+from ...dataset.sha256_file import SHA256_NAME, sha256_content
 from ...dataset.versions.naming import is_of_version
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
@@ -159,7 +160,7 @@ class FolderState:
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
                 for name in published_names(shard.name, manifest.container).values():
                     remove(dataset / name)
-        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
+        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, SHA256_NAME):
             remove(dataset / name)
         for file in dataset.iterdir():
             if is_of_version(file.name):
@@ -179,8 +180,12 @@ class FolderState:
             files = shard_files(self.folder, shard.number, self._container)
             for file, name in published_names(shard.name, self._container).items():
                 _move_once(files[file], dataset / name)
-        contents = {SKIPPED_NAME: output.skipped_lines(), **self.plan.encoder.files}
         manifest = output.manifest(index)
+        contents = {
+            SKIPPED_NAME: output.skipped_lines(),
+            SHA256_NAME: sha256_content(manifest),
+            **self.plan.encoder.files,
+        }
         for name, content in contents.items():
             staged = self.folder / f"{split}.{name}"
             write_durably(staged, content)

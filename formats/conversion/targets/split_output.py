@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
-from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
-from ...files.reading import file_digest
+from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest
 from ..shard_file import ShardResult, shard_files
 from .index_parts import empty_index, merge_parts, renumbered_part
 
@@ -103,11 +102,8 @@ class SplitOutput:
             container=self.plan.options.container,
             sample_type=self.plan.encoder.sample_type,
             columns=opened.types,
-            shards=tuple(
-                Shard(shard.name, shard.result.bytes, shard.result.records, shard.result.digest)
-                for shard in self.shards
-            ),
-            index=IndexFile(len(opened), index.stat().st_size, file_digest(index)),
+            shards=tuple(shard.result.named(shard.name) for shard in self.shards),
+            index=IndexFile.of(index, len(opened)),
             classes=self.plan.listing.classes,
             options=self.plan.options.to_manifest(),
             skipped=dict(sorted(Counter(skip.reason for skip in self.skipped).items())),

@@ -9,6 +9,7 @@ from stoker.errors import LockedError
 
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ..manifest import MANIFEST_NAME, Manifest, index_name
+from ..sha256_file import SHA256_NAME, read_sha256, sha256_content
 from .history import history_lines
 from .naming import HISTORY_NAME, retired_manifest
 
@@ -49,6 +50,7 @@ def publish_version(folder: Path, last: Manifest, following: NextVersion, stagin
     grown = following.manifest
     contents = {
         HISTORY_NAME: history_lines(folder, last, grown, following.change, following.added),
+        SHA256_NAME: sha256_content(grown, read_sha256(folder)),
         retired_manifest(last.dataset_version): last.to_json().encode(),
         MANIFEST_NAME: grown.to_json().encode(),
     }

@@ -104,11 +104,13 @@ class SteeredLoader(VersionedLoader):
         ``data``, a tree of SHA-256 over the files of each dataset (RFC 6962); ``order``, of the samples, with
         those that are excluded; ``transforms``, with all that decides the content of batches; the number of
         ranks; the engine; and versions. The batch size is not among them, as the order does not depend on
-        it. ``stoker verify --certificate`` compares the data with a certificate. The first call reads all
-        bytes of the datasets, and later ones what it has kept in the user's cache folder.
+        it. ``stoker verify --certificate`` compares the data with a certificate. Conversions keep the SHA-256
+        of their files. For a dataset without them the first call reads all bytes, and later ones what it has
+        kept in the user's cache folder.
 
         Raises:
-            ConfigError: A dataset is remote.
+            ConfigError: A dataset without kept SHA-256 is remote.
+            DatasetError: ``sha256.json`` of a dataset is damaged.
         """
         return make_certificate(
             self.dataset,

@@ -21,6 +21,7 @@ from helpers.data.file_trees import read_files
 import stoker
 from stoker.formats.caching.stage import stage
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.dataset.sha256_file import SHA256_NAME
 from stoker.formats.dataset.versions import history
 from stoker.formats.external import external_index
 
@@ -102,7 +103,8 @@ def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[Disk]:
             sure, now = disk.holds(folder), present(folder, versions)
             for manifest in {there[MANIFEST_NAME] for there in (sure, now) if MANIFEST_NAME in there}:
                 (version,) = (one for one in versions if one[MANIFEST_NAME] == manifest)
-                rest = {name: data for name, data in version.items() if name != MANIFEST_NAME}
+                # Entries of sha256.json come before their version, as lines of versions.jsonl do.
+                rest = {n: data for n, data in version.items() if n not in (MANIFEST_NAME, SHA256_NAME)}
                 assert rest.items() <= sure.items()
                 assert rest.items() <= now.items()
             if MANIFEST_NAME in now:

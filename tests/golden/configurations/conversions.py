@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 import stoker
+from stoker.formats.dataset.sha256_file import SHA256_NAME
 
 from .results import Local, Pixels, digest
 from .sources import CLASSES, Sandbox, photograph, picture, png
@@ -25,7 +26,7 @@ def files(sandbox: Sandbox, folder: Path, *, kept: bool = True) -> dict[str, Any
     """Returns a digest of each file of a dataset, or of the datasets of a folder; ``kept`` of its images."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file():
+        if path.is_file() and path.name != SHA256_NAME:  # it follows from the other files
             # A dataset of other shards names their places, which are in a temporary folder.
             value = digest(path.read_bytes().replace(bytes(sandbox.root), b"<root>"))
             exact = kept and path.name.endswith(EXACT)

@@ -53,7 +53,7 @@ def build_shard(
     columns |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
     columns |= {"record": np.arange(len(rows)), "label": np.array(rows, np.int64) % len(CLASSES)}
     write_index(folder / f"part-{number}", {**columns, "key": [f"k{row}" for row in rows]})
-    return Shard(name, shard.data_bytes, shard.records, shard.digest)
+    return Shard(name, shard.data_bytes, shard.records, shard.digests.crc)
 
 
 def publish(folder: Path, container: str, shards: Sequence[Shard]) -> None:
@@ -102,5 +102,5 @@ def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Pa
         for field in ("codec", "height", "width", "orientation"):
             given[field] = np.array([getattr(header, field) for header in headers])
     write_index(folder / INDEX_NAME, {**given, "key": [f"k{row}" for row in range(n)], **columns})
-    publish(folder, "tfrecord", [Shard(name, shard.data_bytes, n, shard.digest)])
+    publish(folder, "tfrecord", [Shard(name, shard.data_bytes, n, shard.digests.crc)])
     return folder

@@ -18,7 +18,7 @@ from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar
 from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
 from stoker.formats.containers.registry import ContainerRow
 from stoker.formats.containers.wire import Span
-from stoker.formats.files.reading import file_digest
+from stoker.formats.files.reading import file_digests
 
 MAGIC = b"TOY1"
 HEADER = struct.Struct("<II")  # bytes of the key and of the value
@@ -53,7 +53,7 @@ class Writer:
             files=(self.path, sidecar),
             data_bytes=self.path.stat().st_size,
             records=len(table),
-            digest=file_digest(self.path),
+            digests=file_digests(self.path),
             offset=table[:, 0],
             length=table[:, 1],
             crc=table[:, 2].astype(np.uint32),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers.registry import find_container, find_writing, writable
-from stoker.formats.files.reading import file_digest
+from stoker.formats.files.reading import file_digests
 
 RECORDS = st.lists(
     st.tuples(
@@ -42,7 +42,11 @@ def test_records_come_back_from_where_the_writer_says(
         scanned = list(module.scan(file))
         assert [bytes(record.view) for record in scanned] == [b"".join(parts) for _, *parts in records]
         assert all(data[r.offset : r.offset + r.length] == bytes(r.view) for r in scanned)
-        assert (shard.records, shard.data_bytes, shard.digest) == (len(records), len(data), file_digest(file))
+        assert (shard.records, shard.data_bytes, shard.digests) == (
+            len(records),
+            len(data),
+            file_digests(file),
+        )
         for (_, _, payload, _), offset, length, crc in zip(
             records, shard.offset, shard.length, shard.crc, strict=True
         ):

@@ -48,7 +48,7 @@ def test_new_photographs_are_converted_as_the_dataset_was(
     assert (dataset.lists("jpeg_bands", range(34)).counts > 0).all(), "restart markers as in the dataset"
     assert stoker.verify(target, decode=True).ok
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
-    assert changed == {"dataset.json"}, "shards and the first index stay as they are"
+    assert changed == {"dataset.json", "sha256.json"}, "shards and the first index stay as they are"
     assert stoker.open(target, version=1).keys(range(30)) == dataset.keys(range(30))
     assert not list(target.glob(".*"))
 
@@ -175,7 +175,7 @@ def test_a_conversion_in_place_of_a_dataset_leaves_no_version_behind(photos: Pat
         stoker.convert(photos, target, overwrite=True, seed=1)
         folder = str(target).removeprefix("file://")
         names = {path.name for path in Path(folder).iterdir()}
-        assert names == {"dataset.json", "index.arrow", "skipped.jsonl"} | {
+        assert names == {"dataset.json", "index.arrow", "sha256.json", "skipped.jsonl"} | {
             f"shard-00000-of-00001.{suffix}" for suffix in ("tfrecord", "idx")
         }
 

@@ -16,7 +16,7 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers import lmdb
 from stoker.formats.containers.lmdb_pages import walk
-from stoker.formats.files.reading import file_digest, open_regular
+from stoker.formats.files.reading import file_digests, open_regular
 
 # Near the sizes at which LMDB changes from leaf to overflow pages, and from one overflow page to two.
 SIZES = [0, 1, 100, 1900, 2000, 2036, 2100, 4000, 4079, 4080, 4081, 8176, 8177, 50_000]
@@ -48,7 +48,7 @@ def test_the_written_shard_describes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "s.lmdb" / "data.mdb"
     data = path.read_bytes()
     assert shard.files == (path,)
-    assert (shard.data_bytes, shard.records, shard.digest) == (len(data), 200, file_digest(path))
+    assert (shard.data_bytes, shard.records, shard.digests) == (len(data), 200, file_digests(path))
     for value, offset, length, crc in zip(values, shard.offset, shard.length, shard.crc, strict=True):
         assert data[offset : offset + length] == value
         assert crc == crc32c(value)
@@ -66,7 +66,7 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     # More than one transaction.
     values = [np.random.default_rng(i).bytes(90_000) for i in range(400)]
     first, second = (write(tmp_path / name, values) for name in ("a.lmdb", "b.lmdb"))
-    assert first.digest == second.digest
+    assert first.digests == second.digests
     assert (tmp_path / "a.lmdb/data.mdb").read_bytes() == (tmp_path / "b.lmdb/data.mdb").read_bytes()
 
 

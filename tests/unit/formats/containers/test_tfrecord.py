@@ -17,7 +17,7 @@ import pytest
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers import tfrecord
-from stoker.formats.files.reading import file_digest
+from stoker.formats.files.reading import file_digests
 
 
 def write(path: Path, values: list[bytes]) -> tfrecord.WrittenShard:
@@ -49,7 +49,7 @@ def test_the_written_shard_describes_the_file(tmp_path: Path) -> None:
     data = path.read_bytes()
     assert shard.files == (path, tmp_path / "s.idx")
     assert shard.data_bytes == len(data)
-    assert shard.digest == file_digest(path)
+    assert shard.digests == file_digests(path)
     assert shard.offset.dtype == shard.length.dtype == np.int64
     for value, offset, length, crc in zip(values, shard.offset, shard.length, shard.crc, strict=True):
         assert data[offset : offset + length] == value
@@ -64,7 +64,7 @@ def test_the_dali_index_gives_whole_records(tmp_path: Path) -> None:
 
 def test_an_empty_shard(tmp_path: Path) -> None:
     shard = write(tmp_path / "s.tfrecord", [])
-    assert (shard.records, shard.data_bytes, shard.digest) == (0, 0, "crc32c:00000000")
+    assert (shard.records, shard.data_bytes, shard.digests.crc) == (0, 0, "crc32c:00000000")
     assert list(tfrecord.scan(tmp_path / "s.tfrecord")) == []
 
 

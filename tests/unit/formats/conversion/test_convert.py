@@ -95,6 +95,7 @@ def test_no_temporary_files_are_left(photos: Path, tmp_path: Path) -> None:
     assert sorted(read_files(tmp_path / "out")) == [
         "dataset.json",
         "index.arrow",
+        "sha256.json",
         "shard-00000-of-00001.idx",
         "shard-00000-of-00001.tfrecord",
         "skipped.jsonl",

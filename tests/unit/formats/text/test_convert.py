@@ -228,6 +228,7 @@ def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path)
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == [
         "dataset.json",
         "index.arrow",
+        "sha256.json",
         "shard-00000-of-00001.idx",
         "shard-00000-of-00001.tfrecord",
         "skipped.jsonl",

@@ -8,19 +8,21 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from typer.testing import CliRunner
 
 import stoker
 from stoker import ImageLoader
 from stoker.augment import CenterCrop, RandomHorizontalFlip
+from stoker.errors import ConfigError
+from stoker.formats.files.reading import FileDigests
 from stoker.formats.verification.sha256_tree import data_tree, merkle_root
 from stoker.pipeline.commands.app import app
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
+TREE = "stoker.formats.verification.sha256_tree"
 CROP = [CenterCrop(8), RandomHorizontalFlip()]
 
 
@@ -76,12 +78,39 @@ def test_verify_compares_the_bytes(thumbnails: Path, tmp_path: Path) -> None:
     assert "the data differs: its tree has the root" in said
 
 
-def test_digests_are_kept_until_a_file_changes(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = stoker.open(thumbnails)
-    tree = data_tree(dataset, anew=True)
-    monkeypatch.setattr("stoker.formats.verification.sha256_tree._file_sha256", lambda _: "00" * 32)
+def test_a_conversion_keeps_the_digests(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stoker.convert(photos, tmp_path / "shards", shards=2)
+    read = data_tree(stoker.open(tmp_path / "shards"), anew=True)
+    remote = stoker.open(f"file://{tmp_path}/shards", cache=tmp_path / "cache")
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{TREE}.file_digests", lambda _: pytest.fail("the file is read again"))
+        assert data_tree(stoker.open(tmp_path / "shards")) == data_tree(remote) == read
+    with pytest.raises(ConfigError, match="not all here"):
+        data_tree(remote, anew=True)
+
+
+def test_without_kept_digests_they_are_computed_once(
+    thumbnails: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = stoker.open(thumbnails)  # has no sha256.json, like datasets of earlier releases
+    tree = data_tree(dataset)
+    monkeypatch.setattr(f"{TREE}.file_digests", lambda _: FileDigests("", "00" * 32))
     assert data_tree(dataset) == tree
     assert data_tree(dataset, anew=True) != tree
+    with pytest.raises(ConfigError, match=r"sha256\.json does not have the SHA-256 of each shard"):
+        data_tree(stoker.open(f"file://{thumbnails}", cache=tmp_path / "cache"))
+
+
+def test_verify_finds_a_file_that_has_another_sha256(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "shards")
+    kept = json.loads((tmp_path / "shards" / "sha256.json").read_text())
+    for entry in kept["files"].values():
+        entry[1] = "00" * 32
+    (tmp_path / "shards" / "sha256.json").write_text(json.dumps(kept))
+    found = stoker.verify(tmp_path / "shards").problems
+    assert ["its SHA-256 differs" in problem.message for problem in found] == [True, True]
 
 
 def test_the_tree_is_that_of_rfc_6962() -> None:

@@ -1,0 +1,95 @@
+"""``sha256.json``: the SHA-256 of a dataset's indexes and shards, which their writers compute.
+
+Certificates of loaders hold a tree over them. The file lies beside the manifest, because earlier releases
+refuse keys of manifests that they do not know. Each entry also has the CRC32C that the manifest states: an
+entry of a file that was replaced does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping  # noqa: TC003 - the types of fields are read at run time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stoker.errors import DatasetError
+
+from ..files.reading import open_regular, read_at
+from .json_documents import from_document
+from .manifest import MOST_MANIFEST_BYTES, Manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["SHA256_NAME", "read_sha256", "sha256_content", "with_sha256"]
+
+SHA256_NAME = "sha256.json"
+
+_VERSION = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class _Digests:
+    """The content of the file: by name of the index or shard, its digest in the manifest and its SHA-256."""
+
+    version: int
+    files: Mapping[str, tuple[str, str]]
+
+
+def sha256_content(manifest: Manifest, before: bytes | None = None) -> bytes:
+    """Return the content of the file for a version of a dataset.
+
+    Args:
+        manifest: The manifest of the version, with the SHA-256 of its new files.
+        before: Content of the file at the version before, whose entries stay.
+
+    Raises:
+        DatasetError: ``before`` is damaged.
+    """
+    files = dict(_files(before))
+    named = [(manifest.index.file, manifest.index), *((shard.name, shard) for shard in manifest.shards)]
+    files.update({name: (str(one.digest), one.sha256) for name, one in named if one.sha256 is not None})
+    return (json.dumps({"version": _VERSION, "files": files}, indent=1) + "\n").encode()
+
+
+def with_sha256(manifest: Manifest, content: bytes | None) -> Manifest:
+    """Return a manifest with the SHA-256 of its files, as far as the file has them.
+
+    Args:
+        manifest: The manifest.
+        content: Content of the file; None where there is none.
+
+    Raises:
+        DatasetError: It is not a content that :func:`sha256_content` returned.
+    """
+    known = {(name, digest): sha256 for name, (digest, sha256) in _files(content).items()}
+    index = manifest.index
+    shards = (replace(one, sha256=known.get((one.name, one.digest or ""))) for one in manifest.shards)
+    kept = known.get((index.file, index.digest))
+    return replace(manifest, index=replace(index, sha256=kept), shards=tuple(shards))
+
+
+def _files(content: bytes | None) -> Mapping[str, tuple[str, str]]:
+    if content is None:
+        return {}
+    try:
+        found = from_document(_Digests, json.loads(content), SHA256_NAME)
+        if found.version != _VERSION or not all(_SHA256.fullmatch(one) for _, one in found.files.values()):
+            raise DatasetError(f"{SHA256_NAME} has another version, or a value that is no SHA-256")
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{SHA256_NAME} is damaged: {error}",
+            hint="remove this file: the digests are then computed again when they are needed",
+        ) from error
+    return found.files
+
+
+def read_sha256(folder: Path) -> bytes | None:
+    """Return the content of the file in a dataset's folder; None where there is none."""
+    try:
+        with open_regular(folder / SHA256_NAME) as (descriptor, size):
+            return read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES))
+    except FileNotFoundError:
+        return None
