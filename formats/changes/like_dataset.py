@@ -83,13 +83,13 @@ def convert_like(
         return convert_text(src, target, **{**_text_options(last, folder), **names, **common})
     made = _image_options(last, folder, src, classes, given.get("source_format"))
     if given.get("make") is None and isinstance(src, (str, os.PathLike)):
-        made |= _maps(last.options)
+        made |= _reading(last.options)
     return convert(src, target, **{**made, **common})
 
 
-def _maps(options: Mapping[str, Option]) -> dict[str, Any]:
-    """Return the maps of masks and classes, which a source of files had and a further one needs, too."""
-    made: dict[str, Any] = {"mask_map": options["mask_map"]} if options.get("mask_map") else {}
+def _reading(options: Mapping[str, Option]) -> dict[str, Any]:
+    """Return how annotations were read: a source of files had these options, and a further one needs them."""
+    made: dict[str, Any] = {name: options[name] for name in ("mask_map", "person_box") if options.get(name)}
     if options.get("class_map"):
         made["class_map"] = json.loads(str(options["class_map"]))
     return made

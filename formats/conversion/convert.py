@@ -66,6 +66,7 @@ def convert(
     allow_loss: str | float | Fraction | None = None,
     mask_map: str | Mapping[Any, int] | None = None,
     class_map: Mapping[str, str] | Sequence[str] | None = None,
+    person_box: str | None = None,
     caption_column: str | None = None,
     tokenizer: str | os.PathLike[str] | None = None,
     vocabulary: str | os.PathLike[str] | None = None,
@@ -149,7 +150,8 @@ def convert(
             boxes, areas and masks. Values are ``class * 1000 + n`` (Cityscapes' ``instanceIds``); with
             ``masks``, plain numbers, whose class is that of most of their pixels in ``masks`` (Pascal VOC's
             ``SegmentationObject``). Objects take the place of those of other annotations, see
-            :mod:`stoker.formats.sources.annotated.masks.instance_pairs`.
+            :mod:`stoker.formats.sources.annotated.masks.instance_pairs`. Of Open Images, the folder of the
+            masks of single objects that its CSV names.
         ignore_index: Value in masks for pixels without a class; None if there is none.
         path_column: Name of the column of a list that has the paths, by default ``path``.
         label_column: Name of the column of a list that has the labels, by default ``label``.
@@ -168,6 +170,8 @@ def convert(
             ``labelIds``, and ``none`` keeps these. An image whose mask has another value is left out.
         class_map: New names of classes by old ones, such as ``{"van": "car"}``, or texts ``"van:car"``.
             Classes that get one name become one. ``classes`` means the new names.
+        person_box: Box of a person in CrowdHuman's annotations: ``full`` (the default, of the whole body),
+            ``visible`` or ``head``.
         caption_column: Column of a list or of a table, member of a tar archive (``txt``, ``json:captions``),
             or name among the values of samples from Python, that has the caption of each image, or a list of
             several. Captions become token ids beside the images; an image without one is left out. The images

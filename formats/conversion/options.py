@@ -128,6 +128,7 @@ class ConvertOptions(ShardOptions):
         source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
         mask_map: Classes by the values of masks, see :func:`.images.mask_values.parse_mask_map`.
         class_map: New names of classes by old ones, as JSON, which an append applies again.
+        person_box: Box of a person in CrowdHuman's annotations, which an append takes again.
         captions: The captions beside the images; None if there are none.
     """
 
@@ -143,6 +144,7 @@ class ConvertOptions(ShardOptions):
     source_format: SourceFormatName = "folder"
     mask_map: str | None = None
     class_map: str | None = None
+    person_box: str | None = None
     captions: CaptionOptions | None = None
 
     def __post_init__(self) -> None:
@@ -183,11 +185,12 @@ class ConvertOptions(ShardOptions):
             object.__setattr__(self, "restarts", stores_jpeg and self.mode != "none")
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """See :meth:`ShardOptions.to_manifest`; without ``restarts``, maps and captions where not given.
+        """See :meth:`ShardOptions.to_manifest`; without options of later versions where they are not given.
 
         So conversions without them have the options of those by versions that did not know them.
         """
-        unused = {name for name in ("restarts", "mask_map", "class_map") if not getattr(self, name)}
+        later = ("restarts", "mask_map", "class_map", "person_box")
+        unused = {name for name in later if not getattr(self, name)}
         unused.add("captions")
         kept = {name: value for name, value in super().to_manifest().items() if name not in unused}
         return {**kept, **({} if self.captions is None else vars(self.captions))}

@@ -58,6 +58,7 @@ _FILE_OPTIONS = (
     "allow_loss",
     "mask_map",
     "class_map",
+    "person_box",
     "min_count",
     "max_size",
 )
@@ -171,6 +172,7 @@ def _source(src: str | os.PathLike[str], request: ConvertRequest) -> Source:
         instances=request.instances,
         has_mask_map=request.mask_map not in (None, "none"),
         caption_column=request.caption_column,
+        person_box=request.person_box,
     )
 
 

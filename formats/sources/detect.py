@@ -68,7 +68,7 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
     listing = source_format.list_samples(source)
     if source.masks is not None:
         listing = with_masks(listing, source.open(source.masks), source.ignore_index)
-    if source.instances is not None:
+    if source.instances is not None and not source_format.reads_instances:
         folder = source.open(source.instances)
         listing = with_instances(listing, folder, has_mask_map=source.has_mask_map)
     return listing

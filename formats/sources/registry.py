@@ -64,12 +64,15 @@ class SourceFormat:
         detects: Whether a source has this format, from the names of its files or the start of one.
         list_samples: Lists the samples of a source in this format.
         options: Fields of :class:`Source` that only formats which name them accept.
+        reads_instances: Whether the format reads the masks in ``instances`` itself. Elsewhere they are masks
+            of images, whose values number the objects.
     """
 
     name: SourceFormatName
     detects: Callable[[Source], bool]
     list_samples: Callable[[Source], Listing]
     options: tuple[str, ...] = ()
+    reads_instances: bool = False
 
 
 SOURCE_FORMATS = (
@@ -78,8 +81,8 @@ SOURCE_FORMATS = (
     SourceFormat("mds", is_mds, list_mds, options=("fields", "caption_column")),
     SourceFormat("webdataset", is_tar, list_tar, options=("fields", "caption_column")),
     SourceFormat("voc", is_voc, list_voc),
-    SourceFormat("crowdhuman", is_crowdhuman, list_crowdhuman, options=("images",)),
-    SourceFormat("open_images", is_open_images, list_open_images, options=("images",)),
+    SourceFormat("crowdhuman", is_crowdhuman, list_crowdhuman, options=("images", "person_box")),
+    SourceFormat("open_images", is_open_images, list_open_images, options=("images",), reads_instances=True),
     SourceFormat("coco", is_coco, list_coco, options=("images",)),
     SourceFormat(
         "list",

@@ -40,6 +40,7 @@ class Source:
         label_column: Name of the column of a list with the labels.
         suffix: Text to append to every path of a list.
         caption_column: Name of the column or part with the captions of an image.
+        person_box: Box of a person in CrowdHuman's annotations: full, visible or head; None as full.
     """
 
     path: str | os.PathLike[str]
@@ -56,6 +57,7 @@ class Source:
     instances: str | os.PathLike[str] | None = None
     has_mask_map: bool = False
     caption_column: str | None = None
+    person_box: str | None = None
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

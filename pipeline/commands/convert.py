@@ -149,7 +149,8 @@ def convert(
         str | None,
         typer.Option(
             help="Folder or URL with a mask for each image whose values number its objects: class * 1000 + n "
-            "as in Cityscapes, or plain numbers with the classes in --masks."
+            "as in Cityscapes, or plain numbers with the classes in --masks. Of Open Images, the folder with "
+            "a mask for each object."
         ),
     ] = None,
     image: Annotated[
@@ -181,6 +182,9 @@ def convert(
             help="Classes by the values of masks: 0:255,1:0 or #ff0000:1; or a name: ade20k (value 0 is "
             "ignored), cityscapes (labelIds to training classes), none."
         ),
+    ] = None,
+    person_box: Annotated[
+        str | None, typer.Option(help="Of CrowdHuman, the box of a person: full (default), visible or head.")
     ] = None,
     caption_column: Annotated[
         str | None,
@@ -234,6 +238,7 @@ def convert(
       stoker convert instances.json shards/coco --images train2017
       stoker convert data.yaml shards/yolo
       stoker convert train-annotations-bbox.csv shards/openimages --images train
+      stoker convert train-annotations-object-segmentation.csv shards/masks --images train --instances masks
       stoker convert leftImg8bit/train shards/cityscapes --instances gtFine/train
       stoker convert 'laion/{00000..00099}.tar' shards/laion --column caption=json:caption
       stoker convert 'data/train-*.parquet' shards/train

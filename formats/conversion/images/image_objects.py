@@ -61,7 +61,8 @@ def fit_objects(
     """
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)
-        objects = resize_objects(objects, unit, source)
+        runs = objects.runs  # these are of pixels
+        objects = replace(resize_objects(replace(objects, runs=None), unit, source), runs=runs)
     before = objects.boxes
     objects, share = clip_objects(objects, source)
     dropped = [

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ...files.paths import printable_name
 from ...files.reading import open_regular, read_at
 from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
@@ -209,13 +207,12 @@ class _Reader:
         rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
         self._table.label = array("q", labels[np.array(self._table.label, np.int64)].tobytes())
         sizes = np.array([images.sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
-        ids = {number: image_id for image_id, number in images.number_of.items()}
         bad = self._skips(none_left=bool(left_out.all()))
         return Listing(
             **vars(found.files),
             labels=None,
             classes=classes,
-            columns={"image_id": _id_column([ids[number] for number in numbers_found])},
+            columns=images.columns(found.entries.tolist()),
             skipped=tuple(sorted([*skipped, *images.bad, *bad])),
             objects=ListedObjects(
                 columns=self._table.columns(rows, len(found.files)),
@@ -277,9 +274,3 @@ def _is_crowd(value: Any) -> bool:
         return bool(int(value or 0))
     except (TypeError, ValueError, OverflowError) as error:
         raise BadObjectError("object with an iscrowd that is no number", str(value)[:60]) from error
-
-
-def _id_column(ids: list[Any]) -> pa.Array:
-    if all(type(one) is int for one in ids):
-        return pa.array(ids, pa.int64())
-    return pa.array([printable_name(str(one)) for one in ids], pa.large_string())

@@ -6,16 +6,22 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+
+from ...files.paths import printable_name
 from ...remote.store import is_url
 from ..listing import Skip
 from .coco_categories import is_id
 from .coco_segmentation import is_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 __all__ = ["Images"]
+
+# Categories that an image does not show, and those of which it may show more (lvisdataset.org/dataset).
+_CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 
 
 class Images:
@@ -30,6 +36,7 @@ class Images:
         numbers: Number of each of them.
         sizes: Height and width of each named image, by number; 0 where the file does not say them.
         number_of: Number of each id.
+        class_lists: Of LVIS: ids of categories by the number of an image, by the name of the list.
         bad: Entries that name no image.
     """
 
@@ -41,6 +48,7 @@ class Images:
         self.numbers: list[int] = []
         self.sizes: dict[int, tuple[int, int]] = {}
         self.number_of: dict[Any, int] = {}
+        self.class_lists: dict[str, dict[int, list[int]]] = {}
         self.bad: list[Skip] = []
 
     def number(self, image_id: Any) -> int:
@@ -64,6 +72,19 @@ class Images:
         self.sizes[number] = tuple(size if is_size(size) else 0 for size in sizes)  # type: ignore[assignment]  # two
         self.numbers.append(number)
         self.names.append(name)
+        for name in _CLASS_LISTS:
+            ids = value.get(name)
+            if isinstance(ids, list) and all(type(one) is int for one in ids):
+                self.class_lists.setdefault(name, {})[number] = ids
+
+    def columns(self, found: Sequence[int]) -> dict[str, pa.Array]:
+        """Columns of the images at these positions in :attr:`names`: their ids, and the lists of LVIS."""
+        numbers = [self.numbers[entry] for entry in found]
+        id_of = {number: image_id for image_id, number in self.number_of.items()}
+        columns = {"image_id": _id_column([id_of[number] for number in numbers])}
+        for name, lists in self.class_lists.items():
+            columns[name] = pa.array([lists.get(number, []) for number in numbers], pa.large_list(pa.int64()))
+        return columns
 
     def listed_twice(self, found: Iterable[int]) -> set[int]:
         """Numbers of the images whose file another image has, which stands for both.
@@ -99,3 +120,9 @@ class Images:
             )
             self._has_folder[folder] = bool(folder) and inside
         return f"{folder}/{name}" if self._has_folder[folder] else name
+
+
+def _id_column(ids: list[Any]) -> pa.Array:
+    if all(type(one) is int for one in ids):
+        return pa.array(ids, pa.int64())
+    return pa.array([printable_name(str(one)) for one in ids], pa.large_string())

@@ -82,6 +82,11 @@ for name, value in {"SegmentationObject": 1, "SegmentationClass": 8}.items():
 Path("openimages").mkdir()
 shutil.copy(photos[0], "openimages/one.jpg")
 Path("train-annotations-bbox.csv").write_text("ImageID,LabelName,XMin,XMax,YMin,YMax\none,/m/01,0.1,0.5,0.1,0.5\n")
+Path("masks").mkdir()
+Image.new("1", (40, 30), 1).save("masks/one.png")
+Path("train-annotations-object-segmentation.csv").write_text(
+    "MaskPath,ImageID,LabelName,BoxXMin,BoxXMax,BoxYMin,BoxYMax\none.png,one,/m/01,0.1,0.5,0.1,0.5\n"
+)
 Path("Images").mkdir()
 shutil.copy(photos[0], "Images/one.jpg")
 Path("annotation_train.odgt").write_text('{"ID": "one", "gtboxes": [{"tag": "person", "fbox": [1, 1, 9, 9]}]}\n')

@@ -165,6 +165,24 @@ def _open_images(root: Path) -> Converted:
     return Converted(root / "train-annotations-bbox.csv", {"images": root / "train"})
 
 
+def _open_images_masks(root: Path) -> Converted:
+    """A mask for each object, of another size than its image, as Open Images' are."""
+    write_images(root / "train", suffix=".jpg")
+    (root / "masks" / "0").mkdir(parents=True)
+    rows = ["MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax,PredictedIoU,Clicks"]
+    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
+        for n, (label, (left, top, right, bottom)) in enumerate(objects):
+            mask = np.zeros((height, width), bool)
+            mask[top:bottom, left:right] = True
+            name = f"{number}_m0{label}_{n}.png"
+            Image.fromarray(np.repeat(np.repeat(mask, 2, 0), 3, 1)).save(root / "masks" / "0" / name)
+            sides = f"{left / width},{right / width},{top / height},{bottom / height}"
+            rows.append(f"{name},{number},{CLASSES[label]},b{n},{sides},0.9,")
+    (root / "train-annotations-object-segmentation.csv").write_text("\n".join(rows))
+    options = {"images": root / "train", "instances": root / "masks"}
+    return Converted(root / "train-annotations-object-segmentation.csv", options)
+
+
 def _mot(root: Path) -> Converted:
     """A sequence for each image, since the frames of one have one size."""
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
@@ -193,6 +211,7 @@ FOLDERS: dict[str, Callable[[Path], Converted]] = {
     "data.yaml": _data_yaml,
     "cityscapes instanceIds": _instance_ids,
     "open images": _open_images,
+    "open images' masks": _open_images_masks,
     "mot": _mot,
     "voc SegmentationObject": _segmentation_object,
 }

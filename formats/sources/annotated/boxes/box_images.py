@@ -18,6 +18,8 @@ from ..object_table import ObjectTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy.typing as npt
+
     Box = tuple[float, float, float, float]
 
 __all__ = ["BoxImages"]
@@ -62,6 +64,8 @@ class BoxImages:
         *,
         crowd: bool = False,
         extra: Mapping[str, int] | None = None,
+        runs: npt.NDArray[np.uint32] | None = None,
+        area: float | None = None,
     ) -> None:
         """Add an object; one whose box cannot be used is a skip.
 
@@ -72,6 +76,8 @@ class BoxImages:
             id: Its number in the source.
             crowd: Whether it stands for a group of objects.
             extra: Further numbers, see :meth:`ObjectTable.add`.
+            runs: Run lengths of its mask, in pixels of the image.
+            area: Its area, in the unit of the box; by default that of the box.
         """
         image = self.image(path)
         try:
@@ -81,7 +87,7 @@ class BoxImages:
             self.skipped.append(Skip(path, reason, f"{self.of(id)}: {detail}"))
             return
         number = self.label_of.setdefault(label, len(self.label_of))
-        self.table.add(image, corners, number, id, crowd=crowd, extra=extra)
+        self.table.add(image, corners, number, id, area=area, crowd=crowd, runs=runs, extra=extra)
 
     def listing(
         self, root: str, *, follow_links: bool, classes: Sequence[str] | None = None, relative: bool = False

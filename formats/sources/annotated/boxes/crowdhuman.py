@@ -1,9 +1,9 @@
 """CrowdHuman's annotations as a source: ``annotation_train.odgt``, one JSON object for each image and line.
 
 A person has a box of the whole body (``fbox``), which may reach outside the image, one of the visible part
-(``vbox``) and one of the head (``hbox``), as left, top, width and height in pixels (arXiv:1805.00123). Stoker
-reads ``fbox``. What evaluation ignores is a crowd: boxes with the tag ``mask``, and those whose ``extra`` has
-``ignore``.
+(``vbox``) and one of the head (``hbox``), as left, top, width and height in pixels (arXiv:1805.00123). One of
+them is the box of the object. What evaluation ignores is a crowd: boxes with the tag ``mask``, and those
+whose ``extra`` has ``ignore``, or of heads ``head_attr``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import SourceError
+from stoker.errors import ConfigError, SourceError
 
 from ....remote.copies import local_copies
 from ...listing import Skip
@@ -29,6 +29,7 @@ __all__ = ["is_crowdhuman", "list_crowdhuman"]
 _SUFFIX = ".odgt"
 _IMAGES = "Images"
 _PERSON, _IGNORED = "person", "mask"
+_BOXES = {"full": "fbox", "visible": "vbox", "head": "hbox"}
 
 
 def is_crowdhuman(source: Source) -> bool:
@@ -37,27 +38,36 @@ def is_crowdhuman(source: Source) -> bool:
 
 
 def list_crowdhuman(source: Source) -> Listing:
-    """List the images of a file of CrowdHuman, with the boxes of people.
+    """List the images of a file of CrowdHuman, with the boxes of people, or of their heads.
 
     An image is ``ID.jpg`` in the folder of images; by default in ``Images`` beside the file, or beside it.
 
     Raises:
+        ConfigError: There is no such box of a person.
         SourceError: No line has an image, or none of the images is there.
     """
+    kind = source.person_box or "full"
+    if kind not in _BOXES:
+        raise ConfigError(f"person_box must be full, visible or head, not {kind!r}")
     folder, _, name = os.fspath(source.path).rpartition("/")
     images = BoxImages(name, f"box {{}} of its line in {name}")
     with local_copies([source.path]) as (file,), file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                _read(images, number, line)
+                _read(images, number, line, kind)
     if not images.number_of:
         raise SourceError("no line of the file is an object with ID and gtboxes", path=source.path)
     there = source.open(folder or ".").child(_IMAGES)
     root = source.images or (there.root if there.exists() else folder or ".")
-    return images.listing(resolve(root), follow_links=source.follow_links, classes=(_PERSON,))
+    return images.listing(resolve(root), follow_links=source.follow_links, classes=(_name(kind),))
 
 
-def _read(images: BoxImages, number: int, line: bytes) -> None:
+def _name(kind: str) -> str:
+    """The class of the boxes of a kind."""
+    return "head" if kind == "head" else _PERSON
+
+
+def _read(images: BoxImages, number: int, line: bytes, kind: str) -> None:
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
@@ -72,13 +82,13 @@ def _read(images: BoxImages, number: int, line: bytes) -> None:
     path = f"{content['ID']}.jpg"
     images.image(path)
     for position, one in enumerate(boxes):
-        _add(images, path, position, one)
+        _add(images, path, position, one, kind)
 
 
-def _add(images: BoxImages, path: str, position: int, one: Any) -> None:
+def _add(images: BoxImages, path: str, position: int, one: Any, kind: str) -> None:
     name = images.of(position)
     given = one if isinstance(one, dict) else {}
-    box, extra = given.get("fbox"), given.get("extra")
+    box, facts = given.get(_BOXES[kind]), given.get("head_attr" if kind == "head" else "extra")
     if given.get("tag") not in (_PERSON, _IGNORED):
         images.skipped.append(
             Skip(path, "object of an unknown category", f"{name}: {given.get('tag')!r}"[:80])
@@ -87,5 +97,5 @@ def _add(images: BoxImages, path: str, position: int, one: Any) -> None:
         images.skipped.append(Skip(path, "object without a box", f"{name}: {str(box)[:60]}"))
     else:
         left, top, width, height = box
-        ignored = given["tag"] == _IGNORED or (isinstance(extra, dict) and extra.get("ignore") == 1)
-        images.add(path, (left, top, left + width, top + height), _PERSON, position, crowd=ignored)
+        ignored = given["tag"] == _IGNORED or (isinstance(facts, dict) and facts.get("ignore") == 1)
+        images.add(path, (left, top, left + width, top + height), _name(kind), position, crowd=ignored)

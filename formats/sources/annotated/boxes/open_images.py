@@ -1,8 +1,9 @@
-"""Open Images' boxes as a source: a CSV such as ``train-annotations-bbox.csv``.
+"""Open Images as a source: a CSV of boxes, such as ``train-annotations-bbox.csv``, or of segmentations.
 
 A row has an image's id, a class such as ``/m/011k07``, a box in shares of the image, and what is known of the
 object (https://storage.googleapis.com/openimages/web/factsfigures_v7.html). The names of the classes are in
-a CSV ``*class-descriptions*.csv`` beside it. A box of a group is a crowd.
+a CSV ``*class-descriptions*.csv`` beside it. A box of a group is a crowd. A row of segmentations, as in
+``train-annotations-object-segmentation.csv``, names the file of the object's mask.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.errors import SourceError
+from stoker.errors import ConfigError, SourceError
 
 from ....remote.copies import local_copies
 from ....remote.store import is_url
 from ...listing import Skip
 from ...lists.file_list import resolve
 from .box_images import BoxImages
+from .open_images_masks import NamedObject, add_with_masks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ...listing import Listing
     from ...source import Source
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["is_open_images", "list_open_images"]
 
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
-_COLUMNS = {"ImageID", "LabelName", *_SIDES}
+_IMAGE, _LABEL, _MASK = "ImageID", "LabelName", "MaskPath"
+_COLUMNS = {_IMAGE, _LABEL, *_SIDES}
+_MASK_COLUMNS = {_IMAGE, _LABEL, _MASK, *(f"Box{side}" for side in _SIDES)}
 _GROUP = "IsGroupOf"
 _FLAGS = {
     "occluded": "IsOccluded",
@@ -42,52 +46,57 @@ _LONGEST_HEADER = 4096
 
 
 def is_open_images(source: Source) -> bool:
-    """Whether a source is a CSV with the columns of Open Images' boxes; at a URL, by its name."""
+    """Whether a source is a CSV with the columns of Open Images' objects; at a URL, by its name."""
     path = os.fspath(source.path)
     if not path.lower().endswith(".csv"):
         return False
     if is_url(path):
-        return path.endswith("annotations-bbox.csv")
+        return path.endswith(("annotations-bbox.csv", "annotations-object-segmentation.csv"))
     try:
         with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
-            return set(file.readline(_LONGEST_HEADER).strip().split(",")) >= _COLUMNS
+            header = set(file.readline(_LONGEST_HEADER).strip().split(","))
+            return header >= _COLUMNS or header >= _MASK_COLUMNS
     except OSError:
         return False
 
 
 def list_open_images(source: Source) -> Listing:
-    """List the images of a CSV of Open Images that are in the folder of images, with their boxes.
+    """List the images of a CSV of Open Images that are in the folder of images, with their objects.
 
-    An image is ``ID.jpg`` in the folder of images, which is by default that of the CSV. Classes are in sorted
-    order of their names.
+    The masks of a CSV of segmentations are in the folder ``instances``. An image is ``ID.jpg`` in the folder
+    of images, which is by default that of the CSV. Classes are in sorted order of their names.
 
     Raises:
+        ConfigError: The CSV has masks and the source has no folder of them, or the other way round.
         SourceError: The file is no such CSV, or none of its images is there.
     """
     folder, _, name = os.fspath(source.path).rpartition("/")
     images = BoxImages(name, f"line {{}} of {name}")
     names = _descriptions(source, folder or ".")
+    root = resolve(source.images or folder or ".")
     with local_copies([source.path]) as (file,), file.open(encoding="utf-8-sig", newline="") as text:
         try:
-            _read(images, text, file, names)
+            objects = _objects(images, text, file, names, has_masks=source.instances is not None)
+            if source.instances is None:
+                for one in objects:
+                    one.add_to(images)
+            else:
+                masks = source.open(source.instances)
+                add_with_masks(images, objects, root, masks, follow_links=source.follow_links)
         except (csv.Error, UnicodeDecodeError) as error:
             raise SourceError(f"the CSV cannot be read: {error}", path=source.path) from error
-    root = resolve(source.images or folder or ".")
     return images.listing(root, follow_links=source.follow_links, relative=True)
 
 
-def _read(images: BoxImages, text: Iterable[str], file: Path, names: Mapping[str, str]) -> None:
+def _objects(
+    images: BoxImages, text: Iterable[str], file: Path, names: Mapping[str, str], *, has_masks: bool
+) -> Iterator[NamedObject]:
+    """Yield the objects of a CSV; lines that are none become skips of ``images``."""
     reader = csv.reader(text)
     header = {name: at for at, name in enumerate(next(reader, []))}
-    missing = _COLUMNS - header.keys()
-    if missing:
-        raise SourceError(
-            f"the CSV has no column {', '.join(sorted(missing))}",
-            path=file,
-            hint=f"boxes of Open Images have the columns {', '.join(sorted(_COLUMNS))}",
-        )
-    image_at, label_at, group_at = header["ImageID"], header["LabelName"], header.get(_GROUP)
-    sides = [header[side] for side in _SIDES]
+    _check_header(header.keys(), file, has_masks=has_masks)
+    image_at, label_at, group_at = header[_IMAGE], header[_LABEL], header.get(_GROUP)
+    sides = [header[f"Box{side}" if has_masks else side] for side in _SIDES]
     flags = {flag: header[column] for flag, column in _FLAGS.items() if column in header}
     for row in reader:
         line = reader.line_num
@@ -100,13 +109,37 @@ def _read(images: BoxImages, text: Iterable[str], file: Path, names: Mapping[str
             images.skipped.append(Skip(f"{image}.jpg" if image else images.file, reason, images.of(line)))
             continue
         left, top, right, bottom = (_number(row[at]) for at in sides)
-        images.add(
+        yield NamedObject(
             f"{image}.jpg",
             (left, top, right, bottom),
             names.get(label, label),
             line,
             crowd=group_at is not None and row[group_at] == "1",
             extra={flag: int(row[at] == "1") for flag, at in flags.items()},
+            mask=row[header[_MASK]].strip() if has_masks else "",
+        )
+
+
+def _check_header(header: Collection[str], file: Path, *, has_masks: bool) -> None:
+    """Raise an error if the CSV lacks a column, or has masks that are not asked for."""
+    missing = (_MASK_COLUMNS if has_masks else _COLUMNS).difference(header)
+    if has_masks and _MASK in missing:
+        raise ConfigError(
+            "the CSV names no masks of objects",
+            path=file,
+            hint="leave --instances (instances=) out, or convert ...-annotations-object-segmentation.csv",
+        )
+    if not has_masks and not _MASK_COLUMNS.difference(header):
+        raise ConfigError(
+            "the CSV names masks of objects, and the folder of the masks is not given",
+            path=file,
+            hint="--instances DIR (instances=)",
+        )
+    if missing:
+        raise SourceError(
+            f"the CSV has no column {', '.join(sorted(missing))}",
+            path=file,
+            hint=f"boxes of Open Images have the columns {', '.join(sorted(_COLUMNS))}",
         )
 
 

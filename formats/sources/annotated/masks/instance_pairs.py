@@ -19,12 +19,12 @@ from stoker.errors import ConfigError, SourceError
 from ....concurrency.bounded_map import bounded_map
 from ....concurrency.cores import available_cores
 from ...listing import ListedObjects, Skip
-from ...source_reader import SkippedError, read_source_file
+from ...source_reader import SkippedError
 from ..object_table import ObjectTable
 from .instance_classes import ClassOfMask, ClassOfValue, class_rule
 from .instance_pixels import instances_of
 from .mask_pairs import pair_files
-from .mask_pixels import checked_values
+from .mask_pixels import read_mask
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -94,11 +94,11 @@ class _Reader:
 
     def _read(self, row: int) -> tuple[tuple[int, int], list[Instance]] | Skip:
         try:
-            values = _values(self.masks, row)
+            values = read_mask(self.masks, row)
             classes = None
             if isinstance(self.rule, ClassOfMask):
                 assert self.listing.masks is not None, "the rule needs them"
-                classes = _values(self.listing.masks, row)
+                classes = read_mask(self.listing.masks, row)
                 if classes.shape != values.shape:
                     detail = (
                         f"{values.shape[1]} x {values.shape[0]} and {classes.shape[1]} x {classes.shape[0]}"
@@ -153,8 +153,3 @@ class _Reader:
             skipped=tuple(sorted([*self.listing.skipped, *self.skipped])),
         )
         return listing.take(np.delete(np.arange(n), self.broken)) if self.broken else listing
-
-
-def _values(files: ListedFiles, row: int) -> npt.NDArray[np.uint16]:
-    key, size = files.keys[row].as_py(), int(files.sizes[row])
-    return checked_values(read_source_file(str(files.root), key, size, follow_links=files.follow_links))

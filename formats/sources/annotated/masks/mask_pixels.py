@@ -8,12 +8,20 @@ import numpy as np
 
 from ....codecs.header import MAX_PIXELS
 from ....codecs.registry import CODECS, open_mask
-from ...source_reader import SkippedError, check_image
+from ...source_reader import SkippedError, check_image, read_source_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["checked_values", "mask_values"]
+    from ...listing import ListedFiles
+
+__all__ = ["checked_values", "mask_values", "read_mask"]
+
+
+def read_mask(files: ListedFiles, row: int) -> npt.NDArray[Any]:
+    """Return the values of a mask among files, see :func:`checked_values`."""
+    key, size = files.keys[row].as_py(), int(files.sizes[row])
+    return checked_values(read_source_file(str(files.root), key, size, follow_links=files.follow_links))
 
 
 def checked_values(data: bytes) -> npt.NDArray[Any]:

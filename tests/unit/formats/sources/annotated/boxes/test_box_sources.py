@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 import stoker
-from stoker.errors import SourceError
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.dataset.columns.run_lengths import mask_of_runs
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -29,6 +30,18 @@ OPEN_IMAGES = {
     "YMax is empty": ("a,x,/m/01,1,0.1,0.5,0.1,,0,0", "object without a box"),
     "XMax is left of XMin": ("a,x,/m/01,1,0.5,0.1,0.1,0.5,0,0", "object without an area"),
     "box is in pixels": ("a,x,/m/01,1,10,50,10,50,0,0", "object outside its image"),
+}
+# A line of Open Images' segmentations: the file of its mask decides.
+MASK_HEADER = "MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax,PredictedIoU,Clicks"
+GOOD_MASK = "good.png,a,/m/01,b,0.1,0.5,0.1,0.5,0.9,"
+OPEN_IMAGES_MASKS = {
+    "MaskPath is empty": (",a,/m/01,b,0.1,0.5,0.1,0.5,0,", "object whose mask is missing"),
+    "mask is missing": ("no.png,a,/m/01,b,0.1,0.5,0.1,0.5,0,", "object whose mask is missing"),
+    "mask is cut short": ("cut.png,a,/m/01,b,0.1,0.5,0.1,0.5,0,", "object whose mask is left out"),
+    "mask has colours": ("rgb.png,a,/m/01,b,0.1,0.5,0.1,0.5,0,", "object whose mask is left out"),
+    "mask is a JPEG": ("x.jpg,a,/m/01,b,0.1,0.5,0.1,0.5,0,", "object whose mask is left out"),
+    "mask has no pixel": ("black.png,a,/m/01,b,0.1,0.5,0.1,0.5,0,", "object whose mask is empty"),
+    "mask leaves the folder": ("../x/no.png,a,/m/01,b,0.1,0.5,0.1,0.5,0,", "object whose mask is missing"),
 }
 # A box of CrowdHuman, or a whole line.
 PERSON: dict[str, Any] = {"tag": "person", "fbox": [1, 1, 5, 5]}
@@ -60,6 +73,7 @@ MOT = {
 }
 TABLES: dict[str, dict[str, Any]] = {
     "Open Images": OPEN_IMAGES,
+    "Open Images, masks": OPEN_IMAGES_MASKS,
     "CrowdHuman": CROWDHUMAN,
     "MOTChallenge": MOT,
 }
@@ -73,6 +87,25 @@ def picture(path: Path) -> None:
 def open_images(folder: Path, *lines: str) -> Path:
     picture(folder / "a.jpg")
     (folder / "x.csv").write_text("\n".join((HEADER, GOOD, *lines)))
+    return folder / "x.csv"
+
+
+def open_images_masks(folder: Path, *lines: str) -> Path:
+    """An image on its side, whose objects have masks."""
+    pixels = np.zeros((30, 20, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees when it is shown
+    masks = folder / "masks"
+    masks.mkdir(parents=True)
+    Image.fromarray(pixels).save(folder / "a.jpg", exif=exif)
+    good = np.zeros((10, 15), bool)
+    good[1:5, 2:7] = True
+    Image.fromarray(good).save(masks / "good.png")
+    (masks / "cut.png").write_bytes((masks / "good.png").read_bytes()[:40])
+    Image.fromarray(pixels).save(masks / "rgb.png")
+    Image.fromarray(pixels[..., 0]).save(masks / "x.jpg")
+    Image.fromarray(pixels[..., 0]).save(masks / "black.png")
+    (folder / "x.csv").write_text("\n".join((MASK_HEADER, GOOD_MASK, *lines)))
     return folder / "x.csv"
 
 
@@ -93,14 +126,21 @@ def mot(folder: Path, *lines: str) -> Path:
     return folder
 
 
-MADE = {"Open Images": open_images, "CrowdHuman": crowdhuman, "MOTChallenge": mot}
+MADE = {
+    "Open Images": open_images,
+    "Open Images, masks": open_images_masks,
+    "CrowdHuman": crowdhuman,
+    "MOTChallenge": mot,
+}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_what_is_malformed_is_left_out_with_its_reason(name: str, tmp_path: Path) -> None:
     for number, (kind, (line, reason)) in enumerate(TABLES[name].items()):
         source = MADE[name](tmp_path / f"{number}", line)
-        summary = stoker.convert(source, tmp_path / f"out{number}", allow_loss=1)
+        masks = source.parent / "masks"
+        instances = masks if masks.exists() else None
+        summary = stoker.convert(source, tmp_path / f"out{number}", instances=instances, allow_loss=1)
         assert dict(summary.skipped) == ({reason: 1} if reason else {}), kind
 
 
@@ -128,6 +168,21 @@ def test_open_images_has_names_of_classes_and_flags(tmp_path: Path) -> None:
     assert found.extra["occluded"].tolist() == [1, 0]
 
 
+def test_open_images_has_masks_of_objects_in_the_size_of_the_image(tmp_path: Path) -> None:
+    source = open_images_masks(tmp_path / "a")
+    stoker.convert(source, tmp_path / "out", instances=tmp_path / "a" / "masks")
+    found = stoker.open(tmp_path / "out").annotations([0])
+    np.testing.assert_allclose(found.boxes, [[3, 2, 15, 10]])
+    assert found.runs is not None
+    rows, columns = np.nonzero(mask_of_runs(found.runs[0], 20, 30))
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (2, 9, 4, 13)
+    assert found.area == pytest.approx([8 * 10])
+    with pytest.raises(ConfigError, match=r"the folder of the masks is not given(?s:.)*--instances DIR"):
+        stoker.convert(source, tmp_path / "other")
+    with pytest.raises(ConfigError, match="the CSV names no masks of objects"):
+        stoker.convert(open_images(tmp_path / "b"), tmp_path / "other", instances=tmp_path / "a" / "masks")
+
+
 def test_crowdhuman_has_people_and_crowds_that_are_ignored(tmp_path: Path) -> None:
     ignored = [PERSON | {"extra": {"ignore": 1}}, PERSON | {"tag": "mask", "fbox": [9, 9, 3, 3]}]
     stoker.convert(crowdhuman(tmp_path, *ignored), tmp_path / "out")
@@ -136,6 +191,23 @@ def test_crowdhuman_has_people_and_crowds_that_are_ignored(tmp_path: Path) -> No
     assert dataset.classes == ("person",)
     assert found.boxes.tolist() == [[1, 1, 6, 6], [1, 1, 6, 6], [9, 9, 12, 12]]
     assert found.crowd.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("visible", "person"), ("head", "head")])
+def test_crowdhuman_has_visible_parts_or_heads_if_asked(kind: str, name: str, tmp_path: Path) -> None:
+    one = PERSON | {"vbox": [1, 2, 4, 3], "hbox": [1, 2, 4, 3], "head_attr": {"ignore": 1}}
+    source = crowdhuman(tmp_path / "first", one, one)
+    options: Any = {"person_box": kind, "allow_loss": 1}
+    assert dict(stoker.convert(source, tmp_path / "out", **options).skipped) == {"object without a box": 1}
+    stoker.append(tmp_path / "out", crowdhuman(tmp_path / "second", one), allow_loss=1)
+    found = stoker.open(tmp_path / "out")
+    assert found.classes == (name,)
+    assert found.annotations([0, 1]).boxes.tolist() == [[1, 2, 5, 5]] * 3
+    assert found.annotations([0]).crowd.tolist() == [kind == "head"] * 2
+    with pytest.raises(ConfigError, match="person_box must be full, visible or head, not 'vbox'"):
+        stoker.convert(source, tmp_path / "other", person_box="vbox")
+    with pytest.raises(ConfigError, match="person_box is for sources of the format crowdhuman"):
+        stoker.convert(open_images(tmp_path / "o"), tmp_path / "other", person_box="head")
 
 
 def test_mot_has_tracks_from_0_and_what_is_ignored(tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+"""Masks of the objects of Open Images: one file for each object, of any size, white where the object is.
+
+:mod:`.open_images` calls it for a CSV of segmentations. A mask is stretched to the size of its image, each
+pixel taking the nearest value, and becomes run lengths.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ....codecs.header import MAX_PIXELS
+from ....concurrency.bounded_map import bounded_map
+from ....concurrency.cores import available_cores
+from ....dataset.columns.run_lengths import runs_of_mask
+from ...listing import Skip
+from ...lists.file_list import find_files
+from ...source_reader import SkippedError, check_image, read_source_file
+from ..masks.mask_pixels import read_mask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+
+    from ...folders.source_folder import SourceFolder
+    from .box_images import BoxImages
+
+    Runs = npt.NDArray[np.uint32]
+
+__all__ = ["NamedObject", "add_with_masks"]
+
+_AHEAD = 8  # images in memory beyond those that are read
+
+
+@dataclass(frozen=True)
+class NamedObject:
+    """An object of a CSV of Open Images.
+
+    Attributes:
+        path: Path of its image.
+        box: Left, top, right, bottom, as shares of the image.
+        label: Name of its class.
+        line: Its line in the CSV.
+        crowd: Whether it stands for a group.
+        extra: Further numbers, by name.
+        mask: Name of the file of its mask; empty in a CSV of boxes.
+    """
+
+    path: str
+    box: tuple[float, float, float, float]
+    label: str
+    line: int
+    crowd: bool = False
+    extra: Mapping[str, int] = field(default_factory=dict)
+    mask: str = ""
+
+    def add_to(self, images: BoxImages, runs: Runs | None = None) -> None:
+        """Add the object, with the run lengths of its mask."""
+        area = None if runs is None else float(runs[1::2].sum() / runs.sum())
+        images.add(
+            self.path, self.box, self.label, self.line,
+            crowd=self.crowd, extra=self.extra, runs=runs, area=area,
+        )  # fmt: skip
+
+
+class _Read(NamedTuple):
+    """What was read of the objects of an image: its size, and run lengths or the reason for none."""
+
+    size: tuple[int, int]
+    outcomes: list[Runs | tuple[str, str]]
+
+
+def add_with_masks(
+    images: BoxImages,
+    objects: Iterable[NamedObject],
+    root: str,
+    masks: SourceFolder,
+    *,
+    follow_links: bool,
+) -> None:
+    """Add objects with their masks; an object without one is a skip. Reads all masks.
+
+    Args:
+        images: Gets the objects, and the sizes of their images.
+        objects: The objects.
+        root: Folder of the images, resolved, or its URL.
+        masks: Folder of the masks, which may lie in folders in it.
+        follow_links: Whether images may be links.
+    """
+    by_image: dict[str, list[NamedObject]] = {}
+    for one in objects:
+        by_image.setdefault(one.path, []).append(one)
+        images.image(one.path)
+    paths = list(by_image)
+    reader = _Reader(root, masks, follow_links=follow_links)
+    there = find_files(root, paths, follow_links=follow_links)[0]
+    sizes = dict(zip((paths[entry] for entry in there.entries), there.files.sizes.tolist(), strict=True))
+    cores = available_cores()
+    with ThreadPoolExecutor(cores, thread_name_prefix="stoker-masks") as pool:
+        # The conversion names the images that are missing.
+        tasks = ((path, partial(reader.read, path, size, by_image[path])) for path, size in sizes.items())
+        for path, found in bounded_map(pool, tasks, cores + _AHEAD):
+            if found is None:
+                continue
+            images.sizes[images.image(path)] = found.size
+            for one, outcome in zip(by_image[path], found.outcomes, strict=True):
+                if isinstance(outcome, tuple):
+                    reason, detail = outcome
+                    images.skipped.append(Skip(path, reason, f"{images.of(one.line)}: {detail}"))
+                else:
+                    one.add_to(images, outcome)
+
+
+class _Reader:
+    """Reads the masks of images."""
+
+    def __init__(self, root: str, masks: SourceFolder, *, follow_links: bool) -> None:
+        self._root, self._follow_links = root, follow_links
+        self._files = masks.images()[0]
+        self._row_of = {name.rpartition("/")[2]: row for row, name in enumerate(self._files.names())}
+
+    def read(self, path: str, size: int, objects: list[NamedObject]) -> _Read | None:
+        """What is read of the objects of an image; None where it is broken, as the conversion will say."""
+        try:
+            data = read_source_file(self._root, path, size, follow_links=self._follow_links)
+            header = check_image(data, MAX_PIXELS)
+        except SkippedError:
+            return None
+        shape = (header.height, header.width)
+        return _Read(shape, [self._runs(one.mask, shape) for one in objects])
+
+    def _runs(self, name: str, shape: tuple[int, int]) -> Runs | tuple[str, str]:
+        row = self._row_of.get(name.rpartition("/")[2], -1)
+        if row < 0:
+            return "object whose mask is missing", name
+        try:
+            values = read_mask(self._files, row)
+        except SkippedError as error:
+            return "object whose mask is left out", ": ".join(filter(None, error.args))
+        rows, columns = (_nearest(to, of) for to, of in zip(shape, values.shape, strict=True))
+        mask = values[np.ix_(rows, columns)] > 0
+        return runs_of_mask(mask) if mask.any() else ("object whose mask is empty", name)
+
+
+def _nearest(pixels: int, of: int) -> npt.NDArray[np.int64]:
+    """The nearest of ``of`` pixels for each of ``pixels`` that cover the same length."""
+    return ((2 * np.arange(pixels) + 1) * of) // (2 * pixels)
