@@ -14,7 +14,7 @@ from .columns.array_reader import ArrayConfig
 from .columns.column_names import column_names
 from .columns.image_column import plan_columns
 from .config import ImageLoaderConfig
-from .sizes.size_arguments import with_planner
+from .sizes.size_arguments import with_captions, with_planner
 
 if TYPE_CHECKING:
     import os
@@ -102,6 +102,8 @@ def make_config(
     images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
     array_config = ArrayConfig(opened.arrays, given.arrays)
     captions = find_captions(opened, given.caption, mixes=bool(batch_transform_plan.transforms))
+    draw_seed = epochs.seed if epochs.draw_seed is None else epochs.draw_seed
+    size_plan = with_captions(size_plan, captions, draw_seed)
     names = column_names(
         given.columns,
         images,
@@ -120,7 +122,7 @@ def make_config(
         columns=names,
         bad_samples=bad_samples,
         seed=epochs.seed,
-        draw_seed=epochs.seed if epochs.draw_seed is None else epochs.draw_seed,
+        draw_seed=draw_seed,
         batch_type=batch_type(names),
         batch_transform_plan=batch_transform_plan,
         arrays=array_config.wanted(names),

@@ -138,7 +138,8 @@ class ImageLoader(EngineImages):
             column ``<name>_shape``, (N, sides) int64.
         caption: Form of captions beside the images, a :class:`stoker.Tokens`: "caption" is then (N, L) int64,
             token ids of one of the captions of each sample, or a list of N arrays; and "caption_mask" is
-            (N, L) bool, False at padding.
+            (N, L) bool, False at padding. With :class:`stoker.Patches` captions are packed, see the guide to
+            sizes.
         box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH" (center,
             width, height), in pixels of the output.
         min_visible: Share of an object's box, 0 to 1, that must be visible; other objects are dropped from

@@ -92,7 +92,7 @@ class ImageBatchProducer:
         self._annotations = annotations
         self._arrays = arrays
         self._assembler = (
-            PatchAssembler(config, adapter)
+            PatchAssembler(config, adapter, self._epoch)
             if config.size_plan.patch_planner
             else BatchAssembler(config, adapter, totals, self._epoch)
         )

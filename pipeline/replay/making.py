@@ -14,6 +14,7 @@ from stoker.formats.open import open as open_dataset
 
 from ..description.describe import VERSION, unpack_rows
 from ..description.portable import from_portable
+from ..images.captions.tokens import Tokens
 from ..images.loader import ImageLoader
 from ..images.sizes.aspect_buckets import AspectBuckets
 from ..images.sizes.patches.patches import Patches
@@ -32,7 +33,8 @@ __all__ = ["AnyLoader", "make_loader", "read_json"]
 AnyLoader = ImageLoader | TextLoader
 
 _OBJECTS = (
-    *(AspectBuckets, BlockShuffle, BucketBoundaries, ClassBalanced, Patches, RandomSizes, Repeated, Weighted),
+    *(AspectBuckets, BlockShuffle, BucketBoundaries, ClassBalanced, Patches, RandomSizes, Repeated, Tokens),
+    Weighted,
 )
 _LOADERS: dict[str, type[AnyLoader]] = {"ImageLoader": ImageLoader, "TextLoader": TextLoader}
 _ADVICE = "--loader train.py:make_loader names a function of your program that makes the loader."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.bucketing import Pad, Ragged
+from stoker.bucketing import Pack, Packed, Pad, Ragged
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns.list_column import ListColumn, expand_ranges
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
@@ -19,8 +19,11 @@ from stoker.random import derive_key, uniform
 from ...execution.batch import ColumnSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
 
+    from stoker.bucketing.batchify.sequences import Output
     from stoker.formats.tokenization.tokenizers import Tokenizer
 
     from ...adapters import Adapter
@@ -32,6 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["MASK", "Captions", "find_captions"]
 
 MASK = "caption_mask"
+_OUTPUTS: dict[str, tuple[Output, str]] = {
+    CAPTION: ("input_ids", "int64"),
+    f"{CAPTION}_segment_ids": ("segment_ids", "int32"),
+    f"{CAPTION}_position_ids": ("position_ids", "int32"),
+    f"{CAPTION}_cu_seqlens": ("cu_seqlens", "int32"),
+    f"{CAPTION}_labels": ("labels", "int64"),
+    MASK: ("attention_mask", "bool"),
+}
+"""Columns of packed captions: what :class:`stoker.bucketing.Pack` calls them, and their dtypes."""
 _POSITION = -5
 """Position for ``derive_key``, below those of transforms and of masks of patches."""
 
@@ -57,13 +69,17 @@ class Captions:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that batches may have."""
+        if self.tokens.row is not None:
+            return tuple(_OUTPUTS)
         return (CAPTION,) if self.tokens.form == "ragged" else (CAPTION, MASK)
 
     def spec(self, name: str) -> ColumnSpec | None:
         """Dtype and shape of one of :attr:`columns`, without the batch axis; None for any other column."""
         if name not in self.columns:
             return None
-        dtype = "int64" if name == CAPTION else "bool"
+        dtype = _OUTPUTS[name][1]
+        if self.tokens.row is not None:
+            return ColumnSpec(name, dtype, () if name.endswith("cu_seqlens") else (self.tokens.row,))
         length = self.tokens.max_length if self.tokens.form == "padded" else None
         return ColumnSpec(name, dtype, (length,), ragged=self.tokens.form == "ragged")
 
@@ -76,6 +92,39 @@ class Captions:
         made = Pad(value=self.pad_id, outputs=("input_ids", "attention_mask"))(sequences, length)
         return adapter.column(made["input_ids" if name == CAPTION else "attention_mask"])
 
+    def packed(
+        self, names: Iterable[str], sequences: Ragged, groups: Int64, most: int
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Arrays of packed rows, for those of ``names`` that are :attr:`columns`.
+
+        Args:
+            names: Names of the columns of a batch.
+            sequences: Token ids of the captions.
+            groups: (rows + 1,) int64, first caption of each row, and their number.
+            most: Largest number of captions of a row.
+        """
+        chosen = [name for name in names if name in self.columns]
+        pack = Pack(outputs=[_OUTPUTS[name][0] for name in chosen], value=self.pad_id, max_sequences=most)
+        made = pack(Packed(sequences, groups), self.tokens.row)
+        return {name: made[_OUTPUTS[name][0]] for name in chosen}
+
+    def lengths(self, seed: int, epoch: int) -> Int64:
+        """(N,) int64, tokens of the drawn caption of each sample of a dataset with token ids, after the cut.
+
+        The samples have the keys of an order that draws each of them once.
+        """
+        positions = np.arange(len(self.dataset))
+        keys = self.dataset.rows if self.dataset.is_distinct else positions
+        lists = self.dataset.lists(LENGTHS_COLUMN, positions)
+        if not lists.counts.all():
+            raise self._damaged()
+        if self.tokens.too_long == "error" and self.tokens.choose == "random":
+            self._cut(
+                np.maximum.reduceat(lists.values, lists.starts[:-1]), positions
+            )  # before the first epoch
+        at = _drawn(lists, self._numbers(keys, seed, epoch))
+        return self._cut(lists.values[at].astype(np.int64), positions)
+
     def draw(self, positions: Int64, keys: Int64, seed: int, epoch: int) -> Ragged:
         """Return the token ids of one caption of each of N samples, int64, cut to the largest length.
 
@@ -85,19 +134,47 @@ class Captions:
             seed: Any integer.
             epoch: Any integer.
         """
-        numbers = uniform(derive_key(seed, epoch, _POSITION), keys, 1)[:, 0]
-        if self.tokens.choose == "first":
-            numbers = np.zeros(len(positions))
+        numbers = self._numbers(keys, seed, epoch)
         if self.tokens.tokenizer is not None:
             ids, begin, end = self._tokenized(positions, numbers)
         else:
             ids, begin, end = self._stored(positions, numbers)
-        lengths = np.minimum(end - begin, self.tokens.max_length)
+        lengths = self._cut(end - begin, positions)
         closing = np.where(lengths < end - begin, self.closing, 0)
         starts = np.stack((begin, end - closing), axis=1).reshape(-1)
         stops = np.stack((begin + lengths - closing, end), axis=1).reshape(-1)
         values = ids[expand_ranges(starts, stops)].astype(np.int64)
         return Ragged(values, np.concatenate(([0], np.cumsum(lengths))))
+
+    def _numbers(self, keys: Int64, seed: int, epoch: int) -> npt.NDArray[np.float64]:
+        """(N,) float64 in [0, 1), which choose one of the captions of each sample."""
+        if self.tokens.choose == "first":
+            return np.zeros(len(keys))
+        return uniform(derive_key(seed, epoch, _POSITION), keys, 1)[:, 0]
+
+    def _cut(self, lengths: Int64, positions: Int64) -> Int64:
+        """Lengths of captions after the cut.
+
+        Raises:
+            ConfigError: A caption is too long, and shall not be cut.
+        """
+        most = self.tokens.max_length
+        if self.tokens.too_long == "error" and (long := lengths > most).any():
+            first = int(long.argmax())
+            raise ConfigError(
+                f"the caption of {self.dataset.keys(positions[[first]])[0]!r} has {lengths[first]} tokens, "
+                f"more than Tokens(max_length={most})",
+                path=self.dataset.path,
+                hint="Give a larger max_length, or too_long='truncate'.",
+            )
+        return np.minimum(lengths, most)
+
+    def _damaged(self) -> StaleIndexError:
+        return StaleIndexError(
+            "the captions in the index are damaged: their lengths are not those of their token ids",
+            path=self.dataset.path,
+            hint="Convert the source again.",
+        )
 
     def _stored(self, positions: Int64, numbers: npt.NDArray[np.float64]) -> tuple[Any, Int64, Int64]:
         """Token ids of samples, and where the drawn captions begin and end among them."""
@@ -105,11 +182,7 @@ class Captions:
         lists = self.dataset.lists(LENGTHS_COLUMN, positions)
         ends = np.concatenate(([0], np.cumsum(lists.values, dtype=np.int64)))
         if not lists.counts.all() or not np.array_equal(ends[lists.starts], ids.starts):
-            raise StaleIndexError(
-                "the captions in the index are damaged: their lengths are not those of their token ids",
-                path=self.dataset.path,
-                hint="Convert the source again.",
-            )
+            raise self._damaged()
         at = _drawn(lists, numbers)
         return ids.values, ends[at], ends[at + 1]
 

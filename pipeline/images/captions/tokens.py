@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Tokens"]
 
-Form = Literal["padded", "longest", "ragged"]
+Form = Literal["padded", "longest", "ragged", "packed"]
 Choice = Literal["random", "first"]
+TooLong = Literal["truncate", "error"]
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,17 @@ class Tokens:
         max_length: Largest number of tokens. A longer caption is cut, and keeps the special tokens that the
             tokenizer puts at its end, such as [SEP] or the end of a text.
         form: "padded" to ``max_length``, so that all batches have one shape; "longest" pads to the longest
-            caption of the batch; "ragged" hands out a list of N arrays.
+            caption of the batch; "ragged" hands out a list of N arrays. "packed" goes with
+            :class:`stoker.Patches`: the captions of the images of a packed row form a row of tokens.
         choose: "random" draws one of several captions; "first" takes the first one, for evaluations.
         tokenizer: For captions that the dataset keeps as texts: "bytes", the path of a Hugging Face
             tokenizers JSON, or a function that returns the token ids of each of a list of texts. None takes
             the token ids of ``stoker convert --caption-column``.
         column: Name of the column of texts; a text that is a JSON list of texts is several captions.
         pad_id: Token id for padding; None takes that of the tokenizer, and of a function 0.
+        row: Tokens of a packed row, at least ``max_length``; with ``form="packed"`` alone.
+        too_long: "truncate" cuts a caption of more than ``max_length`` tokens, and "error" raises a
+            ConfigError that names its sample.
 
     Raises:
         ConfigError: An argument has a value that it cannot have.
@@ -51,13 +56,17 @@ class Tokens:
     tokenizer: str | os.PathLike[str] | Callable[[list[str]], Sequence[Sequence[int]]] | None = None
     column: str = CAPTION
     pad_id: int | None = None
+    row: int | None = None
+    too_long: TooLong = "truncate"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_length", whole_number("Tokens: max_length", self.max_length, 1))
         object.__setattr__(self, "pad_id", optional_number("Tokens: pad_id", self.pad_id, 0))
-        for name, allowed in (("form", get_args(Form)), ("choose", get_args(Choice))):
-            if (value := getattr(self, name)) not in allowed:
+        object.__setattr__(self, "row", optional_number("Tokens: row", self.row, 1))
+        for name, kind in (("form", Form), ("choose", Choice), ("too_long", TooLong)):
+            if (value := getattr(self, name)) not in (allowed := get_args(kind)):
                 raise ConfigError(f"Tokens: {name} must be one of {', '.join(allowed)}, found {value!r}")
+        self._check_row()
         if self.tokenizer is None and self.column != CAPTION:
             raise ConfigError(
                 f"Tokens: column={self.column!r} has texts, and no tokenizer is given",
@@ -69,9 +78,28 @@ class Tokens:
                 hint="Convert with --caption-column and --tokenizer, or give the path of a tokenizers JSON.",
             )
 
+    def _check_row(self) -> None:
+        if (self.form == "packed") != (self.row is not None):
+            raise ConfigError(
+                f"Tokens: form='packed' and row go together, found form={self.form!r} and row={self.row}",
+                hint=f"Give form='packed', row={4 * self.max_length}, or leave both out.",
+            )
+        if self.row is not None and self.row < self.max_length:
+            raise ConfigError(
+                f"Tokens: a row of {self.row} tokens holds no caption of max_length={self.max_length}",
+                hint=f"Give a row of at least {self.max_length}, such as {4 * self.max_length}.",
+            )
+        if self.row is not None and self.tokenizer is not None:
+            raise ConfigError(
+                "Tokens: packed rows are planned by numbers of tokens, which texts do not have",
+                hint="Convert with --caption-column and --tokenizer, and leave tokenizer out.",
+            )
+
     def to_json(self) -> dict[str, Any]:
         """All that decides the captions, as a dictionary that JSON can hold."""
         made = {name: getattr(self, name) for name in ("max_length", "form", "choose", "column", "pad_id")}
+        later = {"row": None, "too_long": "truncate"}  # left out at these values, as in older states
+        made |= {name: getattr(self, name) for name, usual in later.items() if getattr(self, name) != usual}
         return {**made, "tokenizer": self._identity()}
 
     def _identity(self) -> str | None:

@@ -58,7 +58,9 @@ def column_names(
         ConfigError: There is no such column, or a column of images has a name that is taken.
     """
     if sizes.patch_planner:
-        return patch_column_names(columns, dataset, last_batch)
+        names = patch_column_names(columns, dataset, last_batch, captions)
+        _check_captions(names, captions, dataset)
+        return names
     of_captions = captions.columns if captions else ()
     if columns is None:
         masks = [f"{one.prefix}mask" for one in images if one.mask]
@@ -104,7 +106,7 @@ def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]
 
 def _check_captions(names: Sequence[str], captions: Captions | None, dataset: SampleSource) -> None:
     """Raise ConfigError if captions are asked for without their form, or have a form alone."""
-    if captions and not {CAPTION, MASK} & set(names):
+    if captions and not {CAPTION, MASK, *captions.columns} & set(names):
         raise ConfigError(
             "caption= says how captions are handed out, and columns names none",
             hint=f"Add {CAPTION!r} to columns, or leave caption out.",

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from ...order.rank_draws import LastBatch
     from ...order.sample_source import SampleSource
     from ..bad_samples import OnError
+    from ..captions.captions import Captions
     from .schedules import Sizes
 
-__all__ = ["make_size_plan", "with_planner"]
+__all__ = ["make_size_plan", "with_captions", "with_planner"]
 
 
 def make_size_plan(
@@ -120,6 +121,26 @@ def with_planner(
     batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
     buckets = BucketPlanner(given, sizes, shapes, batch_sizes, plan.seed, shuffle, last_batch)
     return replace(plan, batch_sizes=batch_sizes, planner=buckets)
+
+
+def with_captions(plan: SizePlan, captions: Captions | None, draw_seed: int) -> SizePlan:
+    """The plan whose packed rows of patches hold the captions of their images, too, if there are any.
+
+    Raises:
+        ConfigError: Rows of patches have captions that are not packed, or there are no rows to pack for.
+    """
+    if captions is None:
+        return plan
+    form, planner = captions.tokens.form, plan.patch_planner
+    if (form == "packed") != (planner is not None):
+        raise ConfigError(
+            f"Tokens(form='packed') and sizes=Patches(...) go together, found form={form!r}"
+            + (" with Patches" if planner else " without Patches"),
+            hint="Give caption=Tokens(max_length=77, form='packed', row=256) with sizes=Patches(...).",
+        )
+    return (
+        replace(plan, planner=replace(planner, captions=captions, draw_seed=draw_seed)) if planner else plan
+    )
 
 
 def _batch_sizes(plan: SizePlan, sizes: Sequence[Size]) -> tuple[int, ...]:

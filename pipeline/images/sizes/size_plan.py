@@ -84,7 +84,9 @@ class SizePlan:
     @property
     def equal_epochs(self) -> bool:
         """Whether all epochs have the same number of steps."""
-        return self.planner is not None or len(set(self.batch_sizes)) == 1
+        if self.planner is not None:
+            return not (self.patch_planner and self.patch_planner.captions)
+        return len(set(self.batch_sizes)) == 1
 
     @property
     def needs(self) -> frozenset[str]:

@@ -32,13 +32,15 @@ class PatchAssembler:
     Args:
         config: Config of the loader, with a plan of patches.
         adapter: Makes arrays of the framework.
+        epoch: Epoch that keys the draw of one of several captions.
     """
 
-    def __init__(self, config: ImageLoaderConfig, adapter: Adapter) -> None:
+    def __init__(self, config: ImageLoaderConfig, adapter: Adapter, epoch: int) -> None:
         assert isinstance(config.size_plan.planner, PatchPlanner), "called for patches alone"
         self._planner = config.size_plan.planner
         self._config = config
         self._adapter = adapter
+        self._epoch = epoch
 
     def make(
         self, planned: PlannedBatch, images: Sequence[Any], contents: Contents, kept: Int64 | None
@@ -65,6 +67,9 @@ class PatchAssembler:
         made["row"] = self._by_segment(shown, groups)
         if "label" in config.columns:
             made["label"] = self._by_segment(config.dataset.values("label", shown), groups)
+        if captions := self._planner.captions:
+            drawn = captions.draw(shown, planned.draw_keys[chosen], config.draw_seed, self._epoch)
+            made |= captions.packed(config.columns, drawn, groups, self._planner.max_images)
         made = {name: self._adapter.column(made[name]) for name in config.columns if name != "patches"}
         made["patches"] = self._adapter.images(filled, config.image_format.dtype)
         return config.batch_type(*(made[name] for name in config.columns))

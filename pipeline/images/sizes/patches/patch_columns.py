@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ....engines.base import ImageFormat
     from ....order.rank_draws import LastBatch
     from ....order.sample_source import SampleSource
+    from ...captions.captions import Captions
     from .patch_planner import PatchPlanner
 
 __all__ = ["patch_column_names", "patch_column_spec"]
@@ -23,23 +24,27 @@ _ALWAYS = ("patches", "segment_ids", "patch_positions", "cu_seqlens")
 
 
 def patch_column_names(
-    columns: Sequence[str] | None, dataset: SampleSource, last_batch: LastBatch
+    columns: Sequence[str] | None, dataset: SampleSource, last_batch: LastBatch, captions: Captions | None
 ) -> tuple[str, ...]:
     """Names of the columns of a batch of patches, in their order.
 
     Args:
-        columns: Names that the user gives; None takes the patches, what belongs to them, and the label.
+        columns: Names that the user gives; None takes the patches, what belongs to them and to the captions,
+            and the label.
         dataset: The dataset.
         last_batch: The loader's argument; "pad" adds a column "mask".
+        captions: Packed captions; None for images alone.
 
     Raises:
         ConfigError: There is no such column.
     """
     label = ("label",) if "label" in dataset.types and "labels" not in dataset.tasks else ()
-    names = list_of_names("columns", (*_ALWAYS, *label) if columns is None else columns)
+    of_captions = captions.columns if captions else ()
+    usual = (*_ALWAYS, *of_captions[: len(_ALWAYS)], *label)
+    names = list_of_names("columns", usual if columns is None else columns)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
-    known = {*_ALWAYS, *label, "row", "mask"}
+    known = {*_ALWAYS, *of_captions, *label, "row", "mask"}
     for name in names:
         if name not in known:
             raise ConfigError(
@@ -54,6 +59,8 @@ def patch_column_names(
 
 def patch_column_spec(name: str, planner: PatchPlanner, image_format: ImageFormat) -> ColumnSpec:
     """Dtype and shape of a column, without the axis of packed rows."""
+    if found := planner.captions and planner.captions.spec(name):
+        return found
     patches, channels = planner.patches, image_format.shape(0, (1, 1))[-1]
     forms: dict[str, tuple[str, tuple[int, ...]]] = {
         "patches": (image_format.dtype, (patches.row, channels * patches.size**2)),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ....execution.history import History
     from ....execution.ranks.ranks import Ranks
     from ....order.rank_draws import LastBatch
+    from ...captions.captions import Captions
     from ...columns.image_column import Transforms
     from .patches import Patches
 
@@ -36,7 +37,8 @@ __all__ = ["PatchPlanner", "PatchSchedule"]
 class PatchPlanner:
     """Plans which images share a packed row, and which rows form a batch; every rank makes the same plan.
 
-    The images of an epoch are packed by best fit decreasing, so all epochs have equally many rows.
+    The images of an epoch are packed by best fit decreasing, so all epochs have equally many rows. With
+    captions a row has two capacities, patches and tokens, and the number of rows differs between epochs.
 
     Attributes:
         patches: The user's argument.
@@ -45,6 +47,8 @@ class PatchPlanner:
         seed: Seed of rows and batches.
         shuffle: Whether each epoch has other rows in another order.
         last_batch: The loader's argument.
+        captions: Captions that are packed beside the images; None for images alone.
+        draw_seed: Seed of the draw of one of several captions.
     """
 
     patches: Patches
@@ -53,6 +57,8 @@ class PatchPlanner:
     seed: int
     shuffle: bool
     last_batch: LastBatch
+    captions: Captions | None = None
+    draw_seed: int = 0
     sizes: ClassVar[tuple[Size, ...]] = ()  # batches have none in common
     _packings: SharedEpochs[int, PackingPlan] = field(default_factory=SharedEpochs)
     _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
@@ -64,7 +70,8 @@ class PatchPlanner:
 
     def packing(self, epoch: int) -> PackingPlan:
         """The packed rows of an epoch."""
-        return self._packings.get(epoch if self.shuffle else 0, self._pack)
+        differs = self.shuffle or self.captions is not None
+        return self._packings.get(epoch if differs else 0, self._pack)
 
     def prepared(self, transforms: Transforms) -> Transforms:
         """The user's transforms after the resize to patches."""
@@ -101,10 +108,25 @@ class PatchPlanner:
             "last_batch": self.last_batch,
         }
 
+    def lengths(self, epoch: int) -> Int64:
+        """(N,) int64, patches of each image; with captions (N, 2), also tokens of the drawn caption."""
+        if self.captions is None:
+            return self._image_patches
+        return np.stack([self._image_patches, self.captions.lengths(self.draw_seed, epoch)], axis=1)
+
+    @cached_property
+    def _image_patches(self) -> Int64:
+        counts: Int64 = patch_grids(self.image_sizes, self.patches.most).prod(axis=1)
+        return counts
+
     def _pack(self, epoch: int) -> PackingPlan:
-        lengths = patch_grids(self.image_sizes, self.patches.most).prod(axis=1)
+        lengths, row = self.lengths(epoch), self.patches.row
         seed = self.seed % (1 << 64) if self.shuffle else None
-        return pack(lengths, self.patches.row, seed=seed, epoch=epoch)
+        if self.captions is None:
+            return pack(lengths, row, seed=seed, epoch=epoch)
+        assert self.captions.tokens.row is not None, "captions are packed"
+        most = self.max_images if epoch else None  # so that all epochs have columns of one shape
+        return pack(lengths, (row, self.captions.tokens.row), max_sequences=most, seed=seed, epoch=epoch)
 
     def _sampler(self, rows: int, world_size: int) -> FixedBucketSampler:
         full = np.full(rows, self.patches.row, np.int64)
