@@ -55,6 +55,16 @@ def buckets(
     padded: Annotated[
         bool, typer.Option(help="Compare groups of aspect ratios for padded batches of images.")
     ] = False,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Show the fill of packed rows, as in a program: 'Patches(16, most=256, row=1024)'."
+        ),
+    ] = None,
+    caption: Annotated[
+        str | None,
+        typer.Option(help="Captions in these rows, as in a program: 'Tokens(77, form=\"packed\", row=256)'."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the batches.")] = 0,
     method: Annotated[
         str, typer.Option(help="Method of the second table and of the picture, as the first table names it.")
@@ -73,15 +83,19 @@ def buckets(
       stoker buckets shards/gsm8k
       stoker buckets shards/photos --area 1048576 --buckets 12 --png shapes.png
       stoker buckets shards/coco --padded --batch-size 8
+      stoker buckets shards/pairs --sizes 'Patches(16)' --caption 'Tokens(77, form="packed", row=128)'
       stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
     """
     from stoker.formats.open import open as open_dataset
 
     from ..images.sizes.aspect_buckets import AspectBuckets
     from ..text.bucket_comparison import Settings, compare_methods, text_lengths
-    from .image_buckets import compare_images, compare_padded
+    from .image_buckets import compare_images, compare_padded, fill_packed
 
     opened = open_dataset(dataset)
+    if sizes is not None or caption is not None:
+        fill_packed(opened, sizes, caption, seed, json_out=json_out, png=png)
+        return
     if padded and opened.manifest.sample_type != "image":
         raise ConfigError("--padded compares batches of images, and this dataset is of text")
     if padded:

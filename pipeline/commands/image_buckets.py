@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..images.sizes.aspect_buckets import AspectBuckets
 
-__all__ = ["compare_images", "compare_padded"]
+__all__ = ["compare_images", "compare_padded", "fill_packed"]
 
 _FACTORS = {"None": None, "0": 0, "1": 1, "3": 3, "6": 6}
 _PADDED_LEGEND = """\
@@ -101,6 +101,50 @@ def compare_padded(
     if json_out is not None:
         document = {name: report.as_dict() for name, report in reports.items()}
         json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+def fill_packed(
+    dataset: Dataset,
+    sizes: str | None,
+    caption: str | None,
+    seed: int,
+    *,
+    json_out: Path | None,
+    png: Path | None,
+) -> None:
+    """Print the fill of packed rows of patches, and of captions beside them; the arguments are the command's.
+
+    Raises:
+        ConfigError: The sizes are no patches, or the dataset lacks images or captions.
+    """
+    from ..images.sizes.patches.patches import Patches
+    from ..images.sizes.patches.row_fill import fill_of_rows
+    from .shared.loader_arguments import parse_caption, parse_sizes
+
+    patches = None if sizes is None else parse_sizes(sizes)
+    if not isinstance(patches, Patches):
+        raise ConfigError(
+            f"--sizes and --caption show packed rows of patches, found sizes {sizes}",
+            hint="Give --sizes 'Patches(16, most=256, row=1024)'.",
+        )
+    if png is not None:
+        raise ConfigError("--png draws lengths and shapes, which packed rows of patches do not have")
+    if dataset.manifest.sample_type != "image":
+        raise ConfigError("--sizes packs patches of images, and this dataset is of text", hint="Give --pack.")
+    report = fill_of_rows(dataset, patches, None if caption is None else parse_caption(caption), seed)
+    made = table("of a row", "places", "a sample", "filled %", "at most %")
+    for name, one in zip(("patches", "caption"), report.fields, strict=False):
+        made.add_row(name, f"{one.capacity:,}", f"{one.mean:.1f}", f"{one.filled:.2f}", f"{one.bound:.2f}")
+    out.print(made)
+    more = 100 * report.rows / report.least - 100
+    out.print(
+        f"{report.samples:,} samples are in {report.rows:,} rows, {more:.2f} % more than the bound of "
+        f"{report.least:,} rows.\nA row has at most {report.most} samples. "
+        f"A sample shares rows with effectively {report.effective_partners:,.0f} others.",
+        style="dim",
+    )
+    if json_out is not None:
+        json_out.write_text(json.dumps(report.as_dict(), indent=1, allow_nan=False) + "\n")
 
 
 def _cost(report: ShapeReport | RatioReport) -> tuple[str, ...]:

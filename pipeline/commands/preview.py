@@ -111,8 +111,9 @@ def preview(
         raise ConfigError("a preview of images is a file", hint="name it: --out sheet.png or sheet.html")
     if pack is not None:
         raise ConfigError("--pack shows a packed row of text, and the dataset holds images")
-    from ..preview.batches import LoaderOptions, parse_sizes
+    from ..preview.batches import LoaderOptions
     from ..preview.make import preview as run
+    from .shared.loader_arguments import parse_sizes
 
     parsed = None if sizes is None else parse_sizes(sizes)
     shown = LoaderOptions(parsed, multiple, aspect_ratio_group_factor, color)  # type: ignore[arg-type]  # it is checked

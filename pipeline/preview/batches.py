@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker.augment import Normalize
-from stoker.errors import ConfigError
 
 from ..images.annotations.annotation_config import task_columns
 from ..images.loader import ImageLoader
-from ..images.sizes.aspect_buckets import AspectBuckets
 from ..images.sizes.patches.patches import Patches
 from ..images.sizes.schedules import RandomSizes
 from .batch_pictures import images_of_patches, picture_of
@@ -31,9 +28,8 @@ if TYPE_CHECKING:
 
     Rows = list[tuple[Picture, ...]]
 
-__all__ = ["LoaderOptions", "batch_rows", "epoch_rows", "parse_sizes"]
+__all__ = ["LoaderOptions", "batch_rows", "epoch_rows"]
 
-_CLASSES = {one.__name__: one for one in (AspectBuckets, Patches, RandomSizes)}
 _OF_PATCHES = ("patches", "segment_ids", "patch_positions", "row")
 _MARKS = ("boxes", "box_labels", "crowd", "keypoints", "masks", "segmentation")
 
@@ -67,33 +63,6 @@ def _columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...]:
     if not isinstance(transforms, Mapping):
         return ("image", *shared, *marks)
     return (*transforms, *shared, *(f"{name}_{mark}" for name in transforms for mark in marks))
-
-
-def parse_sizes(text: str) -> Sizes:
-    """The argument ``sizes`` of a loader from the text that a program would hold for it.
-
-    Raises:
-        ConfigError: The text is none of the forms.
-    """
-    if text in ("padded", "ragged"):
-        return text  # type: ignore[return-value]  # one of two literals
-    try:
-        node = ast.parse(text.removeprefix("stoker."), mode="eval").body
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            values = [ast.literal_eval(one) for one in node.args]
-            named = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
-            return _CLASSES[node.func.id](*values, **named)
-        if isinstance(found := ast.literal_eval(node), dict):
-            return found
-    except ConfigError:
-        raise  # of the class, which says what is wrong
-    except (KeyError, SyntaxError, TypeError, ValueError):
-        pass
-    raise ConfigError(
-        f"sizes are not understood: {text!r}",
-        hint="Write padded, ragged, '{0: 160, 10: 192}', 'RandomSizes(320, 608)', 'AspectBuckets(262144)' or "
-        "'Patches(size=16, most=256, row=1024)'.",
-    )
 
 
 def batch_rows(

@@ -12,7 +12,8 @@ import stoker
 from stoker.augment import Normalize, RandomCrop, save_recipe
 from stoker.errors import ConfigError
 from stoker.pipeline.commands.app import app
-from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_rows, parse_sizes
+from stoker.pipeline.commands.shared.loader_arguments import parse_sizes
+from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

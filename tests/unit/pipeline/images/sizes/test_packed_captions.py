@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import stoker
 from stoker import ImageLoader, Patches, Tokens
 from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.commands.app import app
 from stoker.pipeline.replay.making import make_loader
 
 if TYPE_CHECKING:
@@ -160,6 +162,21 @@ def test_a_state_refuses_other_rows_of_tokens(shards: Path) -> None:
     ):
         with pytest.raises(CheckpointError, match=named):
             make(shards, **other).load_state_dict(state)
+
+
+def test_the_command_buckets_prints_the_fill_of_both_budgets(shards: Path, tmp_path: Path) -> None:
+    sizes, caption = "Patches(4, most=20, row=64)", 'Tokens(12, form="packed", row=30)'
+    words = ["buckets", str(shards), "--sizes", sizes, "--seed", "5", "--json", str(tmp_path / "f.json")]
+    shown = CliRunner().invoke(app, [*words, "--caption", caption], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.output
+    found = json.loads((tmp_path / "f.json").read_text())
+    batches = list(make(shards, batch_size=1))
+    filled = [100 * np.mean([batch[k] > 0 for batch in batches]) for k in (1, 3)]
+    assert [one["filled"] for one in found["fields"]] == pytest.approx(filled)
+    assert found["rows"] == len(batches) >= found["least"]
+    assert all(f"{share:.2f}" in shown.output for share in filled)
+    wrong = CliRunner().invoke(app, [*words[:2], "--caption", caption])
+    assert "packed rows of patches, found sizes None" in str(wrong.exception)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Arguments of a loader as a command line takes them: in the words of a program."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError
+
+from ...images.captions.tokens import Tokens
+from ...images.sizes.aspect_buckets import AspectBuckets
+from ...images.sizes.patches.patches import Patches
+from ...images.sizes.schedules import RandomSizes
+
+if TYPE_CHECKING:
+    from ...images.sizes.schedules import Sizes
+
+__all__ = ["parse_caption", "parse_sizes"]
+
+
+def parse_sizes(text: str) -> Sizes:
+    """The argument ``sizes`` of a loader.
+
+    Raises:
+        ConfigError: The text is none of the forms.
+    """
+    if text in ("padded", "ragged"):
+        return text  # type: ignore[return-value]  # one of two literals
+    if isinstance(
+        found := _value(text, AspectBuckets, Patches, RandomSizes),
+        (dict, AspectBuckets, Patches, RandomSizes),
+    ):
+        return found
+    raise ConfigError(
+        f"sizes are not understood: {text!r}",
+        hint="Write padded, ragged, '{0: 160, 10: 192}', 'RandomSizes(320, 608)', 'AspectBuckets(262144)' or "
+        "'Patches(size=16, most=256, row=1024)'.",
+    )
+
+
+def parse_caption(text: str) -> Tokens:
+    """The argument ``caption`` of a loader.
+
+    Raises:
+        ConfigError: The text is not understood.
+    """
+    if isinstance(found := _value(text, Tokens), Tokens):
+        return found
+    raise ConfigError(
+        f"a caption is not understood: {text!r}",
+        hint="""Write 'Tokens(77, form="packed", row=256)', with the arguments of stoker.Tokens.""",
+    )
+
+
+def _value(text: str, *classes: type) -> Any:
+    """The literal or the object of one of the classes that a text stands for; None for any other text.
+
+    Raises:
+        ConfigError: The class says what is wrong with its arguments.
+    """
+    try:
+        node = ast.parse(text.removeprefix("stoker."), mode="eval").body
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            return ast.literal_eval(node)
+        values = [ast.literal_eval(one) for one in node.args]
+        named = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+        return {one.__name__: one for one in classes}[node.func.id](*values, **named)
+    except ConfigError:
+        raise
+    except (KeyError, SyntaxError, TypeError, ValueError):
+        return None
