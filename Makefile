@@ -51,7 +51,7 @@ docs: setup .venv-docs/.ready ## Build the site of the documentation into build/
 
 bench:          ## Compare Stoker with other loaders, in a separate virtual environment
 	@benchmarks/setup.sh .venv-bench
-	@.venv-bench/bin/python -m stoker.benchmarks.images
+	@.venv-bench/bin/python -m stoker.benchmarks.comparison.parts.images
 
 clean:          ## Remove all built files
 	rm -rf build $(VENV) .venv-bench .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis

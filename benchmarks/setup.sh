@@ -70,7 +70,7 @@ step webdataset pip_install webdataset
 step litdata pip_install litdata
 step mosaic-streaming pip_install mosaicml-streaming
 step grain pip_install grain
-step hf-datasets pip_install datasets s3fs
+step hf-datasets pip_install datasets s3fs transformers
 step ray-data pip_install 'ray[data]'
 step object-store pip_install 'moto[s3,server]' boto3
 step stoker stoker || exit 1

@@ -18,10 +18,12 @@ import time
 from contextlib import suppress
 from itertools import chain, count, islice
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import stoker
 from stoker.benchmarks.comparison.usage import unshared_memory, usage_of_tree
 from stoker.benchmarks.peers import load_peer
 from stoker.benchmarks.peers.base import (
@@ -31,6 +33,7 @@ from stoker.benchmarks.peers.base import (
     Unsupported,
     WritingPeer,
 )
+from stoker.benchmarks.peers.text import TEXT_PEERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +56,7 @@ class PeerWorker:
         self._name = name
         self._peer: Peer | None = None
         self._settings = PeerSettings()
+        self._tokens = self._slots = 0
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         """Run one command and return the answer; ``do_NAME`` is the method of the command NAME."""
@@ -75,8 +79,11 @@ class PeerWorker:
         start = time.perf_counter()
         if isinstance(peer, WritingPeer):
             peer.write(given, PeerSettings(**settings))
-        written = sum(path.stat().st_size for path in given.scratch.rglob("*") if path.is_file())
-        return {"write_seconds": time.perf_counter() - start if written else 0.0, "written_bytes": written}
+        seconds = time.perf_counter() - start
+        # A file with two names counts once.
+        found = map(Path.stat, given.scratch.rglob("*"))
+        written = sum({one.st_ino: one.st_size for one in found if S_ISREG(one.st_mode)}.values())
+        return {"write_seconds": seconds if written else 0.0, "written_bytes": written}
 
     def do_prepare(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Make the loader."""
@@ -91,20 +98,24 @@ class PeerWorker:
         first = next(batches)
         self._check(first)
         first_batch = time.perf_counter() - start
-        images = len(first) + sum(_touch(batch) for batch in batches)
+        images = self._touch(first) + sum(self._touch(batch) for batch in batches)
         seconds = time.perf_counter() - start
         return {"first_batch_seconds": first_batch, "seconds": seconds, "images": images}
 
     def do_turn(self, min_seconds: float) -> dict[str, Any]:
-        """Run whole epochs for at least ``min_seconds``, after the untimed batches of ``Peer.lead``."""
+        """Run whole epochs for at least ``min_seconds``, after the untimed batches of ``Peer.lead``.
+
+        Of text there are two more figures: "tokens", and "slots", which counts padding, too.
+        """
         peer = self._required()
         for batch in islice(chain.from_iterable(self._epoch() for _ in count()), peer.lead):
-            _touch(batch)
+            self._touch(batch)
         images, seconds = 0, 0.0
+        self._tokens = self._slots = 0
         cpu = usage_of_tree(os.getpid()).cpu_seconds
         start = time.perf_counter()
         while seconds < min_seconds:
-            images += sum(_touch(batch) for batch in self._epoch())
+            images += sum(self._touch(batch) for batch in self._epoch())
             seconds = time.perf_counter() - start
         usage = usage_of_tree(os.getpid())
         return {
@@ -112,6 +123,8 @@ class PeerWorker:
             "images": images,
             "cpu_seconds": usage.cpu_seconds - cpu,
             "peak_rss": usage.peak_rss,
+            "tokens": self._tokens,
+            "slots": self._slots,
         }
 
     def do_endure(self, epochs: int) -> dict[str, Any]:
@@ -119,7 +132,7 @@ class PeerWorker:
         found = []
         for _ in range(epochs):
             for batch in self._epoch():
-                _touch(batch)
+                self._touch(batch)
             found.append(unshared_memory(os.getpid()))
         return {"memory": found}
 
@@ -127,7 +140,7 @@ class PeerWorker:
         """Take the first batches of an epoch and return the state after them; None where there is none."""
         peer, batches = self._required(), self._epoch()
         for batch in islice(batches, steps):
-            _touch(batch)
+            self._touch(batch)
         return {"state": peer.state(Path(scratch)) if isinstance(peer, ResumablePeer) else None}
 
     def do_resume(self, state: Any, steps: int) -> dict[str, Any]:
@@ -138,7 +151,7 @@ class PeerWorker:
             batches = peer.resume(state)
         else:
             batches = islice(self._epoch(), steps, None)
-        _touch(next(batches))
+        self._touch(next(batches))
         return {"resume_seconds": time.perf_counter() - start}
 
     def _required(self) -> Peer:
@@ -156,19 +169,32 @@ class PeerWorker:
         alone = self._settings.device == "cpu" or self._name.partition("-")[0] in _ON_DEVICES
         return [] if alone else ["leaves batches on the CPU: PyTorch copies them to the GPU"]
 
+    def _touch(self, batch: Any) -> int:
+        """Return the number of samples of a batch; read values, which waits for one that is being made."""
+        if self._name not in TEXT_PEERS:
+            return _read(batch)
+        ids, mask = batch
+        self._tokens += int(mask.sum())
+        self._slots += mask.size
+        return len(ids)
+
     def _check(self, batch: Any) -> None:
         if self._settings.recipe:
             return
-        size = self._settings.size
-        expected = (self._settings.batch_size, 3, size, size)
+        if self._name in TEXT_PEERS:
+            _check_text(*batch)
+            return
+        size, uint8 = self._settings.size, getattr(self._peer, "uint8", False)
+        shape, kind = ((size, size, 3), "uint8") if uint8 else ((3, size, size), "float32")
+        expected = (self._settings.batch_size, *shape)
         # PyTorch's dtypes are "torch.float32".
         dtype = str(batch.dtype).rpartition(".")[2]
         whole = batch.flags.c_contiguous if isinstance(batch, np.ndarray) else batch.is_contiguous()
-        if tuple(batch.shape) != expected or dtype != "float32" or not whole:
+        if tuple(batch.shape) != expected or dtype != kind or not whole:
             strides = batch.strides if isinstance(batch, np.ndarray) else batch.stride()
             raise RuntimeError(
                 f"{self._name} made {tuple(batch.shape)} {dtype} with strides {strides}, expected "
-                f"contiguous {expected} float32"
+                f"contiguous {expected} {kind}"
             )
 
 
@@ -186,13 +212,19 @@ def _on_device(batch: Any, device: str) -> Any:
     return torch.from_numpy(batch).to(device)
 
 
-def _touch(batch: Any) -> int:
-    """Read a pixel of every image, which waits for a batch that is still being made; return their number."""
+def _read(batch: Any) -> int:
+    """Read a value of every image, and return their number."""
     if isinstance(batch, list | tuple):
-        return sum(_touch(image[None]) for image in batch)
+        return sum(_read(image[None]) for image in batch)
     if not abs(float(batch[:, 1, batch.shape[2] // 2, batch.shape[3] // 2].sum())) < float("inf"):
         raise RuntimeError("a batch has values that are not finite")
     return len(batch)
+
+
+def _check_text(ids: Any, mask: Any) -> None:
+    if ids.dtype != np.int64 or mask.dtype not in (np.int64, np.bool_) or ids.shape != mask.shape:
+        found = f"ids {ids.shape} {ids.dtype} and a mask {mask.shape} {mask.dtype}"
+        raise RuntimeError(f"a batch has {found}, expected int64 ids and a mask of their shape")
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:
@@ -201,6 +233,8 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
+    if "stoker" in versions:
+        versions["stoker"] = stoker.__version__  # an editable install may have the metadata of an earlier one
     return versions
 
 

@@ -50,6 +50,8 @@ class Workload:
         megapixels: Size to which the photographs are enlarged first; None leaves them.
         imagenet_like: Whether the photographs get the size and quality of ImageNet's first.
         options: Options of ``stoker.convert``.
+        dataset: Name of another workload whose dataset this one uses.
+        size: Height and width of the output, pixels.
     """
 
     name: str
@@ -61,6 +63,15 @@ class Workload:
     megapixels: int | None = None
     imagenet_like: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    dataset: str = ""
+    size: int = 224
+
+
+def _published(name: str, title: str, own: str, size: int) -> Workload:
+    """Return the workload that another project has published; its loader has the name of the workload."""
+    return Workload(
+        name, title, copies=2048, least=1.0, rivals=(name,), peers=(own, name), dataset="imagenet", size=size
+    )
 
 
 _WORKLOADS = (
@@ -113,6 +124,9 @@ _WORKLOADS = (
         peers=("stoker", "tfdata", "tfdata-plain", "dali", "torch", "ffcv"),
         megapixels=12,
     ),
+    _published("ffcv-rn18", "FFCV's ResNet-18: 10% JPEG, at most 400 pixels, uint8", "stoker-rn18", size=192),
+    _published("ffcv-rn50", "FFCV's ResNet-50: 50% JPEG, at most 500 pixels, uint8", "stoker-rn50", size=192),
+    _published("spdl-example", "SPDL's example: resized to a square, uint8", "stoker-resized", size=224),
 )
 WORKLOADS = {workload.name: workload for workload in _WORKLOADS}
 """All workloads by name, in the order of the tables."""
@@ -123,6 +137,7 @@ def make_dataset(workload: Workload, source: Path, work: Path) -> Path:
 
     The path of the source and the number of copies name the folder.
     """
+    workload = WORKLOADS[workload.dataset] if workload.dataset else workload
     origin = hashlib.blake2b(f"{source.resolve()} {workload.copies}".encode(), digest_size=4).hexdigest()
     folder = work / origin
     target = folder / workload.name

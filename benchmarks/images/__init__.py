@@ -1,1 +1,1 @@
-"""Benchmarks of image loading; ``python -m stoker.benchmarks.images`` compares Stoker with other loaders."""
+"""Benchmarks of the loading of images by Stoker alone, and beside other libraries' transforms."""

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING
 
+from stoker.benchmarks.peers.text import TEXT_PEERS
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ PEERS = {
     "torch-randaugment": "torch_loader:TorchRandAugment",
     "dali-jitter": "dali_pipeline:DaliJitter",
     "dali-randaugment": "dali_pipeline:DaliRandAugment",
+    "ffcv-rn18": "own_format.ffcv:FFCVResNet18",
+    "ffcv-rn50": "own_format.ffcv:FFCVResNet50",
+    "stoker-rn18": "stoker_published:StokerResNet18",
+    "stoker-rn50": "stoker_published:StokerResNet50",
+    "spdl-example": "spdl:SPDLExample",
+    "stoker-resized": "stoker_published:StokerResized",
 }
 """Module and class of each peer, by its name for ``--against``."""
 
@@ -65,6 +72,12 @@ TITLES = {
     "torch-randaugment": "PyTorch DataLoader, RandAugment",
     "dali-jitter": "DALI by hand, color_twist",
     "dali-randaugment": "DALI by hand, its rand_augment",
+    "ffcv-rn18": "FFCV, its ResNet-18",
+    "ffcv-rn50": "FFCV, its ResNet-50",
+    "stoker-rn18": "Stoker, FFCV's ResNet-18",
+    "stoker-rn50": "Stoker, FFCV's ResNet-50",
+    "spdl-example": "SPDL, its example",
+    "stoker-resized": "Stoker, SPDL's example",
 }
 
 
@@ -105,8 +118,9 @@ def load_peer(name: str) -> Peer:
         ConfigError: There is no peer of this name.
         ImportError: The library is not installed, or cannot be loaded.
     """
-    if name not in PEERS:
-        raise ConfigError(f"no loader named {name!r} to compare with", hint=f"known are {', '.join(PEERS)}")
-    module, _, attribute = PEERS[name].partition(":")
+    known = PEERS | TEXT_PEERS
+    if name not in known:
+        raise ConfigError(f"no loader named {name!r} to compare with", hint=f"known are {', '.join(known)}")
+    module, _, attribute = known[name].partition(":")
     peer: Peer = getattr(importlib.import_module(f"stoker.benchmarks.peers.{module}"), attribute)()
     return peer

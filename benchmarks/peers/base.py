@@ -221,6 +221,8 @@ class Peer(Protocol):
 
         Arrays of NumPy, or tensors of PyTorch on the device. With a recipe they have its size, and may be a
         list of images of several sizes.
+        A peer with ``uint8 = True`` repeats what another project has published, and makes
+        ``(batch_size, size, size, 3)`` uint8.
         """
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
-__all__ = ["SPDL"]
+__all__ = ["SPDL", "SPDLExample"]
 
 _SINK_BATCHES = 3
 
@@ -67,6 +67,49 @@ class SPDL:
         frames: Any = spdl.io.decode_packets(packets, filter_desc=graph)
         pixels = spdl.io.to_numpy(spdl.io.convert_frames(frames))
         return normalised(pixels), int(self._payloads.label[index])
+
+
+class SPDLExample:
+    """The pipeline of SPDL's example ``multi_thread_preprocessing``, up to the normalisation and the GPU.
+
+    See https://facebookresearch.github.io/spdl: images in the order of the dataset, resized to a square, and
+    batched as frames, which one conversion copies.
+    """
+
+    packages: tuple[str, ...] = ("spdl", "spdl-io")
+    lead = 0
+    uint8 = True
+
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """List the samples; each epoch builds a pipeline."""
+        self._payloads = PeerPayloads(source)
+        self._settings = settings
+        size = settings.size
+        self._filter = f"scale={size}:{size}:flags=bilinear,format=pix_fmts=rgb24"
+        return ("decodes with FFmpeg and resizes by swscale's bilinear filter",)
+
+    def epoch(self) -> Iterator[npt.NDArray[Any]]:
+        """Build a pipeline, yield its batches, and stop it."""
+        threads = self._settings.num_threads
+        builder = (
+            PipelineBuilder()
+            .add_source(range(len(self._payloads)))
+            .pipe(self._decode, concurrency=threads)
+            .aggregate(self._settings.batch_size, drop_last=True)
+            .pipe(_as_array)
+            .add_sink(threads)
+        )
+        pipeline = builder.build(num_threads=threads)
+        with pipeline.auto_stop():
+            yield from pipeline
+
+    def _decode(self, index: int) -> Any:
+        packets = spdl.io.demux_image(self._payloads.read(index))
+        return spdl.io.decode_packets(packets, filter_desc=self._filter)
+
+
+def _as_array(frames: list[Any]) -> Any:
+    return spdl.io.to_numpy(spdl.io.convert_frames(frames))
 
 
 def _collate(

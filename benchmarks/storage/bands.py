@@ -22,7 +22,7 @@ import numpy as np
 import stoker
 from stoker.augment import RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.images.cold import evict
+from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.pipeline.engines.native.engine import NativeEngine
 from stoker.pipeline.engines.native.needed_bytes import ByteRanges, needed_bytes
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle

@@ -26,7 +26,7 @@ import numpy as np
 import stoker
 from stoker.augment import RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.images.cold import evict
+from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.synthetic import make_dataset

@@ -19,17 +19,17 @@ from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-    from pathlib import Path
 
     import numpy.typing as npt
 
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
-__all__ = ["FFCV"]
+__all__ = ["FFCV", "FFCVResNet18", "FFCVResNet50"]
 
 _FILE = "photographs.beton"
 _BATCHES_AHEAD = 2
 _PASSES = 200
+_QUALITY = 90
 _MOST_BYTES = 1 << 32
 """Limit of buffers: FFCV keeps ``batches_ahead + 2`` batches of whole decoded images."""
 
@@ -51,16 +51,25 @@ class StoredImageField(RGBImageField):
 
 
 class FFCVSamples:
-    """Samples by index, which the writer of FFCV reads."""
+    """Samples by index, which the writer of FFCV reads.
 
-    def __init__(self, source: PeerSource) -> None:
+    Args:
+        source: The samples.
+        decoded: Whether JPEGs are handed out as images of Pillow.
+    """
+
+    def __init__(self, source: PeerSource, *, decoded: bool = False) -> None:
         self._payloads = PeerPayloads(source)
+        self._decoded = decoded
 
     def __len__(self) -> int:
         return len(self._payloads)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        return self._payloads.payload(index), int(self._payloads.label[index])
+        payload: Any = self._payloads.payload(index)
+        if self._decoded:
+            payload = Image.open(io.BytesIO(payload)).convert("RGB")
+        return payload, int(self._payloads.label[index])
 
 
 class FFCV:
@@ -77,44 +86,91 @@ class FFCV:
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader, which compiles at the first batch."""
-        self._batches = source.records // settings.batch_size
-        self._endless = _endless(_loader(source.scratch / _FILE, source, settings))
+        self._open(source, settings, {"image": StoredImageField})
         decoding = () if source.raw else ("decodes whole images, with libjpeg's fast, less exact DCT",)
         return (*decoding, "filters by area (OpenCV INTER_AREA), not bilinear")
 
-    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+    def epoch(self) -> Iterator[npt.NDArray[Any]]:
         """Yield as many batches as an epoch has; the loader itself is endless.
 
-        FFCV allocates its buffers at each pass, which would slow short epochs down. So one pass of FFCV has
-        each sample many times. The copy to NCHW is part of the work, because the images of FFCV are NHWC.
+        The copy to NCHW is part of the work, because the images of FFCV are NHWC.
         """
         for images in islice(self._endless, self._batches):
             yield images.contiguous().numpy()
 
+    def _steps(self) -> list[Any]:
+        """The steps after the crop."""
+        normalised = NormalizeImage(255 * np.array(MEAN), 255 * np.array(STD), np.float32)
+        return [RandomHorizontalFlip(), normalised, ToTensor(), ToTorchImage(channels_last=True)]
 
-def _loader(path: Path, source: PeerSource, settings: PeerSettings) -> Any:
-    size = (settings.size, settings.size)
-    batch_bytes = 3 * settings.batch_size * PeerPayloads(source).most_pixels
-    images = [
-        RandomResizedCropRGBImageDecoder(size, scale=SCALE, ratio=RATIO),
-        RandomHorizontalFlip(),
-        NormalizeImage(255 * np.array(MEAN), 255 * np.array(STD), np.float32),
-        ToTensor(),
-        ToTorchImage(channels_last=True),
-    ]
-    return Loader(
-        str(path),
-        batch_size=settings.batch_size,
-        num_workers=settings.num_threads,
-        order=OrderOption.RANDOM,
-        os_cache=True,
-        indices=np.tile(np.arange(source.records, dtype=np.uint64), _PASSES),
-        seed=settings.seed,
-        drop_last=True,
-        batches_ahead=_BATCHES_AHEAD if (_BATCHES_AHEAD + 2) * batch_bytes <= _MOST_BYTES else 1,
-        pipelines={"image": images, "label": [IntDecoder(), ToTensor()]},
-        custom_fields={"image": StoredImageField},
-    )
+    def _open(self, source: PeerSource, settings: PeerSettings, fields: dict[str, Any]) -> None:
+        """Make the loader.
+
+        FFCV allocates its buffers at each pass, which would slow short epochs down. So one pass of FFCV has
+        each sample many times, except where the samples of an epoch are counted.
+        """
+        size = (settings.size, settings.size)
+        batch_bytes = 3 * settings.batch_size * PeerPayloads(source).most_pixels
+        crop = RandomResizedCropRGBImageDecoder(size, scale=SCALE, ratio=RATIO)
+        passes = 1 if settings.resumable else _PASSES
+        self._batches = source.records // settings.batch_size
+        loader = Loader(
+            str(source.scratch / _FILE),
+            batch_size=settings.batch_size,
+            num_workers=settings.num_threads,
+            order=OrderOption.RANDOM,
+            os_cache=True,
+            indices=np.tile(np.arange(source.records, dtype=np.uint64), passes),
+            seed=settings.seed,
+            drop_last=True,
+            batches_ahead=_BATCHES_AHEAD if (_BATCHES_AHEAD + 2) * batch_bytes <= _MOST_BYTES else 1,
+            pipelines={"image": [crop, *self._steps()], "label": [IntDecoder(), ToTensor()]},
+            custom_fields=fields,
+        )
+        self._endless = _endless(loader)
+
+
+class FFCVResNet18(FFCV):
+    """The files and the steps of FFCV's own training of ResNet-18 on ImageNet, up to the copy to the GPU.
+
+    See https://github.com/libffcv/ffcv-imagenet: images of at most ``long_side`` pixels are raw, and each is
+    a JPEG of quality 90 with a probability of ``jpeg_share``. The GPU normalises them, so batches are uint8.
+    """
+
+    uint8 = True
+    jpeg_share, long_side = 0.1, 400
+
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write a .beton file with the field of FFCV."""
+        field = RGBImageField(
+            write_mode="proportion",
+            max_resolution=self.long_side,
+            compress_probability=self.jpeg_share,
+            jpeg_quality=_QUALITY,
+        )
+        fields = {"image": field, "label": IntField()}
+        writer = DatasetWriter(str(source.scratch / _FILE), fields, num_workers=settings.num_threads)
+        writer.from_indexed_dataset(FFCVSamples(source, decoded=True))
+
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """Make the loader, which compiles at the first batch."""
+        self._open(source, settings, {})
+        return ("filters by area (OpenCV INTER_AREA), not bilinear",)
+
+    def epoch(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield the batches of an epoch, NHWC as FFCV makes them."""
+        for images in islice(self._endless, self._batches):
+            yield images.permute(0, 2, 3, 1).numpy()
+
+    def _steps(self) -> list[Any]:
+        """The steps after the crop."""
+        return [RandomHorizontalFlip(), ToTensor(), ToTorchImage(channels_last=True)]
+
+
+class FFCVResNet50(FFCVResNet18):
+    """The same for ResNet-50: larger images, and more of them JPEGs."""
+
+    jpeg_share, long_side = 0.5, 500
 
 
 def _endless(loader: Any) -> Generator[Any, None, None]:

@@ -128,6 +128,26 @@ def test_the_memory_after_each_epoch_is_that_of_the_process() -> None:
     assert 1 << 20 < before <= after + (64 << 20)
 
 
+def test_the_tokens_of_text_are_counted_with_and_without_padding() -> None:
+    mask = np.array([[True, True, True], [True, False, False]])
+    made = worker("stoker-text", (np.zeros((2, 3), np.int64), mask), "cpu")
+    made._peer.lead = 0  # type: ignore[union-attr]  # the peer of this test
+    made._check((np.zeros((2, 3), np.int64), mask))
+    answer = made.do_turn(min_seconds=1e-9)
+    assert (answer["images"], answer["tokens"], answer["slots"]) == (4, 8, 12)
+    with pytest.raises(RuntimeError, match="expected int64 ids"):
+        made._check((np.zeros((2, 3), np.int32), mask))
+
+
+def test_published_workloads_have_uint8_batches_with_the_channels_last() -> None:
+    batch = np.zeros((2, 4, 4, 3), np.uint8)
+    made = worker("ffcv-rn18", batch, "cpu")
+    with pytest.raises(RuntimeError, match="float32"):
+        made._check(batch)
+    made._peer.uint8 = True  # type: ignore[union-attr]  # the peer of this test
+    made._check(batch)
+
+
 def test_copies_by_pytorch_are_noted() -> None:
     batch = np.ones((2, 3, 4, 4), np.float32)
     assert worker("tfdata-plain", batch, "cuda:0")._copied() != []

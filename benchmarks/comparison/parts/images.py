@@ -1,6 +1,6 @@
 """The comparison of image loaders that ``make bench`` runs.
 
-    python -m stoker.benchmarks.images [--source DIR] [--only photographs,short256,...]
+    python -m stoker.benchmarks.comparison.parts.images [--source DIR] [--only photographs,short256,...]
 
 Each part can run alone. The results are printed with their goals.
 """
@@ -19,11 +19,12 @@ from rich.table import Table
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.bench import run_bench
+from stoker.benchmarks.comparison.parts import cold, first_batch
+from stoker.benchmarks.comparison.parts.images import overlap
+from stoker.benchmarks.comparison.parts.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, Workload, make_dataset
 from stoker.benchmarks.conversion import throughput
-from stoker.benchmarks.images import cold, first_batch, overlap
-from stoker.benchmarks.images.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.report.plot import plot

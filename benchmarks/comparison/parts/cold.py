@@ -1,6 +1,6 @@
 """The first epoch of a new loader, with and without the dataset in the page cache.
 
-python -m stoker.benchmarks.images.cold DATASET [--against tfdata-plain,dali,torch]
+python -m stoker.benchmarks.comparison.parts.cold DATASET [--against tfdata-plain,dali,torch]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Memory of loaders over many epochs, and the time to go on in the middle of one.
 
-    python -m stoker.benchmarks.comparison.endurance DATASET [--against torch,tfdata,...] [--epochs 20]
+    python -m stoker.benchmarks.comparison.parts.memory DATASET [--against torch,tfdata,...] [--epochs 20]
 
 A loader that cannot save its state goes on as its users do: it makes the first half of the epoch again.
 """

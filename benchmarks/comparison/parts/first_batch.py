@@ -1,6 +1,6 @@
 """The time of the first batch of a new loader.
 
-    python -m stoker.benchmarks.images.first_batch DATASET [--processes 15]
+    python -m stoker.benchmarks.comparison.parts.first_batch DATASET [--processes 15]
 
 Each measurement takes a new process, which makes the loader and measures the time from the request for its
 first epoch to the first batch. The mean time of the later batches of that epoch is a lower bound.

@@ -1,6 +1,6 @@
 """Epochs of loaders whose files lie in an object store, with a latency for each request.
 
-    python -m stoker.benchmarks.comparison.remote DATASET [--against webdataset,litdata,...] [--latency-ms 20]
+    python -m stoker.benchmarks.comparison.parts.remote DATASET [--against webdataset,litdata,...] [--latency-ms 20]
 
 The store is a server of S3's protocol on this machine. Each loader reads files of its own format; the first
 epoch fetches them, the second one finds those that the loader has cached.

@@ -1,0 +1,171 @@
+"""Tokens a second, and padding, of loaders of text.
+
+    python -m stoker.benchmarks.comparison.parts.text [--against torch-text,...] [--json text.json]
+
+The sequences have the lengths of GSM8K's answers in words, each eight times; their ids are random bytes.
+Every loader hands out int64 ids and their mask in batches of 64. Rounds alternate, and medians are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import stoker
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+from stoker.benchmarks.peers.text import TEXT_PEERS, TEXT_TITLES
+from stoker.benchmarks.report.machine import allowed_cores
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TextRates", "measure"]
+
+_REPEATS = 8
+_BATCH = 64
+
+
+@dataclass
+class TextRates:
+    """Figures of one loader of text, each a median over the rounds.
+
+    Attributes:
+        name: Name of the loader.
+        million_tokens_per_second: Tokens without padding, by the clock.
+        cpu_seconds_per_million: Processor time of all processes of the loader for a million tokens.
+        padding: Share of padding among the values of the batches.
+        first_batch_seconds: Time from the request for the first epoch to its first batch.
+        versions: Versions of the packages of the loader.
+        notes: Differences between the work of this loader and that of the others.
+        missing: Reason why there are no figures; empty where there are.
+    """
+
+    name: str
+    million_tokens_per_second: float = 0.0
+    cpu_seconds_per_million: float = 0.0
+    padding: float = 0.0
+    first_batch_seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+
+
+class _Running:
+    """The process of a loader, and its turns so far."""
+
+    def __init__(self, name: str, process: PeerProcess) -> None:
+        self.found = TextRates(name)
+        self._process = process
+        self._turns: list[dict[str, Any]] = []
+
+    def start(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Import the library, write the files of the loader, and run a first epoch."""
+        own = replace(source, scratch=source.scratch / self.found.name)
+        own.scratch.mkdir()
+        given = {"source": own.to_json(), "settings": asdict(settings)}
+        self.found.versions = self._process.ask("import")["versions"]
+        self._process.ask("write", **given)
+        self.found.notes = tuple(self._process.ask("prepare", **given)["notes"])
+        self.found.first_batch_seconds = self._process.ask("warm_up")["first_batch_seconds"]
+
+    def turn(self, min_seconds: float) -> None:
+        """Run one timed turn."""
+        self._turns.append(self._process.ask("turn", min_seconds=min_seconds))
+
+    def result(self) -> TextRates:
+        """Return the medians."""
+        if not self.found.missing:
+            median, millions = statistics.median, [one["tokens"] / 1e6 for one in self._turns]
+            pairs = list(zip(self._turns, millions, strict=True))
+            self.found.million_tokens_per_second = median(n / one["seconds"] for one, n in pairs)
+            self.found.cpu_seconds_per_million = median(one["cpu_seconds"] / n for one, n in pairs)
+            self.found.padding = median(1 - one["tokens"] / one["slots"] for one in self._turns)
+        return self.found
+
+
+def measure(
+    names: Sequence[str], scratch: Path, rounds: int = 3, repeats: int = _REPEATS, min_seconds: float = 1.0
+) -> list[TextRates]:
+    """Return the figures of loaders of text, measured in turns.
+
+    Args:
+        names: Names of the loaders, see ``peers.text.TEXT_PEERS``.
+        scratch: An empty folder for the dataset and the files of the loaders.
+        rounds: Number of timed turns of each loader, after one untimed epoch.
+        repeats: Number of sequences of each length of GSM8K's answers.
+        min_seconds: Least time of a turn, which consists of whole epochs.
+    """
+    cores = allowed_cores()
+    source, settings = _write_source(scratch, repeats), PeerSettings(_BATCH, num_threads=len(cores))
+    with ExitStack() as stack:
+        running = [
+            _Running(name, stack.enter_context(PeerProcess(name, cores, len(cores)))) for name in names
+        ]
+        for number in range(rounds + 1):
+            for one in running:
+                turn = f"round {number} of {rounds}" if number else "preparing"
+                report(f"{TEXT_TITLES[one.found.name]}: {turn}")
+                if not one.found.missing:
+                    try:
+                        one.turn(min_seconds) if number else one.start(source, settings)
+                    except PeerGone as reason:
+                        one.found.missing = str(reason)
+        return [one.result() for one in running]
+
+
+def _write_source(folder: Path, repeats: int) -> PeerSource:
+    """Write the sequences as a dataset of Stoker and as a table."""
+    generator = np.random.default_rng(0)
+    lengths = np.tile(gsm8k_lengths("answer"), repeats)
+    ids = generator.integers(97, 123, lengths.sum()).astype(np.uint16)
+    letters, ends = ids.astype(np.uint8).tobytes().decode(), np.cumsum(lengths)
+    lines = (letters[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True))
+    (folder / "lines.txt").write_text("\n".join(lines))
+    stoker.convert_text(folder / "lines.txt", folder / "shards", tokenizer="bytes")
+    np.savez(folder / "sequences.npz", ids=ids, lengths=lengths)
+    dataset = stoker.open(folder / "shards")
+    return PeerSource(
+        dataset.path, "tfrecord", (), folder / "sequences.npz", len(dataset), raw=False, scratch=folder
+    )
+
+
+def _table(found: Sequence[TextRates]) -> Table:
+    table = Table("loader", "million tokens/s", "CPU s a million", "padding", "first batch", "", box=None)
+    for one in sorted(found, key=lambda one: -one.million_tokens_per_second):
+        cells = (
+            f"{one.million_tokens_per_second:.2f}",
+            f"{one.cpu_seconds_per_million:.3f}",
+            f"{one.padding:.1%}",
+            f"{one.first_batch_seconds:.2f} s",
+        )
+        table.add_row(TEXT_TITLES[one.name], *(("",) * 4 if one.missing else cells), one.missing)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    parser = make_part_parser(__doc__, tuple(TEXT_PEERS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=_REPEATS, help="sequences of each length")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        found = measure(given.against, Path(scratch), given.rounds, given.repeats)
+    Console().print(_table(found))
+    write_document(given.json, found, repeats=given.repeats, rounds=given.rounds, batch_size=_BATCH)
+
+
+if __name__ == "__main__":
+    main()
