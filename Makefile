@@ -49,9 +49,9 @@ docs: setup .venv-docs/.ready ## Build the site of the documentation into build/
 	@STOKER_PYTHON=$(abspath $(PY)) NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --quiet --strict
 	@$(PY) -m pytest -q tests/package/test_site.py tests/framework/test_guides.py tests/framework/test_notebooks.py
 
-bench:          ## Compare Stoker with other loaders, in a separate virtual environment
+bench:          ## Compare Stoker with other loaders, in a virtual environment of its own; PARTS chooses parts
 	@benchmarks/setup.sh .venv-bench
-	@.venv-bench/bin/python -m stoker.benchmarks.comparison.parts.images
+	@.venv-bench/bin/python -m stoker.benchmarks.comparison $(if $(PARTS),--parts $(PARTS))
 
 clean:          ## Remove all built files
 	rm -rf build $(VENV) .venv-bench .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis

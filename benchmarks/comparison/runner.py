@@ -135,6 +135,19 @@ class PeerProcess:
         self._signal(signal.SIGSTOP)
         return reply
 
+    def begin(self, source: PeerSource, settings: PeerSettings, *, write: bool = True) -> dict[str, Any]:
+        """Let the peer import its library, write its files and make its loader; return all answers in one.
+
+        The files of the peer go into a folder of ``source.scratch``.
+        """
+        own = replace(source, scratch=source.scratch / self.name)
+        own.scratch.mkdir(exist_ok=True)
+        given = {"source": own.to_json(), "settings": asdict(settings)}
+        facts = self.ask("import")
+        if write:
+            facts |= self.ask("write", **given)
+        return facts | self.ask("prepare", **given)
+
     def end(self) -> None:
         """End the process and everything that it started."""
         self._kill()
@@ -176,13 +189,8 @@ class _Running:
 
     def start(self, source: PeerSource, plan: ComparisonPlan) -> None:
         """Let the peer import its library, write its files, prepare and warm up."""
-        self._facts.update(self.process.ask("import"))
-        own = replace(source, scratch=source.scratch / self.process.name)
-        own.scratch.mkdir()
-        given = {"source": own.to_json(), "settings": asdict(plan.settings)}
-        self._facts.update(self.process.ask("write", **given))
-        prepared = self.process.ask("prepare", **given)
-        self._facts["notes"] = tuple(prepared["notes"])
+        self._facts.update(self.process.begin(source, plan.settings))
+        self._facts["notes"] = tuple(self._facts["notes"])
         self._facts["first_batch_seconds"] = self.process.ask("warm_up")["first_batch_seconds"]
 
     def turn(self, plan: ComparisonPlan) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Usage", "unshared_memory", "usage_of_tree"]
+__all__ = ["Usage", "process_tree", "unshared_memory", "usage_of_tree"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -67,12 +67,17 @@ def unshared_memory(root: int) -> int:
     It is the sum of ``Pss_Anon`` and ``Pss_Shmem`` of ``/proc/PID/smaps_rollup``: a page that several
     processes share counts once.
     """
+    return sum(map(_unshared, process_tree(root)))
+
+
+def process_tree(root: int) -> set[int]:
+    """Return the numbers of process ``root`` and of its descendants."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    return sum(_unshared(pid) for pid in _tree(root, parents))
+    return _tree(root, parents)
 
 
 def _unshared(pid: int) -> int:

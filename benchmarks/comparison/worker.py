@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import stoker
+from stoker.benchmarks.comparison.numbered_images import sample_numbers
 from stoker.benchmarks.comparison.usage import unshared_memory, usage_of_tree
 from stoker.benchmarks.peers import load_peer
 from stoker.benchmarks.peers.base import (
@@ -76,14 +77,18 @@ class PeerWorker:
         peer, given = self._required(), PeerSource.from_json(source)
         if settings.get("recipe") and self._name.partition("-")[0] not in _WITH_RECIPES:
             raise Unsupported("this comparison has no pipeline with boxes for it")
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), usage_of_tree(os.getpid()).cpu_seconds
         if isinstance(peer, WritingPeer):
             peer.write(given, PeerSettings(**settings))
         seconds = time.perf_counter() - start
         # A file with two names counts once.
         found = map(Path.stat, given.scratch.rglob("*"))
         written = sum({one.st_ino: one.st_size for one in found if S_ISREG(one.st_mode)}.values())
-        return {"write_seconds": seconds if written else 0.0, "written_bytes": written}
+        return {
+            "write_seconds": seconds if written else 0.0,
+            "write_cpu_seconds": usage_of_tree(os.getpid()).cpu_seconds - cpu if written else 0.0,
+            "written_bytes": written,
+        }
 
     def do_prepare(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Make the loader."""
@@ -137,22 +142,28 @@ class PeerWorker:
         return {"memory": found}
 
     def do_state(self, scratch: str, steps: int) -> dict[str, Any]:
-        """Take the first batches of an epoch and return the state after them; None where there is none."""
+        """Take the first batches of an epoch; return their samples, and the state after them or None."""
         peer, batches = self._required(), self._epoch()
-        for batch in islice(batches, steps):
-            self._touch(batch)
-        return {"state": peer.state(Path(scratch)) if isinstance(peer, ResumablePeer) else None}
+        seen = [number for batch in islice(batches, steps) for number in sample_numbers(batch)]
+        return {"state": peer.state(Path(scratch)) if isinstance(peer, ResumablePeer) else None, "seen": seen}
 
-    def do_resume(self, state: Any, steps: int) -> dict[str, Any]:
-        """Return the time to the batch after a state, or after ``steps`` batches where there is none."""
+    def do_resume(self, state: Any, steps: int, rest: int) -> dict[str, Any]:
+        """Go on after a state, or after ``steps`` batches where there is none.
+
+        Returns the time to the first batch, and the samples of this one and of the others of ``rest``.
+        """
         peer = self._required()
         start = time.perf_counter()
         if isinstance(peer, ResumablePeer) and state is not None:
             batches = peer.resume(state)
         else:
             batches = islice(self._epoch(), steps, None)
-        self._touch(next(batches))
-        return {"resume_seconds": time.perf_counter() - start}
+        first = next(batches)
+        self._touch(first)
+        seconds = time.perf_counter() - start
+        others = islice(batches, rest - 1)
+        seen = [number for batch in chain([first], others) for number in sample_numbers(batch)]
+        return {"resume_seconds": seconds, "seen": seen}
 
     def _required(self) -> Peer:
         assert self._peer is not None, "the runner asks for import first"

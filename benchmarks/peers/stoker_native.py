@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stoker.augment import Transform
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
-__all__ = ["StokerJitter", "StokerNative", "StokerRandAugment", "StokerWithoutReadAhead"]
+__all__ = ["StokerBlocks", "StokerJitter", "StokerNative", "StokerRandAugment", "StokerWithoutReadAhead"]
 
 _PREFETCH = 4  # the default
 
@@ -34,16 +34,17 @@ class StokerNative(WithLoaderState):
     lead = _PREFETCH + 1
     engine = "native"
     read_ahead = 8
+    shuffle: bool | stoker.BlockShuffle = True
     colors: ClassVar[Sequence[Transform]] = ()
     """Transforms between the flip and the normalisation."""
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the dataset and start the engine."""
         self._loader = stoker.ImageLoader(
-            source.remote or source.dataset,
+            self.folder(source),
             batch_size=settings.batch_size,
             **self._work(settings),
-            shuffle=True,
+            shuffle=self.shuffle,
             seed=settings.seed,
             last_batch="drop",
             engine=self.engine,
@@ -57,6 +58,10 @@ class StokerNative(WithLoaderState):
         # The loader works across the end of a pass, so a turn may begin in the middle of one.
         self._batches = chain.from_iterable(repeat(self._loader))
         return ()
+
+    def folder(self, source: PeerSource) -> Any:
+        """Return the folder or the URL of the dataset."""
+        return source.remote or source.dataset
 
     def epoch(self) -> Iterator[Any]:
         """Yield as many batches as a pass has, from consecutive passes."""
@@ -82,6 +87,12 @@ class StokerWithoutReadAhead(StokerNative):
     """The same loader without reading ahead."""
 
     read_ahead = 0
+
+
+class StokerBlocks(StokerNative):
+    """The same loader, which shuffles blocks of neighbours and the samples of eight blocks."""
+
+    shuffle = stoker.BlockShuffle(block=64, window=8)
 
 
 class StokerJitter(StokerNative):

@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from stoker.benchmarks.peers.base import JITTER, RAND_AUGMENT, PeerPayloads
+from stoker.benchmarks.peers.loose_files import FilePayloads, write_files
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
 try:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import Payload, PeerSettings, PeerSource
 
-__all__ = ["TorchJitter", "TorchLoader", "TorchRandAugment"]
+__all__ = ["TorchFiles", "TorchJitter", "TorchLoader", "TorchRandAugment"]
 
 _PREFETCH = 4
 _PREFETCH_LARGE = 2
@@ -38,7 +39,9 @@ _LARGE_BATCH = 256
 class TorchSamples(Dataset[tuple[torch.Tensor, int]]):
     """Samples by index, which a worker reads and transforms."""
 
-    def __init__(self, payloads: PeerPayloads, transform: Callable[[Payload], torch.Tensor]) -> None:
+    def __init__(
+        self, payloads: PeerPayloads | FilePayloads, transform: Callable[[Payload], torch.Tensor]
+    ) -> None:
         self._payloads = payloads
         self._transform = transform
 
@@ -97,7 +100,7 @@ class TorchLoader:
             transform = TorchvisionImages(settings.size, self.colors())
         torch.manual_seed(settings.seed)
         self._loader: DataLoader[Any] = DataLoader(
-            TorchSamples(PeerPayloads(source), transform),
+            TorchSamples(self.payloads(source), transform),
             batch_size=settings.batch_size,
             shuffle=True,
             drop_last=True,
@@ -117,6 +120,10 @@ class TorchLoader:
         without = ("no min_visible",) if settings.min_visible else ()
         return ("images keep their sizes, in a list", *without)
 
+    def payloads(self, source: PeerSource) -> Any:
+        """Return the reader of the samples."""
+        return PeerPayloads(source)
+
     def epoch(self) -> Iterator[Any]:
         """Yield the batches of one pass over the loader."""
         for images, _ in self._loader:
@@ -124,6 +131,19 @@ class TorchLoader:
                 yield [image.to(self._device, non_blocking=True) for image in images]
                 continue
             yield images.numpy() if self._device == "cpu" else images.to(self._device, non_blocking=True)
+
+
+class TorchFiles(TorchLoader):
+    """The same loader on loose files, which it opens one by one."""
+
+    def write(self, source: PeerSource, settings: PeerSettings) -> None:
+        """Write a file for each sample."""
+        del settings
+        write_files(source)
+
+    def payloads(self, source: PeerSource) -> Any:
+        """Return the reader of the files."""
+        return FilePayloads(source)
 
 
 class TorchJitter(TorchLoader):

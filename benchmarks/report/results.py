@@ -42,6 +42,7 @@ class PeerResult:
         import_seconds: Time of importing the library in a new interpreter.
         first_batch_seconds: Time from the request for the first epoch of a new loader to the first batch.
         write_seconds: Time to write the samples in a format of the loader; 0 where it reads those of Stoker.
+        write_cpu_seconds: CPU seconds of writing them, of all processes.
         written_bytes: Bytes of these files.
         versions: Versions of the packages of the loader.
         notes: Differences between the work of this loader and that of the others.
@@ -55,6 +56,7 @@ class PeerResult:
     import_seconds: float = 0.0
     first_batch_seconds: float = 0.0
     write_seconds: float = 0.0
+    write_cpu_seconds: float = 0.0
     written_bytes: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""A server of S3's protocol on this machine, with a latency for each request.
+"""A server of S3's protocol on this machine, with a latency for each request, behind a link of limited width.
 
-    python -m stoker.benchmarks.storage.object_store PORT SECONDS
+    python -m stoker.benchmarks.storage.object_store PORT SECONDS BYTES_PER_SECOND
 
 It is moto's server in a process of its own, which keeps its objects in memory.
 """
@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -34,13 +35,14 @@ _START_SECONDS = 60.0
 
 
 @contextmanager
-def object_store(latency: float) -> Iterator[str]:
+def object_store(latency: float, bytes_per_second: float = 1e12) -> Iterator[str]:
     """Run a server with one empty bucket; yields its address, and sets it in this process' environment.
 
     Clients find the server by ``AWS_ENDPOINT_URL``, and Mosaic Streaming by ``S3_ENDPOINT_URL``.
 
     Args:
         latency: Seconds that every request waits.
+        bytes_per_second: Width of the link, which all answers share.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -48,7 +50,8 @@ def object_store(latency: float) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     given = {**_ENVIRONMENT, "AWS_ENDPOINT_URL": address, "S3_ENDPOINT_URL": address}
     before = {name: os.environ.get(name) for name in given}
-    command = [sys.executable, "-m", "stoker.benchmarks.storage.object_store", str(port), str(latency)]
+    command = [sys.executable, "-m", "stoker.benchmarks.storage.object_store"]
+    command += [str(port), str(latency), str(bytes_per_second)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     os.environ.update(given)
     try:
@@ -94,18 +97,38 @@ def _wait(server: subprocess.Popen[str], port: int) -> None:
     )
 
 
-def _serve(port: int, latency: float) -> None:
+class _Link:
+    """A link whose answers follow each other."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._rate = bytes_per_second
+        self._free = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self, size: int) -> None:
+        """Return when an answer of ``size`` bytes is through."""
+        with self._lock:
+            self._free = max(self._free, time.monotonic()) + size / self._rate
+            end = self._free
+        time.sleep(max(0.0, end - time.monotonic()))
+
+
+def _serve(port: int, latency: float, bytes_per_second: float) -> None:
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import run_simple
 
     inner = DomainDispatcherApplication(create_backend_app)
 
+    link = _Link(bytes_per_second)
+
     def delayed(environment: Any, start_response: Any) -> Any:
         time.sleep(latency)
-        return inner(environment, start_response)
+        body = list(inner(environment, start_response))
+        link.wait(sum(map(len, body)))
+        return body
 
     run_simple("127.0.0.1", port, delayed, threaded=True)
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), float(sys.argv[2]))
+    _serve(int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))

@@ -1,4 +1,4 @@
-"""The comparison of image loaders that ``make bench`` runs.
+"""Image loaders on every workload, with goals, and by batch size and number of threads.
 
     python -m stoker.benchmarks.comparison.parts.images [--source DIR] [--only photographs,short256,...]
 
@@ -20,11 +20,11 @@ from rich.table import Table
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.parts import cold, first_batch
-from stoker.benchmarks.comparison.parts.images import overlap
 from stoker.benchmarks.comparison.parts.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, Workload, make_dataset
 from stoker.benchmarks.conversion import throughput
+from stoker.benchmarks.images import overlap
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.report.plot import plot
@@ -76,6 +76,7 @@ class ImageBenchmark:
             own=(),
             rounds=self._given.rounds,
             num_threads=self._given.threads,
+            size=workload.size,
             workload=workload.title,
             report=self._report,
         )

@@ -1,29 +1,27 @@
-"""Epochs of loaders whose files lie in an object store, with a latency for each request.
+"""Epochs of loaders whose files lie in an object store, behind a link with a latency and a limited width.
 
-    python -m stoker.benchmarks.comparison.parts.remote DATASET [--against webdataset,litdata,...] [--latency-ms 20]
+    python -m stoker.benchmarks.comparison.parts.remote DATASET [--against webdataset,...] [--latency-ms 20]
 
-The store is a server of S3's protocol on this machine. Each loader reads files of its own format; the first
-epoch fetches them, the second one finds those that the loader has cached.
+The store is a server of S3's protocol on this machine, and takes processor time, too. Each loader reads files
+of its own format; the first epoch fetches them, the second one finds those that the loader has cached.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.machine import allowed_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.storage.object_store import object_store, upload
 
 if TYPE_CHECKING:
@@ -31,9 +29,18 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import PeerSource
 
-__all__ = ["RemoteEpochs", "measure"]
+__all__ = ["RemoteEpochs", "main", "measure"]
 
-_AGAINST = ("webdataset", "litdata", "mosaic-streaming", "hf-streaming", "ray-data")
+_AGAINST = (
+    "stoker",
+    "stoker-blocks",
+    "torch-files",
+    "webdataset",
+    "litdata",
+    "mosaic-streaming",
+    "hf-streaming",
+    "ray-data",
+)
 
 
 @dataclass(frozen=True)
@@ -87,32 +94,25 @@ def _table(found: Sequence[RemoteEpochs]) -> Table:
     return table
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_part_parser(__doc__, _AGAINST)
     parser.add_argument("dataset", type=Path)
-    parser.add_argument("--against", default=",".join(_AGAINST), help="loaders, with commas between")
     parser.add_argument("--latency-ms", type=float, default=20.0, help="latency of each request")
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
-    given = parser.parse_args()
+    parser.add_argument("--megabytes", type=float, default=150.0, help="width of the link, each second")
+    given = parser.parse_args(arguments)
     found: list[RemoteEpochs] = []
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch,
-        object_store(given.latency_ms / 1000),
+        object_store(given.latency_ms / 1000, given.megabytes * 1e6),
     ):
         source = open_source(given.dataset, Path(scratch))
-        for name in ("stoker", *given.against.split(",")):
-            print(f"{TITLES[name]}: two epochs", file=sys.stderr, flush=True)
+        for name in given.against:
+            report(f"{TITLES[name]}: two epochs")
             found.append(measure(source, name))
     Console().print(_table(found))
-    if given.json:
-        document: dict[str, Any] = {
-            "machine": describe(allowed_cores()),
-            "records": source.records,
-            "latency_ms": given.latency_ms,
-            "loaders": [asdict(one) for one in found],
-        }
-        given.json.write_text(json.dumps(document, indent=2) + "\n")
+    link = {"latency_ms": given.latency_ms, "megabytes_per_second": given.megabytes}
+    write_document(given.json, found, records=source.records, **link)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import os
 import statistics
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["TextRates", "measure"]
+__all__ = ["TextRates", "main", "measure"]
 
 _REPEATS = 8
 _BATCH = 64
@@ -72,12 +72,8 @@ class _Running:
 
     def start(self, source: PeerSource, settings: PeerSettings) -> None:
         """Import the library, write the files of the loader, and run a first epoch."""
-        own = replace(source, scratch=source.scratch / self.found.name)
-        own.scratch.mkdir()
-        given = {"source": own.to_json(), "settings": asdict(settings)}
-        self.found.versions = self._process.ask("import")["versions"]
-        self._process.ask("write", **given)
-        self.found.notes = tuple(self._process.ask("prepare", **given)["notes"])
+        facts = self._process.begin(source, settings)
+        self.found.versions, self.found.notes = facts["versions"], tuple(facts["notes"])
         self.found.first_batch_seconds = self._process.ask("warm_up")["first_batch_seconds"]
 
     def turn(self, min_seconds: float) -> None:

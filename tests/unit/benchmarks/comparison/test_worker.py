@@ -102,10 +102,13 @@ def test_a_loader_without_boxes_is_left_out_of_a_recipe(tmp_path: Path) -> None:
 def test_a_loader_goes_on_from_its_state_or_makes_the_batches_again(peer: Any, state: Any) -> None:
     made = PeerWorker("torch")
     made._peer = peer()
-    assert made.do_state(".", steps=3) == {"state": state}
+    half = made.do_state(".", steps=3)
+    assert (half["state"], len(half["seen"])) == (state, 3)
     made._peer = peer()
-    assert made.do_resume(state, steps=3)["resume_seconds"] >= 0
-    assert made._peer.position == 4
+    rest = made.do_resume(state, steps=3, rest=2)
+    assert rest["resume_seconds"] >= 0
+    assert len(rest["seen"]) == 2
+    assert made._peer.position == 5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,128 @@
+"""The first epoch from a disk that is limited as a hard disk is: loose files, shards, and shuffled blocks.
+
+    python -m stoker.benchmarks.comparison.parts.disk DATASET [--megabytes 150] [--requests 120]
+
+The kernel limits the reads of each loader to so many megabytes and requests a second (control groups, for
+root only). A hard disk that finds 120 places a second reads files of 50 KB at 6 MB/s, and long runs at 150.
+The files of a loader are dropped from the page cache first. Names of files and folders stay in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from stoker.benchmarks.comparison.parts.cold import evict
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.comparison.usage import process_tree
+from stoker.benchmarks.peers import TITLES
+from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.report.machine import allowed_cores
+from stoker.benchmarks.storage.throttled_disk import throttled_disk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.benchmarks.peers.base import PeerSource
+
+__all__ = ["DiskEpoch", "main", "measure"]
+
+_AGAINST = (
+    "torch-files",
+    "stoker-files",
+    "stoker",
+    "stoker-blocks",
+    "torch",
+    "tfdata",
+    "dali",
+    "ffcv",
+    "webdataset",
+    "litdata",
+    "mosaic-streaming",
+    "grain",
+    "hf-datasets",
+)
+
+
+@dataclass(frozen=True)
+class DiskEpoch:
+    """The first epoch of one loader, with nothing of its files in the page cache.
+
+    Attributes:
+        name: Name of the loader for ``--against``.
+        images_per_second: Rate of the epoch.
+        first_batch_seconds: Time from the request for the epoch to its first batch.
+        megabytes: Megabytes that were read from the disk.
+        requests: Number of requests to the disk.
+        missing: Reason why there are no figures; empty where there are.
+    """
+
+    name: str
+    images_per_second: float = 0.0
+    first_batch_seconds: float = 0.0
+    megabytes: float = 0.0
+    requests: int = 0
+    missing: str = ""
+
+
+def measure(source: PeerSource, name: str, megabytes: int, requests: int) -> DiskEpoch:
+    """Return the first epoch of a loader from the limited disk.
+
+    Args:
+        source: The samples; files of the loader go into a folder of ``source.scratch``.
+        name: Name of the loader, see ``peers.PEERS``.
+        megabytes: Limit of the disk, megabytes per second.
+        requests: Limit of the disk, requests per second.
+    """
+    cores = allowed_cores()
+    with throttled_disk(source.scratch, megabytes * 1_000_000, requests) as group:
+        try:
+            with PeerProcess(name, cores, len(cores)) as process:
+                process.begin(source, PeerSettings(num_threads=len(cores)))
+                own = [path for path in (source.scratch / name).rglob("*") if path.is_file()]
+                evict([*source.shards, *own])
+                group.add(sorted(process_tree(process.pid)))
+                epoch = process.ask("warm_up")
+                read, count = group.read()
+        except PeerGone as reason:
+            return DiskEpoch(name, missing=str(reason))
+    rate = epoch["images"] / epoch["seconds"]
+    return DiskEpoch(name, rate, epoch["first_batch_seconds"], read / 1e6, count)
+
+
+def _table(found: Sequence[DiskEpoch]) -> Table:
+    table = Table("loader", "images/s", "first batch", "MB read", "requests", "", box=None)
+    for one in sorted(found, key=lambda one: -one.images_per_second):
+        cells = [f"{one.images_per_second:,.0f}", f"{one.first_batch_seconds:.2f} s"]
+        cells += [f"{one.megabytes:,.0f}", f"{one.requests:,}"]
+        table.add_row(TITLES[one.name], *([""] * 4 if one.missing else cells), one.missing)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = make_part_parser(__doc__, _AGAINST)
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("--megabytes", type=int, default=150, help="limit of the disk, each second")
+    parser.add_argument("--requests", type=int, default=120, help="limit of the disk, each second")
+    given = parser.parse_args(arguments)
+    found: list[DiskEpoch] = []
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        source = open_source(given.dataset, Path(scratch))
+        for name in given.against:
+            report(f"{TITLES[name]}: an epoch from the disk")
+            found.append(measure(source, name, given.megabytes, given.requests))
+    Console().print(_table(found))
+    limits = {"megabytes_per_second": given.megabytes, "requests_per_second": given.requests}
+    write_document(given.json, found, records=source.records, **limits)
+
+
+if __name__ == "__main__":
+    main()

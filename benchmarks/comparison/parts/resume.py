@@ -1,0 +1,119 @@
+"""The second half of an epoch, in a new process: time to its first batch, and whether its samples are right.
+
+    python -m stoker.benchmarks.comparison.parts.resume [--against torch,tfdata,...] [--images 1024]
+
+A process takes half of an epoch and saves the state of its loader. Another one goes on from this state. A
+loader without a state does what its users do: it makes the first half again, with the same seed. The samples
+are images of noise, each with a mean colour of its own (see ``comparison.numbered_images``).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+import stoker
+from stoker.benchmarks.comparison.numbered_images import write_numbered_images
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers import TITLES, installed_rivals
+from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.report.machine import allowed_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.benchmarks.peers.base import PeerSource
+
+__all__ = ["Resumed", "main", "measure"]
+
+_IMAGES, _SHARDS = 1024, 8
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """How one loader goes on in the middle of an epoch.
+
+    Attributes:
+        name: Name of the loader for ``--against``.
+        seconds: Time from the request to the first batch of the second half, in a new process that has
+            imported the library and made the loader.
+        saves_state: Whether the loader goes on from a state that it saved.
+        repeated: Number of samples of the second half that were seen before.
+        omitted: Number of samples that neither half has.
+        missing: Reason why there are no figures; empty where there are.
+    """
+
+    name: str
+    seconds: float = 0.0
+    saves_state: bool = False
+    repeated: int = 0
+    omitted: int = 0
+    missing: str = ""
+
+
+def measure(source: PeerSource, name: str, batch_size: int = 64) -> Resumed:
+    """Return how a loader goes on after half of an epoch.
+
+    Args:
+        source: The samples; files of the loader go into a folder of ``source.scratch``.
+        name: Name of the loader, see ``peers.PEERS``.
+        batch_size: Number of images in a batch; twice as many divide the number of samples.
+    """
+    cores = allowed_cores()
+    settings = PeerSettings(batch_size, num_threads=len(cores), resumable=True)
+    half = source.records // batch_size // 2
+    try:
+        with PeerProcess(name, cores, len(cores)) as process:
+            process.begin(source, settings)
+            before = process.ask("state", scratch=str(source.scratch / name), steps=half)
+        with PeerProcess(name, cores, len(cores)) as process:
+            process.begin(source, settings, write=False)
+            after = process.ask("resume", state=before["state"], steps=half, rest=half)
+    except PeerGone as reason:
+        return Resumed(name, missing=str(reason))
+    first, second = before["seen"], after["seen"]
+    return Resumed(
+        name,
+        after["resume_seconds"],
+        saves_state=before["state"] is not None,
+        repeated=len(second) - len(set(second) - set(first)),
+        omitted=source.records - len(set(first) | set(second)),
+    )
+
+
+def _table(found: Sequence[Resumed]) -> Table:
+    table = Table("loader", "goes on after", "from", "repeated", "left out", "", box=None)
+    for one in found:
+        origin = "a saved state" if one.saves_state else "the start of the epoch"
+        cells = [f"{one.seconds:.2f} s", origin, f"{one.repeated:,}", f"{one.omitted:,}"]
+        table.add_row(TITLES[one.name], *([""] * 4 if one.missing else cells), one.missing)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = make_part_parser(__doc__, ("stoker", *installed_rivals()))
+    parser.add_argument("--images", type=int, default=_IMAGES, help="a multiple of 128, at most 1,331")
+    given = parser.parse_args(arguments)
+    found: list[Resumed] = []
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        folder = Path(scratch)
+        write_numbered_images(folder / "images", given.images)
+        stoker.convert(folder / "images", folder / "shards", seed=0, shards=_SHARDS)
+        source = open_source(folder / "shards", folder)
+        for name in given.against:
+            report(f"{TITLES[name]}: half an epoch, and the other half")
+            found.append(measure(source, name))
+    Console().print(_table(found))
+    write_document(given.json, found, records=source.records)
+
+
+if __name__ == "__main__":
+    main()

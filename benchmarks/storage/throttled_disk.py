@@ -1,0 +1,114 @@
+"""A limit on what a group of processes reads from a disk: control groups of Linux, for root only."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["ThrottledGroup", "throttled_disk"]
+
+_FIRST, _SECOND = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup")
+"""Folders of the first and the second version of control groups."""
+_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class ThrottledGroup:
+    """A control group whose reads are limited.
+
+    Attributes:
+        folder: Folder of the group.
+        device: Numbers of the disk, "MAJOR:MINOR".
+    """
+
+    folder: Path
+    device: str
+
+    def add(self, processes: Sequence[int]) -> None:
+        """Limit processes from now on, and those that they start."""
+        for pid in processes:
+            (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def read(self) -> tuple[int, int]:
+        """Return the bytes and the requests that the group has read from the disk."""
+        if self.folder.is_relative_to(_FIRST):
+            counts = [self._count(f"blkio.throttle.{what}") for what in ("io_service_bytes", "io_serviced")]
+            return counts[0], counts[1]
+        for line in (self.folder / "io.stat").read_text().splitlines():
+            device, *pairs = line.split()
+            if device == self.device:
+                values = dict(pair.split("=") for pair in pairs)
+                return int(values["rbytes"]), int(values["rios"])
+        return 0, 0
+
+    def _count(self, name: str) -> int:
+        for line in (self.folder / name).read_text().splitlines():
+            if line.startswith(f"{self.device} Read "):
+                return int(line.split()[-1])
+        return 0
+
+
+@contextmanager
+def throttled_disk(path: Path, bytes_per_second: int, requests_per_second: int) -> Iterator[ThrottledGroup]:
+    """Make a group of processes whose reads from the disk of ``path`` are limited.
+
+    The processes of the group must have ended when the block ends.
+
+    Args:
+        path: A file or a folder on the disk.
+        bytes_per_second: Limit of bytes.
+        requests_per_second: Limit of requests; the kernel joins neighbours into requests of at most
+            ``max_sectors_kb`` (see ``/sys/block``).
+
+    Raises:
+        ConfigError: This machine does not let this process limit a disk.
+    """
+    device = _disk_of(path)
+    first = (_FIRST / "blkio.throttle.read_bps_device").exists()
+    group = ThrottledGroup((_FIRST if first else _SECOND) / f"stoker-bench-{os.getpid()}", device)
+    try:
+        if not first:
+            (_SECOND / "cgroup.subtree_control").write_text("+io")
+        group.folder.mkdir()
+        if first:
+            (group.folder / "blkio.throttle.read_bps_device").write_text(f"{device} {bytes_per_second}")
+            (group.folder / "blkio.throttle.read_iops_device").write_text(f"{device} {requests_per_second}")
+        else:
+            limits = f"{device} rbps={bytes_per_second} riops={requests_per_second}"
+            (group.folder / "io.max").write_text(limits)
+    except OSError as error:
+        raise ConfigError(
+            f"this process cannot limit the disk {device}: {error.strerror}",
+            path=group.folder,
+            hint="Run as root on a machine with control groups for disks (blkio, or io of version 2).",
+        ) from error
+    try:
+        yield group
+    finally:
+        _remove(group.folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a group; processes that were killed leave it a moment later."""
+    deadline = time.monotonic() + _SECONDS
+    while (folder / "cgroup.procs").read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    folder.rmdir()
+
+
+def _disk_of(path: Path) -> str:
+    """Return the numbers of the disk, of which a partition has others."""
+    number = path.stat().st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if (device / "partition").exists():
+        return (device.resolve().parent / "dev").read_text().strip()
+    return device.name

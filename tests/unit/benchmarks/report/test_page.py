@@ -1,0 +1,36 @@
+"""The page of the comparison: its figures are those of the results."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.benchmarks.report.page import make_page, read_results
+from stoker.benchmarks.report.page_tables import make_table
+
+ROOT = Path(__file__).parents[4]
+MAKE = "python -m stoker.benchmarks.report.page"
+
+
+@pytest.mark.skipif(not (ROOT / "docs" / "comparison.md").exists(), reason=f"no page yet: {MAKE}")
+def test_the_page_and_its_pictures_are_those_of_the_results() -> None:
+    results = read_results(ROOT / "benchmarks" / "results" / "comparison")
+    assert "imagenet" in results
+    for name, text in make_page(results).items():
+        found = (ROOT / "docs" / name).read_text()
+        assert found == text, f"docs/{name} is old: {MAKE}"
+
+
+def test_loaders_that_are_better_than_stoker_are_named_by_column() -> None:
+    figures = {"stoker": (100, 5), "stoker-blocks": (90, 9), "ffcv": (120, 7), "dali": (95, 3), "spdl": None}
+    loaders = [
+        {"name": name, "missing": "" if pair else "not installed", "pair": pair}
+        for name, pair in figures.items()
+    ]
+    columns = (("images/s", "most", ",.0f"), ("seconds", "least", ".1f"))
+    table = make_table("Speed", columns, loaders, lambda one: one["pair"])
+    assert [row.name for row in table.rows] == ["ffcv", "stoker", "dali", "stoker-blocks"]
+    assert table.better() == {
+        "images/s": ["FFCV (120)"],
+        "seconds": ["DALI pipeline written by hand (3.0)"],
+    }
+    assert table.notes == ("SPDL: not measured, not installed.",)
