@@ -122,8 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             report(f"{TITLES[name]}: writing its files")
             own = replace(source, dataset=folder) if name == "stoker-conversion" else source
             found.append(measure(own, name, size, given.rounds))
+            write_document(given.json, found, records=source.records, rounds=given.rounds)
     Console().print(_table(found))
-    write_document(given.json, found, records=source.records, rounds=given.rounds)
 
 
 if __name__ == "__main__":

@@ -113,15 +113,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--megabytes", type=int, default=150, help="limit of the disk, each second")
     parser.add_argument("--requests", type=int, default=120, help="limit of the disk, each second")
     given = parser.parse_args(arguments)
+    limits = {"megabytes_per_second": given.megabytes, "requests_per_second": given.requests}
     found: list[DiskEpoch] = []
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         source = open_source(given.dataset, Path(scratch))
         for name in given.against:
             report(f"{TITLES[name]}: an epoch from the disk")
             found.append(measure(source, name, given.megabytes, given.requests))
+            write_document(given.json, found, records=source.records, **limits)
     Console().print(_table(found))
-    limits = {"megabytes_per_second": given.megabytes, "requests_per_second": given.requests}
-    write_document(given.json, found, records=source.records, **limits)
 
 
 if __name__ == "__main__":

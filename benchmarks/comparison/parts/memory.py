@@ -83,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in given.against:
             report(f"{TITLES[name]}: {given.epochs} epochs")
             found.append(measure(source, name, given.epochs))
+            write_document(given.json, found, records=source.records, epochs=given.epochs)
     Console().print(_table(found))
-    write_document(given.json, found, records=source.records, epochs=given.epochs)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--latency-ms", type=float, default=20.0, help="latency of each request")
     parser.add_argument("--megabytes", type=float, default=150.0, help="width of the link, each second")
     given = parser.parse_args(arguments)
+    link = {"latency_ms": given.latency_ms, "megabytes_per_second": given.megabytes}
     found: list[RemoteEpochs] = []
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch,
@@ -110,9 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in given.against:
             report(f"{TITLES[name]}: two epochs")
             found.append(measure(source, name))
+            write_document(given.json, found, records=source.records, **link)
     Console().print(_table(found))
-    link = {"latency_ms": given.latency_ms, "megabytes_per_second": given.megabytes}
-    write_document(given.json, found, records=source.records, **link)
 
 
 if __name__ == "__main__":

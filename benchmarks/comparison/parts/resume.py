@@ -111,8 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in given.against:
             report(f"{TITLES[name]}: half an epoch, and the other half")
             found.append(measure(source, name))
+            write_document(given.json, found, records=source.records)
     Console().print(_table(found))
-    write_document(given.json, found, records=source.records)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RayData"]
 
-_BUFFER = 1000
-"""Samples in the buffer of the local shuffle."""
+_BUFFER = 250
+"""Samples in the buffer of the local shuffle, the number of its documentation; they are decoded images."""
 
 
 class RayImages:
