@@ -49,8 +49,11 @@ def sha256_content(manifest: Manifest, before: bytes | None = None) -> bytes:
         DatasetError: ``before`` is damaged.
     """
     files = dict(_files(before))
-    named = [(manifest.index.file, manifest.index), *((shard.name, shard) for shard in manifest.shards)]
-    files.update({name: (str(one.digest), one.sha256) for name, one in named if one.sha256 is not None})
+    if manifest.index.sha256 is not None:
+        files[manifest.index.file] = (manifest.index.digest, manifest.index.sha256)
+    for shard in manifest.shards:
+        if shard.sha256 is not None:
+            files[shard.name] = (str(shard.digest), shard.sha256)
     return (json.dumps({"version": _VERSION, "files": files}, indent=1) + "\n").encode()
 
 

@@ -75,17 +75,19 @@ def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None =
         )
     if leaves is None:
         leaves = _computed_leaves(dataset, check_threads(num_threads), anew=anew)
-    size = sum(file.bytes for file in (manifest.index, *manifest.shards))
+    size = manifest.index.bytes + sum(shard.bytes for shard in manifest.shards)
     root = merkle_root([bytes.fromhex(leaf) for leaf in leaves])
     return DataTree(manifest.fingerprint, len(leaves), size, root)
 
 
 def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
     """Return the leaves that the conversion kept; None where one is missing."""
-    remote = isinstance(dataset, CachedDataset)
-    content = dataset.remote.store.read_if_there(SHA256_NAME) if remote else read_sha256(dataset.path)
+    if isinstance(dataset, CachedDataset):
+        content = dataset.remote.store.read_if_there(SHA256_NAME)
+    else:
+        content = read_sha256(dataset.path)
     manifest = with_sha256(dataset.manifest, content)
-    found = [file.sha256 for file in (manifest.index, *manifest.shards)]
+    found = [manifest.index.sha256, *(shard.sha256 for shard in manifest.shards)]
     leaves = [leaf for leaf in found if leaf is not None]
     return leaves if len(leaves) == len(found) else None
 
