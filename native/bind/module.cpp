@@ -37,6 +37,13 @@ nb::list take_trace() {
     return found;
 }
 
+// The two addresses are zero to show no ranges. The struct stays: threads may be inside a range.
+void set_range_functions(std::uintptr_t push, std::uintptr_t pop) {
+    if (push == 0 || pop == 0) return StageRange::set(nullptr);
+    StageRange::set(new RangeFunctions{reinterpret_cast<int (*)(const char*)>(push),
+                                       reinterpret_cast<int (*)()>(pop)});
+}
+
 void translate(const std::exception_ptr& pointer, void*) {
     try {
         std::rethrow_exception(pointer);
@@ -60,6 +67,7 @@ NB_MODULE(_native, m) {
     m.def("crc32c", crc32c_of, "data"_a, "value"_a = 0);
     m.def("trace_start", start_trace);
     m.def("trace_take", take_trace);
+    m.def("set_range_functions", set_range_functions, "push"_a, "pop"_a);
     m.def("cpu_level", [] { return name(cpu_level()); });
     m.def("jpeg_decoder", [] { return uses_own_jpeg_decoder() ? "stoker" : "libjpeg-turbo"; });
     nb::list decoded;

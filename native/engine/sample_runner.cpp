@@ -91,19 +91,23 @@ Outcome SampleRunner::decode(Decoder& decoder, int eighths, bool decode_only) {
     Window all{};
     for (const auto& image : images)
         all = united(all, decode_only ? image->begin_decoding(eighths) : image->begin(eighths));
+    const StageRange decoding("stoker.decode");
     const bool traced = StageTrace::runs();
     const double began = traced ? StageTrace::now() : 0.0;
     double augmented = 0.0;
     const auto take = [&](const std::uint8_t* const* rows, int y, int count) {
         if (decode_only) return;
+        const StageRange augmenting("stoker.augment");
         const double pushed = traced ? StageTrace::now() : 0.0;
         for (const auto& image : images) image->push(rows, y, count, all.left);
         if (traced) augmented += StageTrace::now() - pushed;
     };
     const Outcome outcome = read_window(decoder, all, eighths, take);
     const double finishing = traced ? StageTrace::now() : 0.0;
-    if (outcome.status == Status::ok && !decode_only)
+    if (outcome.status == Status::ok && !decode_only) {
+        const StageRange augmenting("stoker.augment");
         for (const auto& image : images) image->finish();
+    }
     if (traced) {
         // The two alternate, some rows at a time. They are shown one after the other.
         const double decoded = finishing - began - augmented, end = StageTrace::now();
@@ -137,6 +141,7 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
 
 // Reads the payload. The decoder of an image with bands checks it.
 Outcome SampleRunner::read(const BatchWork& work, std::size_t i, EncodedImage& image) {
+    const StageRange reading("stoker.read");
     const double began = StageTrace::runs() ? StageTrace::now() : 0.0;
     CheckResult result = read_payload(*work.files, work.samples, i, storage_, image.payload);
     if (result.status != Status::ok) return outcome_of(std::move(result));

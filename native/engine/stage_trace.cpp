@@ -34,6 +34,7 @@ std::int64_t thread_number() {
 }  // namespace
 
 std::atomic<bool> StageTrace::running_{false};
+std::atomic<const RangeFunctions*> StageRange::set_{nullptr};
 
 void StageTrace::start() {
     const std::lock_guard<std::mutex> lock(spans().mutex);

@@ -1,4 +1,5 @@
-// What the threads of the pools do with each sample, while a trace runs: `_native.trace_start` and `trace_take`.
+// What the threads of the pools do with each sample, for traces (`_native.trace_start` and `trace_take`) and for
+// profilers (`_native.set_range_functions`).
 #pragma once
 
 #include <atomic>
@@ -29,6 +30,32 @@ class StageTrace {
 
   private:
     static std::atomic<bool> running_;
+};
+
+// Functions that begin and end a range of the calling thread, as NVTX's nvtxRangePushA and nvtxRangePop.
+struct RangeFunctions {
+    int (*push)(const char* name);
+    int (*pop)();
+};
+
+// Shows a stage to profilers as long as the object lives, where Python has set functions for this.
+class StageRange {
+  public:
+    explicit StageRange(const char* name) : functions_(set_.load(std::memory_order_acquire)) {
+        if (functions_ != nullptr) functions_->push(name);
+    }
+    ~StageRange() {
+        if (functions_ != nullptr) functions_->pop();
+    }
+    StageRange(const StageRange&) = delete;
+    StageRange& operator=(const StageRange&) = delete;
+
+    // The functions must stay for as long as the process runs; null shows nothing from now on.
+    static void set(const RangeFunctions* functions) { set_.store(functions, std::memory_order_release); }
+
+  private:
+    const RangeFunctions* functions_;
+    static std::atomic<const RangeFunctions*> set_;
 };
 
 }  // namespace stoker

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from stoker.processes import OwnerProcess
 
 from .interrupts import check_owner, move_next
+from .observation.nvtx_ranges import show_native_ranges
 from .observation.stages import profiler_range
 from .threads import Worker
 
@@ -109,6 +110,7 @@ class Prefetcher(Generic[T]):
         self.handed_out = 0
         self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # the item that is being handed out, if any
         channel = self._channel
+        show_native_ranges()
         self.worker = Worker(lambda: _run(iter(producers), channel, totals), channel.stop, "prefetch")
         # Before the start: an interrupt may come in between.
         self._finalizer = weakref.finalize(self, self.worker.end, _PATIENCE)

@@ -768,6 +768,13 @@ def trace_start() -> float:
 def trace_take() -> list[tuple[int, int, float, float]]:
     """End the record: thread, stage (0 read, 1 decode, 2 augment), begin and seconds of each span."""
 
+def set_range_functions(push: int, pop: int) -> None:
+    """Show what native threads do by functions in C at these addresses; zeros end it.
+
+    They are ``int push(const char*)`` and ``int pop()``, like nvtxRangePushA and nvtxRangePop, and stay for
+    as long as the process runs.
+    """
+
 def cpu_level() -> str:
     """Return the instruction set of the kernels, chosen at run time: avx512, avx2, neon or plain."""
 

@@ -59,7 +59,7 @@ class Observed:
         """
         publish_stats(target, weakref.WeakMethod(self.stats), step)
 
-    def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
+    def trace(self, path: str | os.PathLike[str], profiler: Any = None) -> AbstractContextManager[None]:
         """Write a trace of what the loader does in the block, for https://ui.perfetto.dev.
 
         The file has the Trace Event Format of Chrome. One track shows the thread that receives batches, where
@@ -69,8 +69,19 @@ class Observed:
 
         Args:
             path: File to write, such as ``trace.json``.
+            profiler: A ``torch.profiler.profile`` that has stopped when the block ends. The file then has its
+                events, too, on the same clock, and names the stages ``stoker.read`` and so on:
+                ``with loader.trace("trace.json", profiler=profiler), profiler: ...``
+
+        Raises:
+            ConfigError: The profiler is not PyTorch's.
         """
-        return traced(self._totals.worker, Path(path))
+        if profiler is not None and not hasattr(profiler, "export_chrome_trace"):
+            raise ConfigError(
+                f"profiler must be a torch.profiler.profile, found {type(profiler).__name__}",
+                hint="with torch.profiler.profile() as profiler, or leave profiler out",
+            )
+        return traced(self._totals.worker, Path(path), profiler)
 
     def _counters(self) -> Counters:
         """Counts of the cache and the storage."""

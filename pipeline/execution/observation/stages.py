@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager, nullcontext
-from time import perf_counter
+from pathlib import Path
+from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, cast
 
 from stoker import _native
@@ -15,7 +17,6 @@ from stoker import _native
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
 _NATIVE_STAGES = ("read", "decode", "augment")
 
@@ -53,13 +54,15 @@ class StageTimes:
 
 
 def profiler_range(name: str) -> AbstractContextManager[Any]:
-    """A range ``stoker.<name>``: NVTX's if nvtx is imported, else PyTorch's while its profiler runs."""
+    """A range ``stoker.<name>``: NVTX's if nvtx is imported, else PyTorch's while its profiler runs.
+
+    PyTorch shows ranges of the thread that began the profiler; of other threads with ``profile_all_threads``.
+    """
     nvtx = sys.modules.get("nvtx")
     if nvtx is not None and hasattr(nvtx, "annotate"):
         return cast("AbstractContextManager[Any]", nvtx.annotate(f"stoker.{name}", domain="stoker"))
-    autograd = sys.modules.get("torch.autograd")
-    profiler_runs = getattr(autograd, "_profiler_enabled", None)
-    if profiler_runs is None or not profiler_runs():
+    # Not torch.autograd._profiler_enabled(), which speaks of the calling thread alone.
+    if not getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False):
         return nullcontext()
     record = sys.modules["torch.profiler"].record_function
     return cast("AbstractContextManager[Any]", record(f"stoker.{name}"))
@@ -93,26 +96,41 @@ class Trace:
             for thread, stage, began, seconds in spans[:room]
         ]
 
-    def write(self) -> None:
-        """Write the file."""
+    def write(self, profile: dict[str, Any] | None = None) -> None:
+        """Write the file.
+
+        Args:
+            profile: A trace of PyTorch's profiler, which gets the stages as further events. Its times are
+                microseconds from ``baseTimeNanoseconds`` on, a time since 1970.
+        """
         process = os.getpid()
+        start, prefix = 0.0, ""
+        if profile is not None:
+            start, prefix = (
+                (time_ns() - profile.get("baseTimeNanoseconds", 0)) / 1e9 - perf_counter(),
+                "stoker.",
+            )
         names = {thread: name for _, thread, name, _, _ in self._events}
         events: list[dict[str, Any]] = [
             {"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
             for thread, name in names.items()
         ]
         events += [
-            {"name": name, "cat": "stoker", "ph": "X", "pid": process, "tid": thread}
-            | {"ts": began * 1e6, "dur": seconds * 1e6}
+            {"name": f"{prefix}{name}", "cat": "stoker", "ph": "X", "pid": process, "tid": thread}
+            | {"ts": (start + began) * 1e6, "dur": seconds * 1e6}
             for name, thread, _, began, seconds in self._events
         ]
-        document = {"traceEvents": events, "displayTimeUnit": "ms"}
+        before = profile or {"traceEvents": [], "displayTimeUnit": "ms"}
+        document = {**before, "traceEvents": [*before["traceEvents"], *events]}
         self._path.write_text(json.dumps(document), "utf-8")
 
 
 @contextmanager
-def traced(stages: StageTimes, path: Path) -> Iterator[None]:
-    """Write a trace of the stages that end in the block, and of what native threads did with each sample."""
+def traced(stages: StageTimes, path: Path, profiler: Any = None) -> Iterator[None]:
+    """Write a trace of the stages that end in the block, and of what native threads did with each sample.
+
+    ``profiler`` is None, or a profiler of PyTorch, stopped when the block ends: the file has its events, too.
+    """
     stages.trace = trace = Trace(path)
     shift = perf_counter() - _native.trace_start()
     try:
@@ -120,4 +138,13 @@ def traced(stages: StageTimes, path: Path) -> Iterator[None]:
     finally:
         stages.trace = None
         trace.add_native(_native.trace_take(), shift)
-        trace.write()
+        trace.write(None if profiler is None else _exported(profiler))
+
+
+def _exported(profiler: Any) -> dict[str, Any]:
+    """Return the events of a profiler of PyTorch."""
+    with tempfile.TemporaryDirectory(prefix="stoker-trace-") as folder:
+        file = Path(folder) / "profile.json"
+        profiler.export_chrome_trace(str(file))
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        return found

@@ -1,0 +1,53 @@
+"""Ranges of NVTX for what native threads do, which loaders turn on where the program has imported nvtx."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from stoker import _native
+
+__all__ = ["show_native_ranges"]
+
+# NVTX is a header. These libraries, of CUDA and of the package nvidia-nvtx, have its functions for programs
+# that cannot include it.
+_LIBRARIES = ("libnvtx3interop.so.1", "libnvToolsExt.so.1")
+_FOLDERS = ("cu13/lib", "nvtx/lib")  # in the package nvidia
+
+
+def show_native_ranges() -> None:
+    """Show reading, decoding and augmentation of native threads as ranges of NVTX, if nvtx is imported.
+
+    Without a library of NVTX's functions nothing happens.
+    """
+    if "nvtx" in sys.modules:
+        _set_functions()
+
+
+@cache
+def _set_functions() -> None:
+    library = _library()
+    if library is not None:
+        functions = (library.nvtxRangePushA, library.nvtxRangePop)
+        _native.set_range_functions(*(ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions))
+
+
+def _library() -> Any:
+    """Return the first library that loads; None if none does."""
+    package = find_spec("nvidia")
+    folders = (
+        [Path(at) / one for at in (package.submodule_search_locations or ()) for one in _FOLDERS]
+        if package
+        else []
+    )
+    for name in _LIBRARIES:
+        for place in (name, *(str(folder / name) for folder in folders)):
+            try:
+                return ctypes.CDLL(place)
+            except OSError:  # noqa: PERF203 - four tries at most
+                continue
+    return None

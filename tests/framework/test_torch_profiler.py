@@ -1,0 +1,57 @@
+"""Stages of a loader in the profiler of PyTorch, and in one trace with its events."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stoker
+from stoker import ImageLoader
+from stoker.augment import RandomResizedCrop
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch = pytest.importorskip("torch")
+
+OPTIONS: dict[str, Any] = {"batch_size": 16, "transforms": [RandomResizedCrop(8)], "output": "torch"}
+PYTHON_STAGES = {"planning", "fetching", "executing", "handing over", "waiting"}
+
+
+@pytest.fixture
+def loader(thumbnails: Path, tmp_path: Path) -> Any:
+    remote = stoker.open(f"file://{thumbnails}", cache=tmp_path / "cache")
+    with ImageLoader(remote, engine="native", **OPTIONS) as made:
+        yield made
+
+
+def test_the_profiler_shows_every_stage_of_pythons_threads(loader: ImageLoader) -> None:
+    every = torch.profiler._ExperimentalConfig(profile_all_threads=True)
+    with torch.profiler.profile(experimental_config=every) as profiler:
+        list(loader)
+    keys = {event.key for event in profiler.key_averages()}
+    assert keys >= {f"stoker.{stage}" for stage in PYTHON_STAGES}
+
+
+def test_one_trace_has_the_profilers_events_and_every_stage(loader: ImageLoader, tmp_path: Path) -> None:
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    with loader.trace(tmp_path / "trace.json", profiler=profiler), profiler:
+        for batch in loader:
+            batch.image.sum()
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    found: dict[str, list[float]] = {}
+    for event in events:
+        if event["ph"] == "X":
+            found.setdefault(event["name"], []).append(event["ts"])
+    stages = PYTHON_STAGES | {"read", "decode", "augment"}
+    assert found.keys() >= {"aten::sum", *(f"stoker.{stage}" for stage in stages)}
+    theirs = found["aten::sum"][0]
+    assert all(abs(ts - theirs) < 60e6 for name in stages for ts in found[f"stoker.{name}"]), "one clock"
+
+
+def test_a_profiler_of_another_kind_is_refused(loader: ImageLoader, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"must be a torch\.profiler\.profile, found str"):
+        loader.trace(tmp_path / "trace.json", profiler="torch")
