@@ -20,8 +20,9 @@ setup: $(VENV)/.ready ## Make the virtual environment for demo and test
 demo: setup     ## Convert photographs, train a network on them, compare Stoker with other loaders
 	@$(PY) -m stoker.benchmarks.demo
 
+# Each of the two processes takes whole files, in their order: the files of frameworks stay last.
 test: lint types ## Run lint, types and all tests
-	@$(PY) -m pytest -q
+	@$(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 stress: setup   ## Run tests with random timing and many repetitions, for minutes
 	@$(PY) -m pytest -q tests/stress

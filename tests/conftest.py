@@ -31,6 +31,9 @@ settings.register_profile(
 )
 settings.load_profile("stoker")
 
+# Several threads of PyTorch that share two cores with a loader wait for each other, and take twice the time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 PHOTOGRAPHS = Path(__file__).parents[1] / "examples" / "photos"
 
 
