@@ -35,6 +35,12 @@ _ONE = 1 << 16
 _UNIT = 2.0**-48
 """Noise and both weights are multiples of 2**-16."""
 
+_BLOCK = 16
+"""Rows that one product of matrices makes."""
+
+_MOST_PRODUCTS = 1 << 18
+"""Multiplications of a matrix product. For more, OpenBLAS starts threads, which cost more than they gain."""
+
 
 @lru_cache(maxsize=8)  # for the masks, boxes and keypoints of an image
 def displacement(key: int, size: Size, alpha: tuple[float, float], sigma: tuple[float, float]) -> Float:
@@ -74,10 +80,18 @@ def gaussian_weights(sigma: float) -> Float:
 
 
 def _smoothed(noise: Float, weights: Float) -> Float:
-    """Noise, (H, W), convolved along its first axis."""
-    size, half = len(noise), len(weights) // 2
-    lines = np.pad(noise, ((half, half), (0, 0)), "reflect" if size > 1 else "edge")
-    total: Float = noise * weights[half]
-    for tap in range(half):
-        total += (lines[tap : tap + size] + lines[2 * half - tap :][:size]) * weights[tap]
-    return total
+    """Noise, (H, W), convolved along its first axis, as products of matrices with the weights in a band."""
+    (size, width), half = noise.shape, len(weights) // 2
+    count, most = -(-size // _BLOCK), _BLOCK + 2 * half
+    at = np.abs(np.arange(-half, count * _BLOCK + half)) % max(2 * size - 2, 1)
+    lines = np.take(noise, np.minimum(at, 2 * size - 2 - at), axis=0)
+    band = np.zeros((_BLOCK, most))
+    for row in range(_BLOCK):
+        band[row, row : row + len(weights)] = weights
+    blocks = np.lib.stride_tricks.sliding_window_view(lines, most, axis=0)[::_BLOCK].swapaxes(1, 2)
+    total = np.empty((count, _BLOCK, width))
+    share = max(1, _MOST_PRODUCTS // band.size)
+    for first in range(0, width, share):
+        part = slice(first, first + share)
+        np.matmul(band, blocks[..., part], out=total[..., part])
+    return total.reshape(-1, width)[:size]
