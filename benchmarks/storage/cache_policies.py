@@ -3,13 +3,15 @@
     python -m stoker.benchmarks.storage.cache_policies [--json benchmarks/results/cache_policies.json]
 
 Three epochs of a full shuffle are drawn. The cache holds 10%, 25% or 50% of the blocks, which have one sample
-each (photographs of a megabyte), or sixteen.
+each (photographs of a megabyte), or sixteen. With ``--dataset`` a loader reads three epochs of this dataset
+through a cache, and its misses are compared with those of both policies without reading ahead.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,13 +19,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import stoker
+from stoker.augment import CenterCrop
+from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.next_use import NextUse
 from stoker.pipeline.order.epoch_order import FullShuffle
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["HitRates", "hit_rates"]
+__all__ = ["HitRates", "LoaderMisses", "hit_rates", "loader_misses"]
 
 _EPOCHS = 3
 
@@ -60,6 +65,55 @@ def hit_rates(blocks: int, samples: int, share: float, seed: int = 0) -> HitRate
     next_use = [int(told.after(np.array([block]), draw)[0]) for draw, block in enumerate(used.tolist())]
     hits = (_least_recent(used, room), _by_next(used, next_use, room), _by_next(used, _following(used), room))
     return HitRates(blocks, samples, share, *(round(one / len(used), 4) for one in hits))
+
+
+@dataclass(frozen=True)
+class LoaderMisses:
+    """Blocks that three epochs of a loader fetch.
+
+    Attributes:
+        uses: Blocks that batches use.
+        loader: Blocks that the loader has fetched.
+        least_recent: Blocks that a cache fetches that evicts what was used longest ago.
+        optimum: Blocks that the best of all caches fetches.
+    """
+
+    uses: int
+    loader: int
+    least_recent: int
+    optimum: int
+
+
+def loader_misses(shards: Path, cache: Path, room: int, batch_size: int = 32) -> LoaderMisses:
+    """Load three epochs of a local dataset through a cache of ``room`` blocks in the folder ``cache``."""
+    dataset = stoker.open(shards)
+    offset, length, shard = (dataset.column(name) for name in ("offset", "length", "shard"))
+    first = offset // BLOCK_BYTES + shard.astype(np.int64) * (1 << 32)
+    last = first + (offset % BLOCK_BYTES + length - 1) // BLOCK_BYTES
+    order, places = FullShuffle(len(dataset), 0), range(0, len(dataset), batch_size)
+    used = np.concatenate(
+        [
+            np.unique(
+                np.concatenate([np.arange(first[i], last[i] + 1) for i in rows[place : place + batch_size]])
+            )
+            for rows in (order.positions(epoch, np.arange(order.n)) for epoch in range(_EPOCHS))
+            for place in places
+        ]
+    )
+    with stoker.ImageLoader(
+        f"file://{shards.absolute()}",
+        cache=cache,
+        cache_size=room * BLOCK_BYTES,
+        batch_size=batch_size,
+        shuffle=True,
+        transforms=[CenterCrop(8)],
+    ) as loader:
+        for _ in range(_EPOCHS):
+            for _ in loader:
+                pass
+        fetched = -(-loader.stats().counters.bytes_fetched // BLOCK_BYTES)
+    hits = (_least_recent(used, room), _by_next(used, _following(used), room))
+    return LoaderMisses(len(used), fetched, *(len(used) - one for one in hits))
 
 
 def _least_recent(used: npt.NDArray[np.int64], room: int) -> int:
@@ -99,7 +153,11 @@ def main() -> None:
     """Print the table, and write it as JSON if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--dataset", type=Path, help="folder of a dataset that a loader reads")
     given = parser.parse_args()
+    if given.dataset is not None:
+        _show_loader(given.dataset)
+        return
     found = [hit_rates(256, samples, share) for samples in (1, 16) for share in (0.1, 0.25, 0.5)]
     print("samples in a block  cache  least recent use  next use  optimum")
     for one in found:
@@ -107,6 +165,15 @@ def main() -> None:
         print(f"{one.samples:18}  {one.share:5.0%}  {rates}")
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n", "utf-8")
+
+
+def _show_loader(shards: Path) -> None:
+    blocks = sum(-(-shard.bytes // BLOCK_BYTES) for shard in stoker.open(shards).manifest.shards)
+    print("cache  uses of blocks  fetched by the loader  by least recent use  at the optimum")
+    for share in (0.25, 0.5):
+        with tempfile.TemporaryDirectory() as cache:
+            one = loader_misses(shards, Path(cache), round(share * blocks))
+        print(f"{share:5.0%}  {one.uses:14}  {one.loader:21}  {one.least_recent:19}  {one.optimum:14}")
 
 
 if __name__ == "__main__":
