@@ -19,19 +19,26 @@ nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, con
                     std::size_t stored_bytes, const std::vector<Ids>& ids, std::int64_t fill) {
     const std::size_t count = shard.shape(0);
     require(stored_bytes == 2 || stored_bytes == 4, "stored ids have 2 or 4 bytes");
-    require(edges.shape(0) == count && edges.shape(1) == ids.size(), "edges must be (payloads, fields, 4)");
+    const std::size_t fields = edges.shape(1);
+    require(edges.shape(0) == count && fields > 0, "edges must be (payloads, fields, 4)");
+    require(ids.size() == fields || (!ids.empty() && ids.size() % fields == 0 && ids[0].ndim() == 2),
+            "each batch must have ids for each field, in rows if there are several batches");
     const TokenPayloads payloads{span_of(shard, count),    span_of(offset, count), span_of(length, count),
                                  span_of(expected, count), span_of(crc, count),    span_of(checked, count),
-                                 reinterpret_cast<const TokenEdges*>(edges.data())};
+                                 reinterpret_cast<const TokenEdges*>(edges.data()), fields};
     std::vector<TokenArray> arrays;
+    std::size_t rows = 0;  // of all batches
     for (const Ids& array : ids) {
+        const std::size_t payloads_of_batch = ids.size() == fields ? count : ids[arrays.size() / fields * fields].shape(0);
+        if (arrays.size() % fields == 0) rows += payloads_of_batch;
         require(array.itemsize() == 4 || array.itemsize() == 8, "ids must have 4 or 8 bytes");
-        require(array.ndim() == 1 || (array.ndim() == 2 && array.shape(0) == count),
-                "ids must be (tokens,) or (payloads, row)");
         const bool has_rows = array.ndim() == 2;
+        require((array.ndim() == 1 && ids.size() == fields) || (has_rows && array.shape(0) == payloads_of_batch),
+                "ids must be (tokens,) or (payloads, row)");
         require(!has_rows || array.shape(1) > 0, "rows must have a place");
         arrays.push_back({array.data(), array.size(), array.itemsize(), has_rows ? array.shape(1) : 0});
     }
+    require(rows == count, "the batches must have a row for each payload");
     const auto files = shards.files();
     BadPayload bad;
     {

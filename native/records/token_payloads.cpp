@@ -83,13 +83,12 @@ class Writer {
     std::vector<Widen> widen_;
 };
 
-}  // namespace
-
-BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, std::size_t stored_bytes,
-                       std::span<const TokenArray> arrays, std::int64_t fill) {
+// Reads the batch of the payloads from `first` to `last`; see read_tokens.
+BadPayload read_batch(const DataFiles& files, const TokenPayloads& payloads, std::size_t first, std::size_t last,
+                      std::size_t stored_bytes, std::span<const TokenArray> arrays, std::int64_t fill) {
     Writer writer(arrays, stored_bytes);
     std::vector<std::uint8_t> storage;
-    for (std::size_t i = 0; i < payloads.shard.size(); ++i) {
+    for (std::size_t i = first; i < last; ++i) {
         Payload payload;
         try {
             const auto shard = static_cast<std::size_t>(payloads.shard[i]);
@@ -103,13 +102,28 @@ BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, st
             return {static_cast<std::int64_t>(i), std::move(reason)};
         for (std::size_t field = 0; field < arrays.size(); ++field) {
             const TokenEdges& edges = payloads.edges[i * arrays.size() + field];
-            writer.begin_row(field, i);
+            writer.begin_row(field, i - first);
             writer.write(field, payload, edges.begin, edges.end);
             writer.write(field, payload, edges.tail_begin, edges.tail_end);
             writer.pad_row(field, fill);
         }
     }
     writer.finish();
+    return {};
+}
+
+}  // namespace
+
+BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, std::size_t stored_bytes,
+                       std::span<const TokenArray> arrays, std::int64_t fill) {
+    std::size_t first = 0;
+    for (; !arrays.empty(); arrays = arrays.subspan(payloads.fields)) {
+        const TokenArray& array = arrays.front();
+        const std::size_t last = array.row ? first + array.size / array.row : payloads.shard.size();
+        const auto batch = arrays.first(payloads.fields);
+        if (BadPayload bad = read_batch(files, payloads, first, last, stored_bytes, batch, fill); bad.index >= 0) return bad;
+        first = last;
+    }
     return {};
 }
 

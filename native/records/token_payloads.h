@@ -26,6 +26,7 @@ struct TokenPayloads {
     std::span<const std::uint32_t> crc;
     std::span<const bool> checked;  // whether the checksum is compared
     const TokenEdges* edges;        // a row for each payload, an entry for each field
+    std::size_t fields;
 };
 
 // The array that receives the ids of one field: end to end, or each payload's in a padded row.
@@ -42,8 +43,9 @@ struct BadPayload {
     std::string reason;
 };
 
-// Reads the ids, little-endian numbers of `stored_bytes`, 2 or 4, into the arrays, one for each field. Rows are
-// padded with `fill`. Throws std::length_error if an array has another size than its ids, or a row is too short.
+// Reads the ids, little-endian numbers of `stored_bytes`, 2 or 4, into the arrays, one for each field; or, if all have
+// rows, one for each field of one batch after the other. Rows are padded with `fill`. Throws std::length_error if an
+// array has another size than its ids, or a row is too short.
 BadPayload read_tokens(const DataFiles& files, const TokenPayloads& payloads, std::size_t stored_bytes,
                        std::span<const TokenArray> arrays, std::int64_t fill);
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
@@ -36,6 +37,7 @@ from stoker.errors import LoaderClosedError
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Sequence
 
     from stoker.processes import OwnerProcess
 
@@ -74,10 +76,10 @@ class OneShotEvent(threading.Event):
         return self._is_set
 
 
-def move_next(source: SimpleQueue[T], target: deque[T]) -> None:
-    """Wait for the next item of ``source`` and append it to ``target``; an interrupt loses no item."""
+def move_next(source: SimpleQueue[Sequence[T]], target: deque[T]) -> None:
+    """Wait for the next items of ``source`` and append them to ``target``; an interrupt loses no item."""
     # One call into C does both: Python handles a signal before it or after it, or while it waits.
-    target.extend(map(source.get, [True]))
+    target.extend(chain.from_iterable(map(source.get, [True])))
 
 
 def check_owner(owner: OwnerProcess) -> None:

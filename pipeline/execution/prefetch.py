@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from stoker.processes import OwnerProcess
 
@@ -21,7 +21,7 @@ from .observation.stages import profiler_range
 from .threads import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .observation.stats import StatsTotals
 
@@ -45,10 +45,10 @@ class BatchProducer(Protocol[T_co]):
     """The batches of one pass, made by the prefetcher's thread."""
 
     max_in_flight: int
-    """Batches that may be started and not finished: enough to keep the engine busy."""
+    """Starts whose batches may not be finished: enough to keep the engine busy."""
 
-    def start(self) -> bool:
-        """Start the next batch; False when there is none."""
+    def start(self) -> int:
+        """Start the next batch, or some small ones together; return their number, 0 when there is none."""
 
     def finish(self) -> T_co:
         """Wait for the oldest batch that was started and return it."""
@@ -65,15 +65,23 @@ class _Stopped:
         self.error = error
 
 
+_Started: TypeAlias = "tuple[BatchProducer[T], int] | _EndOfPass | _Stopped"
+
+
 class _Channel(Generic[T]):
     """What the thread and the consumer share; the thread has no reference to the prefetcher itself."""
 
     def __init__(self, depth: int) -> None:
-        self.ready: SimpleQueue[T | _EndOfPass | _Stopped] = SimpleQueue()
+        self.ready: SimpleQueue[Sequence[T | _EndOfPass | _Stopped]] = SimpleQueue()
+        self.made = 0
         self.free_slots: SimpleQueue[None] = SimpleQueue()
         for _ in range(depth):
             self.free_slots.put(None)
         self._is_stopped = False
+
+    def hand_over(self, *items: T | _EndOfPass | _Stopped) -> None:
+        self.made += len(items)
+        self.ready.put(items)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -93,7 +101,8 @@ class Prefetcher(Generic[T]):
     Args:
         producers: One for each pass. The thread asks for the next one when all batches of the one before are
             started, and is the only one to use it until the prefetcher is closed.
-        depth: Batches that may be in flight or ready at once; the end of a pass counts as one.
+        depth: Batches that may be in flight or ready at once. Small batches that are started together count
+            as one, and so does the end of a pass.
         totals: Adds up where the time goes.
 
     Attributes:
@@ -108,7 +117,7 @@ class Prefetcher(Generic[T]):
         self._owner = OwnerProcess()
         self._closed = False
         self.handed_out = 0
-        self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # the item that is being handed out, if any
+        self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # what was handed over together and is left
         channel = self._channel
         show_native_ranges()
         self.worker = Worker(lambda: _run(iter(producers), channel, totals), channel.stop, "prefetch")
@@ -123,7 +132,7 @@ class Prefetcher(Generic[T]):
     @property
     def ready(self) -> int:
         """Batches that lie ready, and ends of passes."""
-        return self._channel.ready.qsize()
+        return self._channel.made - self.handed_out
 
     def __iter__(self) -> Prefetcher[T]:
         return self
@@ -138,7 +147,7 @@ class Prefetcher(Generic[T]):
         self.check_process()
         if not self._taken:
             began = perf_counter()
-            with profiler_range("waiting"):
+            with profiler_range("waiting") or contextlib.nullcontext():
                 move_next(self._channel.ready, self._taken)
             self._totals.wait(began, perf_counter() - began)
         item = self._taken[0]
@@ -151,7 +160,8 @@ class Prefetcher(Generic[T]):
                 raise item.error
             finally:
                 del item  # the error's traceback refers to this frame, which would keep the loader alive
-        self._channel.free_slots.put(None)
+        if len(self._taken) == 1:
+            self._channel.free_slots.put(None)
         self.handed_out += 1  # an interrupt after this line loses the batch, which has been counted
         self._taken.popleft()
         if isinstance(item, _EndOfPass):
@@ -166,26 +176,26 @@ class Prefetcher(Generic[T]):
 
 
 def _run(producers: Iterator[BatchProducer[T]], channel: _Channel[T], totals: StatsTotals) -> None:
-    in_flight: deque[BatchProducer[T] | _EndOfPass | _Stopped] = deque()
+    in_flight: deque[_Started[T]] = deque()
     ending = _Stopped()
     try:
         _produce(_started(producers), in_flight, channel, totals)
     except BaseException as error:  # the consumer raises it, whatever it is
         ending = _Stopped(error)
     _drain(in_flight)
-    channel.ready.put(ending)
+    channel.hand_over(ending)
     del ending  # its error's traceback refers to this frame
 
 
 def _produce(
-    started: Iterator[BatchProducer[T] | _EndOfPass | _Stopped],
-    in_flight: deque[BatchProducer[T] | _EndOfPass | _Stopped],
+    started: Iterator[_Started[T]],
+    in_flight: deque[_Started[T]],
     channel: _Channel[T],
     totals: StatsTotals,
 ) -> None:
-    more, batches, limit, latest = True, 0, 1, 0.0
+    more, starts, limit, latest = True, 0, 1, 0.0
     while (more or in_flight) and not channel.is_stopped():
-        if more and batches < limit and _take_slot(channel, totals, wait=not in_flight):
+        if more and starts < limit and _take_slot(channel, totals, wait=not in_flight):
             if channel.is_stopped():
                 return
             newest = next(started)
@@ -193,28 +203,39 @@ def _produce(
             if isinstance(newest, _Stopped):
                 more = False
             elif not isinstance(newest, _EndOfPass):
-                batches, limit = batches + 1, newest.max_in_flight
+                starts, limit = starts + 1, newest[0].max_in_flight
         else:
             oldest = in_flight.popleft()
             if isinstance(oldest, (_EndOfPass, _Stopped)):
-                channel.ready.put(oldest)
+                channel.hand_over(oldest)
             else:
-                batches -= 1
-                channel.ready.put(oldest.finish())
+                starts -= 1
+                _finish(*oldest, channel)
                 before, latest = latest, monotonic()
                 if latest - before > _SOON:
                     sleep(_YIELD)
 
 
-def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[BatchProducer[T] | _EndOfPass | _Stopped]:
-    """Start a batch at each step and yield the producer that will finish it.
+def _finish(producer: BatchProducer[T], count: int, channel: _Channel[T]) -> None:
+    """Finish the batches of a start, and hand them over together; those before an error are good."""
+    finished: list[T] = []
+    try:
+        finished.extend(producer.finish() for _ in range(count))
+    finally:
+        if finished:
+            channel.hand_over(*finished)
+        del finished  # an error's traceback refers to this frame
+
+
+def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[_Started[T]]:
+    """Start batches at each step and yield the producer that will finish them, and their number.
 
     An error comes after the batches that were started before it, which are still good.
     """
     try:
         for producer in producers:
-            while producer.start():
-                yield producer
+            while count := producer.start():
+                yield producer, count
             yield _EndOfPass()
     except GeneratorExit:
         raise
@@ -232,9 +253,11 @@ def _take_slot(channel: _Channel[T], totals: StatsTotals, *, wait: bool) -> bool
     return True
 
 
-def _drain(in_flight: Iterable[BatchProducer[Any] | _EndOfPass | _Stopped]) -> None:
+def _drain(in_flight: Iterable[_Started[Any]]) -> None:
     """Leave the engine empty for the next pass."""
-    for producer in in_flight:
-        if not isinstance(producer, (_EndOfPass, _Stopped)):
-            with contextlib.suppress(BaseException):  # the first error has been handed over already
-                producer.finish()
+    for item in in_flight:
+        if not isinstance(item, (_EndOfPass, _Stopped)):
+            producer, count = item
+            for _ in range(count):
+                with contextlib.suppress(BaseException):  # the first error has been handed over already
+                    producer.finish()

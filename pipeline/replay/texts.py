@@ -52,7 +52,7 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
         MissingDependencyError: The dataset has a tokenizer, and the package tokenizers is missing.
         SampleError: A sample cannot be read.
     """
-    slices = schedule.slices(config.planner.epoch(epoch), schedule.batch(0)[0], 0)
+    slices = schedule.slices(config.planner.epoch(epoch), [schedule.batch(0)], 0)
     fields, sequences = (
         config.reader.fields,
         config.reader.read(slices, config.reader.locate(slices.positions)),

@@ -71,6 +71,11 @@ class TextLoaderConfig:
         return self.dataset.rows
 
     @property
+    def reads_padded(self) -> bool:
+        """Whether sequences may be read as padded rows, of which ``maker`` makes arrays."""
+        return self.maker.fill is not None and not self.segments and not self.reader.marks_trained
+
+    @property
     def segments(self) -> int:
         """Largest number of sequences in a packed row; 0 without packing."""
         return 0 if self.planner.batching.pack is None else self.planner.max_sequences

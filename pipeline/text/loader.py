@@ -15,7 +15,7 @@ from ..order.sampling import open_source
 from .config import ids_dtype, make_config
 from .description import DescribedText
 from .planning.batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
-from .producer import TextBatchProducer
+from .producer import TOGETHER, TextBatchProducer
 
 if TYPE_CHECKING:
     import os
@@ -125,7 +125,8 @@ class TextLoader(DescribedText):
             "position_ids".
         dtype: Dtype of token ids, "int32" or "int64". None takes int64 for PyTorch, whose losses need it, and
             int32 for other frameworks.
-        prefetch: Batches that may be ready or in flight ahead of the step, from 1.
+        prefetch: Batches that may be ready or in flight ahead of the step, from 1. Small batches of padded
+            rows are made together, up to 131,072 tokens, and count as one.
         labels: What the column "labels" is for. "causal" models shift the labels themselves, so the first
             token of a sequence has the label -100. "seq2seq" are the targets of encoder-decoders, which
             predict the first token, too. Padding has the label -100.
@@ -252,19 +253,19 @@ class TextLoader(DescribedText):
         )
 
     def _make_producer(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
-        return self._producer(schedule, self._totals, self._cache_prefetcher)
+        return self._producer(schedule, self._totals, self._cache_prefetcher, TOGETHER)
 
     @contextmanager
     def _make_single_producer(self, schedule: TextSchedule, epoch: int) -> Iterator[TextBatchProducer]:
         prefetcher = make_cache_prefetcher(self._config.dataset)
         try:
-            yield self._producer(schedule, StatsTotals(), prefetcher)
+            yield self._producer(schedule, StatsTotals(), prefetcher, together=0)
         finally:
             if prefetcher:
                 prefetcher.close()
 
     def _producer(
-        self, schedule: TextSchedule, totals: StatsTotals, prefetcher: CachePrefetcher | None
+        self, schedule: TextSchedule, totals: StatsTotals, prefetcher: CachePrefetcher | None, together: int
     ) -> TextBatchProducer:
         epoch = self._config.planner.epoch_of(schedule.plan)
         return TextBatchProducer(
@@ -274,6 +275,7 @@ class TextLoader(DescribedText):
             adapter=self._adapter,
             totals=totals,
             cache_prefetcher=prefetcher,
+            together=together,
         )
 
     def _counters(self) -> Counters:

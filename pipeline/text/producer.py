@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from stoker.bucketing import BatchContext
+from stoker.errors import SampleError
 
 from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
@@ -20,11 +21,12 @@ from ..order.sample_source import batched_values
 from .columns import document_begins, rows_of_segments, rows_of_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from stoker.bucketing import Batch
+    from stoker.bucketing.batchify.ragged import Padded
 
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachePrefetcher
@@ -32,20 +34,40 @@ if TYPE_CHECKING:
     from .config import TextLoaderConfig
     from .planning.epoch import TextEpoch, TokenSlices
     from .planning.schedule import TextSchedule
-    from .token_reader import PayloadLocations
+    from .reading.payload_locations import PayloadLocations
 
-__all__ = ["TextBatchProducer"]
+__all__ = ["TOGETHER", "TextBatchProducer"]
 
 
-class _BatchInFlight(NamedTuple):
-    """A batch that was started and not finished; ``step`` is its number in the epoch, ``mask`` (n,) bool."""
+TOGETHER = 1 << 17
+"""Tokens of batches that are started together; Python takes as long for a batch as for thousands of them."""
 
-    step: int
 
-    batch: Batch
-    mask: npt.NDArray[np.bool_]
+class _Start(NamedTuple):
+    """Batches of consecutive steps that were started together; one batch of packed rows or of streams.
+
+    Attributes:
+        steps: The steps of the schedule.
+        batches: The batch of each.
+        slices: The sequences of all, one batch after the other.
+        locations: Where the payloads of these lie.
+    """
+
+    steps: range
+    batches: Sequence[Batch]
     slices: TokenSlices
     locations: PayloadLocations
+
+    def alone(self) -> Iterator[_Start]:
+        """Yield each batch alone."""
+        if len(self.steps) == 1:
+            yield self
+            return
+        first = 0
+        for step, batch in zip(self.steps, self.batches, strict=True):
+            each = slice(first, first := first + len(batch.rows))
+            steps = range(step, step + 1)
+            yield _Start(steps, [batch], self.slices.part(each), self.locations.part(each))
 
 
 class TextBatchProducer:
@@ -58,6 +80,7 @@ class TextBatchProducer:
         adapter: Makes arrays of the framework.
         totals: Adds up where the time goes.
         cache_prefetcher: Fetches remote bytes ahead; None if all are on this machine.
+        together: Tokens, padding included, of small batches that are started together.
     """
 
     max_in_flight = 2  # the kernel reads the next batch while one is made
@@ -71,6 +94,7 @@ class TextBatchProducer:
         adapter: Adapter,
         totals: StatsTotals,
         cache_prefetcher: CachePrefetcher | None = None,
+        together: int,
     ) -> None:
         self._config = config
         self._schedule = schedule
@@ -79,80 +103,98 @@ class TextBatchProducer:
         self._totals = totals
         self._most = config.segments
         self._next = 0
-        self._in_flight: deque[_BatchInFlight] = deque()
+        self._in_flight: deque[_Start] = deque()
+        self._read: deque[tuple[_Start, list[Padded] | None]] = deque()  # the oldest start, batch by batch
         self._cached_epoch = (
             cache_prefetcher.begin(lambda: _reads_of_batches(config, schedule, epoch))
             if cache_prefetcher
             else None
         )
+        self._together = together if config.reads_padded and not cache_prefetcher else 0
 
-    def start(self) -> bool:
-        """Decide the next batch and have its bytes read ahead."""
+    def start(self) -> int:
+        """Decide the next batches, and have their bytes read ahead."""
         if self._next == len(self._schedule):
-            return False
+            return 0
         stages = self._totals.worker
         with stages.stage("planning"):
-            batch, mask = self._schedule.batch(self._next)
-            slices = self._schedule.slices(self._epoch, batch, self._next)
+            steps = self._schedule.together(self._next, self._together)
+            batches = [self._schedule.batch(step) for step in steps]
+            slices = self._schedule.slices(self._epoch, batches, self._next)
             if self._cached_epoch:
                 with stages.stage("fetching"):
                     self._cached_epoch.wait()
             locations = self._config.reader.locate(slices.positions)
             self._config.reader.will_need(slices, locations)
-            self._in_flight.append(
-                _BatchInFlight(self._schedule.number(self._next), batch, mask, slices, locations)
-            )
-            self._next += 1
-        return True
+            self._in_flight.append(_Start(steps, batches, slices, locations))
+            self._next = steps.stop
+        return len(steps)
 
     def finish(self) -> FinishedBatch:
-        """Read the oldest batch, and assemble it."""
-        oldest = self._in_flight.popleft()
+        """Read the oldest batch, and those that were started with it, and assemble it."""
         stages = self._totals.worker
         with stages.stage("executing"):
-            arrays = self._arrays(oldest)
+            if not self._read:
+                start = self._in_flight.popleft()
+                self._read.extend(zip(start.alone(), self._read_padded(start), strict=True))
+            oldest, padded = self._read.popleft()
+            arrays = self._arrays(oldest, padded)
         stream = self._adapter.copy_stream
         with stages.stage("handing over"), stream or contextlib.nullcontext():
             batch = self._config.batch_type(
                 *(self._column(arrays, oldest, name) for name in self._config.columns)
             )
         ready = stream.ready(batch) if stream else None
-        return FinishedBatch(batch, len(oldest.batch.rows), ready=ready)
+        return FinishedBatch(batch, len(oldest.batches[0].rows), ready=ready)
 
-    def _arrays(self, oldest: _BatchInFlight) -> Mapping[str, Any]:
-        """Read a batch, and make its arrays; rows that are only padded are padded as they are read."""
-        reader, maker, slices = self._config.reader, self._config.maker, oldest.slices
-        widths = oldest.batch.shape[1:]
-        direct = maker.fill is not None and slices.groups is None and not reader.marks_trained
-        if direct and len(widths) == slices.lengths.shape[1] and (slices.lengths <= widths).all():
-            assert maker.fill is not None, "as direct says"
-            padded = reader.read_padded(slices, oldest.locations, widths, maker.fill)
-            self._release()
+    def _arrays(self, one: _Start, padded: list[Padded] | None) -> Mapping[str, Any]:
+        """The arrays of a batch, of its padded rows if they have been read."""
+        reader, maker = self._config.reader, self._config.maker
+        if padded is not None:
             return maker.of_padded(padded)
-        sequences = reader.read(slices, oldest.locations)
+        sequences = reader.read(one.slices, one.locations)
         self._release()
-        return maker(sequences, slices.groups, oldest.batch.shape, self._context(oldest))
+        return maker(sequences, one.slices.groups, one.batches[0].shape, self._context(one))
+
+    def _read_padded(self, start: _Start) -> Sequence[list[Padded] | None]:
+        """Read all batches at once, as padded rows of each field; None for batches to be read alone."""
+        fill, slices = self._config.maker.fill, start.slices
+        shapes = [batch.shape for batch in start.batches]
+        later = [None] * len(shapes)
+        if fill is None or not self._config.reads_padded or len(shapes[0]) != 1 + slices.lengths.shape[1]:
+            return later
+        first = np.cumsum([0, *(shape[0] for shape in shapes[:-1])])
+        if (np.maximum.reduceat(slices.lengths, first) > np.array(shapes)[:, 1:]).any():
+            return later
+        try:
+            padded = self._config.reader.read_padded(slices, start.locations, shapes, fill)
+        except SampleError:
+            if len(shapes) == 1:
+                raise
+            return later  # the batches before the bad one are good
+        self._release()
+        return padded
 
     def _release(self) -> None:
         if self._cached_epoch:
             self._cached_epoch.release()
 
-    def _context(self, oldest: _BatchInFlight) -> BatchContext:
+    def _context(self, oldest: _Start) -> BatchContext:
         slices = oldest.slices
         return BatchContext(
             self._schedule.plan.epoch,
-            oldest.step,
+            self._schedule.number(oldest.steps[0]),
             rows=slices.positions,
             begins=slices.begins,
             draws=slices.draws,
             seed=self._config.planner.batching.seed,
         )
 
-    def _column(self, arrays: Mapping[str, Any], oldest: _BatchInFlight, name: str) -> Any:
+    def _column(self, arrays: Mapping[str, Any], oldest: _Start, name: str) -> Any:
         if name in arrays:
             value = arrays[name]
         elif name == "mask":
-            value = oldest.mask
+            value = self._schedule.mask(oldest.steps[0])
         elif name == "begins" and oldest.slices.opens is not None:
             value = document_begins(oldest.slices)
         elif name == "row":
@@ -175,7 +217,7 @@ def _reads_of_batches(
     reader = config.reader
     earlier = np.zeros(len(config.dataset) if reader.reads_slices else 0, np.bool_)
     for step in range(len(schedule)):
-        slices = schedule.slices(epoch, schedule.batch(step)[0], step)
+        slices = schedule.slices(epoch, [schedule.batch(step)], step)
         rows = config.rows[slices.positions]
         if reader.reads_slices:
             bounds = reader.byte_slices(slices, reader.locate(slices.positions), earlier)

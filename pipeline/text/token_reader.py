@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS
 
 from ..engines.shard_files import open_shards
 from .masking import special_tokens_of
+from .reading.payload_locations import PayloadLocations
 from .reading.read_ahead import ReadAhead
 from .reading.trained_tokens import trained_tokens
 
@@ -29,30 +31,10 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from .planning.epoch import TokenSlices
 
-__all__ = ["PayloadLocations", "TokenReader"]
+__all__ = ["TokenReader"]
 
 _WHERE = ("shard", "offset", "length", "crc")
 _HINT = "stoker verify lists all bad samples; convert the source again."
-
-
-class PayloadLocations(NamedTuple):
-    """Where the payloads of N samples lie, as the index says.
-
-    Attributes:
-        positions: (N,) int64, positions of the samples in the dataset.
-        shard: (N,) int32, number of the data file.
-        offset: (N,) int64, bytes from the beginning of the file.
-        length: (N,) int64, bytes.
-        crc: (N,) uint32, CRC32C of the payload.
-        tokens: (N, F) int64, tokens in each of F stored fields.
-    """
-
-    positions: npt.NDArray[np.int64]
-    shard: npt.NDArray[np.int32]
-    offset: npt.NDArray[np.int64]
-    length: npt.NDArray[np.int64]
-    crc: npt.NDArray[np.uint32]
-    tokens: npt.NDArray[np.int64]
 
 
 class TokenReader:
@@ -207,19 +189,23 @@ class TokenReader:
         ]
 
     def read_padded(
-        self, slices: TokenSlices, locations: PayloadLocations, widths: Sequence[int], fill: int
-    ) -> list[Padded]:
-        """Read the sequences of a batch as padded rows, one of each field; see :meth:`read`.
+        self, slices: TokenSlices, locations: PayloadLocations, shapes: Sequence[Sequence[int]], fill: int
+    ) -> list[list[Padded]]:
+        """Read the sequences of batches as padded rows, for each batch those of each field; see :meth:`read`.
 
         Args:
-            slices: The P slices of samples.
+            slices: The P slices of samples, one batch after the other.
             locations: Where the payloads of these samples lie, (P,).
-            widths: Padded length of each field, at least that of its sequences.
+            shapes: Rows of each batch, and the padded length of each field, at least that of its sequences.
             fill: Padding.
         """
-        ids = [np.empty((len(slices.positions), width), self.dtype) for width in widths]
-        self._read(locations, self._edges(slices, locations), ids, fill)
-        return [Padded(rows, slices.lengths[:, field]) for field, rows in enumerate(ids)]
+        ids = [[np.empty((rows, width), self.dtype) for width in widths] for rows, *widths in shapes]
+        self._read(locations, self._edges(slices, locations), list(chain.from_iterable(ids)), fill)
+        ends = accumulate(shape[0] for shape in shapes)
+        return [
+            [Padded(rows, slices.lengths[end - len(rows) : end, field]) for field, rows in enumerate(batch)]
+            for batch, end in zip(ids, ends, strict=True)
+        ]
 
     def _edges(self, slices: TokenSlices, locations: PayloadLocations) -> npt.NDArray[np.int64]:
         """(P, D, 4) int64, the bytes of each slice in its payload, as ``read_tokens`` takes them."""
@@ -273,7 +259,7 @@ class TokenReader:
         ids: list[npt.NDArray[Any]],
         fill: int = 0,
     ) -> None:
-        """Check payloads, and read their slices into the arrays of the fields."""
+        """Check payloads, and read their slices into the arrays of the fields, batch after batch."""
         positions = locations.positions
         checked = np.full(len(positions), self._verify)
         if self.reads_slices:

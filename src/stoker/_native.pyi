@@ -101,7 +101,8 @@ def read_tokens(
             and end of the tokens that follow them, such as those that truncation keeps.
         stored_bytes: Bytes of an id in payloads, 2 (unsigned) or 4.
         ids: D arrays, (T,) int32 or int64, that receive the ids of each field end to end; or (P, L), which
-            receive those of each payload in a row.
+            receive those of each payload in a row. Or D arrays (n, L) of each of several batches, one batch
+            after the other, which take the next n payloads.
         fill: Padding of rows.
 
     Returns:

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, cast
@@ -36,25 +36,41 @@ class StageTimes:
         self.trace: Trace | None = None
         self._inner: list[float] = []
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> AbstractContextManager[None]:
         """Measure what happens in the block, and show it to profilers as ``stoker.<name>``."""
-        with profiler_range(name):
-            began = perf_counter()
-            self._inner.append(0.0)
-            try:
-                yield
-            finally:
-                seconds = perf_counter() - began
-                self.seconds[name] = self.seconds.get(name, 0.0) + seconds - self._inner.pop()
-                if self._inner:
-                    self._inner[-1] += seconds
-                if trace := self.trace:
-                    trace.add(name, began, seconds)
+        return _Stage(self, name)
 
 
-def profiler_range(name: str) -> AbstractContextManager[Any]:
-    """A range ``stoker.<name>``: NVTX's if nvtx is imported, else PyTorch's while its profiler runs.
+class _Stage:
+    """One run of a stage. It is no generator, which would take several times as long."""
+
+    __slots__ = ("_began", "_name", "_range", "_times")
+
+    def __init__(self, times: StageTimes, name: str) -> None:
+        self._times = times
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._range = profiler_range(self._name)
+        if self._range is not None:
+            self._range.__enter__()
+        self._times._inner.append(0.0)
+        self._began = perf_counter()
+
+    def __exit__(self, *error: Any) -> None:
+        times, name, began = self._times, self._name, self._began
+        seconds = perf_counter() - began
+        times.seconds[name] = times.seconds.get(name, 0.0) + seconds - times._inner.pop()
+        if times._inner:
+            times._inner[-1] += seconds
+        if trace := times.trace:
+            trace.add(name, began, seconds)
+        if self._range is not None:
+            self._range.__exit__(*error)
+
+
+def profiler_range(name: str) -> AbstractContextManager[Any] | None:
+    """A range ``stoker.<name>``: NVTX's if nvtx is imported, else PyTorch's if its profiler runs, or None.
 
     PyTorch shows ranges of the thread that began the profiler; of other threads with ``profile_all_threads``.
     """
@@ -63,7 +79,7 @@ def profiler_range(name: str) -> AbstractContextManager[Any]:
         return cast("AbstractContextManager[Any]", nvtx.annotate(f"stoker.{name}", domain="stoker"))
     # Not torch.autograd._profiler_enabled(), which speaks of the calling thread alone.
     if not getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False):
-        return nullcontext()
+        return None
     record = sys.modules["torch.profiler"].record_function
     return cast("AbstractContextManager[Any]", record(f"stoker.{name}"))
 

@@ -36,6 +36,12 @@ class TokenSlices(NamedTuple):
     draws: Int64
     opens: npt.NDArray[np.bool_] | None = None
 
+    def part(self, each: slice) -> TokenSlices:
+        """Some of the sequences, of rows that are not packed."""
+        return TokenSlices(
+            self.positions[each], self.begins[each], self.lengths[each], None, self.draws[each]
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class TextEpoch:

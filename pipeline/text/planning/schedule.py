@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...order.changes.ledger import Ledger
 from .substitutes import with_substitutes
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.bucketing import Batch, BatchPlan
@@ -61,24 +65,44 @@ class TextSchedule:
         """Steps of the plan that are done after ``steps`` more."""
         return self.start + steps
 
-    def batch(self, step: int) -> tuple[Batch, npt.NDArray[np.bool_]]:
-        """This rank's batch at a step, and a mask of its rows, (n,) bool, False for repeated ones."""
-        at = self.start + step
-        return self.plan.batch(at, self.rank), self.plan.mask(at, self.rank)
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int64]:
+        """(steps,) int64, tokens of this rank's batches up to the end of each step, padding included."""
+        plan = self.plan
+        tokens: npt.NDArray[np.int64] = plan.sizes // plan.world_size * plan.lengths.sum(axis=1)
+        return tokens[self.start :].cumsum()
+
+    def together(self, step: int, tokens: int) -> range:
+        """The steps from one on, at least one, whose batches have ``tokens`` at most, padding included."""
+        if self.leaving.ledger:
+            return range(step, step + 1)
+        before = int(self._ends[step - 1]) if step else 0
+        end = int(self._ends.searchsorted(before + tokens, side="right"))
+        return range(step, max(end, step + 1))
+
+    def batch(self, step: int) -> Batch:
+        """This rank's batch at a step."""
+        return self.plan.batch(self.start + step, self.rank)
+
+    def mask(self, step: int) -> npt.NDArray[np.bool_]:
+        """Mask of the rows of this rank's batch at a step, (n,) bool, False for repeated ones."""
+        return self.plan.mask(self.start + step, self.rank)
 
     def number(self, step: int) -> int:
         """Number of a step among all of the epoch, those before a change of ranks included."""
         return sum(done for _, done in self.plan.history) + self.start + step
 
-    def slices(self, epoch: TextEpoch, batch: Batch, step: int) -> TokenSlices:
-        """The sequences of this rank's batch at a step.
+    def slices(self, epoch: TextEpoch, batches: Sequence[Batch], step: int) -> TokenSlices:
+        """The sequences of this rank's batches at the steps of :meth:`together`, one batch after the other.
 
         Args:
             epoch: The draws of the epoch.
-            batch: The batch, of :meth:`batch`.
-            step: The step.
+            batches: The batches, of :meth:`batch`.
+            step: The first step.
         """
-        slices, leaving = epoch.token_slices(batch.rows), self.leaving
+        batch, leaving = batches[0], self.leaving
+        rows = batch.rows if len(batches) == 1 else np.concatenate([one.rows for one in batches])
+        slices = epoch.token_slices(rows)
         if not leaving.ledger:
             return slices
         excluded = leaving.ledger.at((leaving.epoch, leaving.part, self.start + step))

@@ -83,6 +83,24 @@ def test_the_ids_of_each_payload_are_padded_in_its_row(tmp_path: Path, dtype: st
         read_tokens(case.shards, **case.columns, ids=[rows[0][:-1], rows[1]])
 
 
+def test_batches_that_are_read_at_once_have_the_rows_of_each_alone(tmp_path: Path) -> None:
+    case = Case(tmp_path, "<u2")
+    whole = [np.empty((COUNT, 9), "int64"), np.empty((COUNT, 11), "int64")]
+    read_tokens(case.shards, **case.columns, ids=whole)
+    parts = [np.empty_like(one[each]) for each in (slice(7), slice(7, COUNT)) for one in whole]
+    assert read_tokens(case.shards, **case.columns, ids=parts) is None
+    for field in range(2):
+        assert np.array_equal(np.concatenate(parts[field::2]), whole[field])
+    case.columns["crc"][9] += 1
+    bad = read_tokens(case.shards, **case.columns, ids=parts)
+    assert bad is not None
+    assert bad[0] == 9
+    with pytest.raises(ValueError, match="a row for each payload"):
+        read_tokens(case.shards, **case.columns, ids=[*parts, *parts])
+    with pytest.raises(ValueError, match="for each field"):
+        read_tokens(case.shards, **case.columns, ids=parts[:3])
+
+
 def test_the_first_bad_payload_is_named(tmp_path: Path) -> None:
     case = Case(tmp_path, "<u2")
     ids = [case.expected(field, "int32") for field in range(2)]

@@ -60,15 +60,15 @@ def test_an_event_wakes_all_threads_that_wait() -> None:
 
 def test_an_interrupt_loses_no_item_of_a_queue() -> None:
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
-        source: SimpleQueue[int] = SimpleQueue()
+        source: SimpleQueue[tuple[int, ...]] = SimpleQueue()
         target: deque[int] = deque()
-        for number in range(3):
-            source.put(number)
+        for numbers in ((0,), (1, 2, 3), (4,)):
+            source.put(numbers)
 
         def check() -> None:
-            while len(target) < 3:
+            while len(target) < 5:
                 move_next(source, target)
-            assert list(target) == [0, 1, 2]
+            assert list(target) == [0, 1, 2, 3, 4]
 
         return lambda: move_next(source, target), check
 

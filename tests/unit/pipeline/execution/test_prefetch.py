@@ -165,6 +165,32 @@ def test_batches_before_an_exception_are_handed_out() -> None:
         next(batches)
 
 
+class Groups(Numbers):
+    """Starts its batches three at a time."""
+
+    def start(self) -> int:
+        return sum(super(Groups, self).start() for _ in range(3))
+
+
+def test_batches_that_are_started_together_count_as_one_and_come_one_by_one() -> None:
+    producer = Groups(8, limit=1)
+    batches = started([producer], 2, StatsTotals())
+    wait_until(lambda: batches.ready == 6)
+    assert [next(batches), next(batches)] == [0, 1]
+    assert (batches.ready, batches.handed_out, producer.started) == (4, 2, 6)
+    assert next(batches) == 2, "the last of three frees their place"
+    wait_until(lambda: batches.ready == 5)
+    assert list(batches) == [3, 4, 5, 6, 7]
+
+
+def test_batches_before_a_bad_one_that_was_started_with_them_are_handed_out() -> None:
+    producer = Groups(9, bad_finish=4)
+    batches = started([producer], 1, StatsTotals())
+    assert [next(batches) for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+
+
 def test_a_system_exit_of_the_producer_reaches_the_consumer() -> None:
     class Exits(Numbers):
         def finish(self) -> int:

@@ -231,8 +231,11 @@ def test_a_damaged_payload_is_named(
     if not verify:
         assert len(list(loader)) == len(loader)
         return
+    received: list[Any] = []
     with pytest.raises(CorruptRecordError, match="checksum") as error:
-        list(loader)
+        received.extend(loader)
+    rows = [batch.row for batch in make(folder, verify=False, columns=("row",))]
+    assert len(received) == next(step for step, found in enumerate(rows) if row in found)
     assert error.value.shard == dataset.manifest.shards[dataset.column("shard")[row]].name
     assert error.value.record == dataset.column("record")[row]
     assert error.value.key == dataset.keys([row])[0]
