@@ -168,11 +168,16 @@ class Stats:
         busiest = max((name for name in self.producer if name != "idle"), key=self.producer.__getitem__)
         advice = {
             "planning": "Python planning and payload checks take the time: use larger batches.",
-            "fetching": "Storage or network take the time: bring the dataset here first (stoker stage).",
+            "fetching": "Storage or network take the time"
+            f"{self._bandwidth()}: bring the dataset here first (stoker stage).",
             "executing": self._advice_on_engine(),
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
         return f"The loader is the limit: the loop waited {self.waited_share:.0%} of the time. {advice}"
+
+    def _bandwidth(self) -> str:
+        fetched = self.counters.bytes_fetched
+        return f" ({fetched / self.seconds / 1e6:,.1f} MB a second came)" if fetched and self.seconds else ""
 
     def _advice_on_engine(self) -> str:
         if self.engine != "reference":
@@ -181,7 +186,10 @@ class Stats:
                 advice = "use more threads, store smaller samples, or do less in Python"
                 return f"Reading, decoding and {work} take the time: {advice}."
             where = f" (engine {self.engine!r})" if self.engine else ""
-            return f"Reading and decoding{where} take the time: use more threads or store smaller samples."
+            return (
+                f"Reading, decoding and augmentation{where} take the time: use more threads or store smaller "
+                "samples; stoker bench --ablate measures what each of them costs."
+            )
         if not self.slow_steps:
             return "The slow engine 'reference' takes the time: leave out engine='reference'."
         explanation = explain_slow_engine(self.slow_steps)

@@ -78,7 +78,12 @@ def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None
             ("Scratch",),
             "Reading, decoding and the step Scratch in Python (engine 'native') take the time: use more",
         ),
-        ("native", (), (), "Reading and decoding (engine 'native') take the time: use more threads"),
+        (
+            "native",
+            (),
+            (),
+            "Reading, decoding and augmentation (engine 'native') take the time: use more threads",
+        ),
         ("reference", (), (), "The slow engine 'reference' takes the time: leave out engine='reference'."),
         (
             "reference",
