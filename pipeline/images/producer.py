@@ -1,7 +1,7 @@
 """The producer of batches of images, which the prefetcher runs.
 
-It draws the parameters of a batch, submits them to the engine, starts its annotations, and later assembles
-the batch of what both have made.
+It draws the parameters of a batch, submits them to the engine, starts its annotations, and later collects
+what both have made. :mod:`.completion` makes a batch of it.
 """
 
 from __future__ import annotations
@@ -13,25 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.errors import ConfigError, SampleError
+from stoker.errors import ConfigError
 
-from ..engines.base import Result, Status, Work
-from ..execution.batch import FinishedBatch
+from ..engines.base import Result, Work
 from .annotations.annotation_processor import BatchAnnotations
 from .annotations.object_geometry import deciding_objects
-from .bad_samples import ERRORS
-from .batch_assembler import BatchAssembler
-from .batch_transforms import function_name
 from .columns.contents import Contents
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
+from .completion import BatchCompletion, MadeImages
 from .planned_batches import batch_reads, planned_batches
-from .sizes.patches.patch_assembler import PatchAssembler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import numpy.typing as npt
 
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
@@ -40,6 +34,7 @@ if TYPE_CHECKING:
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
     from ..engines.base import Engine
+    from ..execution.batch import FinishedBatch
     from ..execution.observation.stats import StatsTotals
     from ..order.rank_draws import Schedule
     from .annotations.annotation_processor import AnnotationProcessor
@@ -91,12 +86,8 @@ class ImageBatchProducer:
         self._engine = engine
         self._annotations = annotations
         self._arrays = arrays
-        self._assembler = (
-            PatchAssembler(config, adapter, self._epoch)
-            if config.size_plan.patch_planner
-            else BatchAssembler(config, adapter, totals, self._epoch)
-        )
-        self._copy_stream = adapter.copy_stream
+        samples = schedule.n / schedule.world_size
+        self._completion = BatchCompletion(config, adapter, totals, self._epoch, samples)
         self._totals = totals
         self._batches = self._read_ahead(planned_batches(config, schedule, epoch), read_ahead)
         self._cached_epoch: CachedEpoch | None = None
@@ -104,9 +95,6 @@ class ImageBatchProducer:
             self._cached_epoch = cache_prefetcher.begin(lambda: batch_reads(config, schedule, epoch))
         names = {f"{column.prefix}{MATRIX}" for column in config.images}
         self._leads_back = not names.isdisjoint(config.columns)
-        self._samples = schedule.n / schedule.world_size
-        self._bad = 0
-        self._last_bad: SampleError | None = None
         self._in_flight: deque[tuple[PlannedBatch, Callable[[], Contents]]] = deque()
 
     def start(self) -> bool:
@@ -205,31 +193,22 @@ class ImageBatchProducer:
         yield from waiting
 
     def finish(self) -> FinishedBatch:
-        """Wait for the oldest batch, and assemble it."""
+        """Wait for the oldest batch, and complete it."""
+        return self.complete(self.collect())
+
+    def collect(self) -> MadeImages:
+        """Wait for the oldest batch that was started; :meth:`complete` makes a batch of what is returned."""
         planned, wait_for_contents = self._in_flight.popleft()
         with self._totals.worker.stage("executing"):
             result = self._engine.collect() if len(planned) else self._empty_result(planned.size)
             contents = wait_for_contents()
         if self._cached_epoch:
             self._cached_epoch.release()
-        self._raise_step_error(planned, result)
-        is_bad = planned.of_images(result.status != Status.OK)
-        is_bad[list(contents.errors)] = True
-        self._totals.seen += len(planned)
-        kept = self._choose_samples(planned, result, contents, is_bad) if is_bad.any() else None
-        self._check_budget()
-        stream = self._copy_stream
-        with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
-            batch = self._assembler.make(planned, result.columns, contents, kept)
-            for whole in self._config.batch_transform_plan.whole:
-                with self._totals.worker.stage(function_name(whole.function)):
-                    batch = whole(batch)
-        ready = stream.ready(batch) if stream else None
-        if kept is None:
-            return FinishedBatch(batch, len(planned), ready=ready)
-        counted = "skipped" if self._config.bad_samples.on_error == "skip" else "replaced"
-        keys = tuple(self._config.dataset.keys(planned.blamed(result.status != Status.OK)[is_bad]))
-        return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
+        return MadeImages(planned, result, contents)
+
+    def complete(self, made: MadeImages) -> FinishedBatch:
+        """Return the batch of what this producer, or one of the same epoch elsewhere, has collected."""
+        return self._completion.complete(made)
 
     def _empty_result(self, size: Size | None) -> Result:
         """The images of a last batch for which this rank has no samples left."""
@@ -239,60 +218,3 @@ class ImageBatchProducer:
             for column in self._config.images
         )
         return Result(images, np.empty(0, np.uint8), others=tuple(others))
-
-    def _choose_samples(
-        self,
-        planned: PlannedBatch,
-        result: Result,
-        contents: Contents,
-        is_bad: npt.NDArray[np.bool_],
-    ) -> npt.NDArray[np.int64]:
-        """Positions in the batch of the samples to hand out, (K,) int64, as ``on_error`` says.
-
-        Raises:
-            SampleError: A sample is bad, (N,), and errors are raised, or no sample is left to replace it.
-        """
-        good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
-        on_error = self._config.bad_samples.on_error
-        if on_error == "raise" or (on_error == "replace" and not good.size):
-            raise self._sample_error(planned, result, contents, int(bad[0]))
-        self._bad += len(bad)
-        self._last_bad = self._sample_error(planned, result, contents, int(bad[-1]))
-        if on_error == "skip":
-            return good
-        chosen = np.arange(len(planned))
-        # The next good sample of the batch, and the first one after the last, so that nothing more is drawn.
-        chosen[bad] = good[np.searchsorted(good, bad) % good.size]
-        return chosen
-
-    def _raise_step_error(self, planned: PlannedBatch, result: Result) -> None:
-        """Raise the error of the first sample on which a step failed, with the sample's key."""
-        if result.step_errors:
-            i = min(result.step_errors)
-            error = result.step_errors.pop(i)  # popped, or the error would hold itself by its traceback
-            error.key = self._config.dataset.keys(planned.positions[[i]])[0]
-            raise error
-
-    def _check_budget(self) -> None:
-        """Raise the error of the last bad sample if the epoch has too many."""
-        policy, error = self._config.bad_samples, self._last_bad
-        if error and policy.is_exceeded(self._bad, samples=self._samples, seen=self._totals.seen):
-            self._last_bad = None  # the error's traceback refers to this producer
-            error.message = f"{self._bad} samples of this epoch are bad, the last one: {error.message}"
-            error.hint = f"max_bad={policy.max_bad} allows fewer; stoker verify --decode lists them all."
-            raise error
-
-    def _sample_error(self, planned: PlannedBatch, result: Result, contents: Contents, i: int) -> SampleError:
-        """The error of the bad sample ``i`` of a batch."""
-        sources = planned.sources_of(i)
-        bad = sources[result.status[sources] != Status.OK]
-        if not bad.size:
-            return contents.errors.pop(i)  # popped, or the error would hold itself by its traceback
-        error_class, message, hint = ERRORS[Status(int(result.status[bad[0]]))]
-        reason = result.reason.get(int(bad[0]), "")
-        return self._config.dataset.error(
-            int(planned.sources[bad[0]]),
-            f"{message}: {reason}" if reason else message,
-            error_class,
-            hint,
-        )

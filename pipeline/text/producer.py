@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from stoker.bucketing.batchify.ragged import Padded
 
     from ..adapters import Adapter
-    from ..caching.cache_prefetcher import CachePrefetcher
+    from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
     from ..execution.observation.stats import StatsTotals
     from .config import TextLoaderConfig
     from .planning.epoch import TextEpoch, TokenSlices
     from .planning.schedule import TextSchedule
     from .reading.payload_locations import PayloadLocations
 
-__all__ = ["TOGETHER", "TextBatchProducer"]
+__all__ = ["TOGETHER", "MadeText", "TextBatchProducer"]
 
 
 TOGETHER = 1 << 17
@@ -68,6 +69,27 @@ class _Start(NamedTuple):
             each = slice(first, first := first + len(batch.rows))
             steps = range(step, step + 1)
             yield _Start(steps, [batch], self.slices.part(each), self.locations.part(each))
+
+
+class MadeText(NamedTuple):
+    """What was made of a batch, before it has the form of the framework.
+
+    Attributes:
+        arrays: Arrays of its sequences, by their columns.
+        mask: (n,) bool, False for repeated samples.
+        slices: The sequences.
+        samples: Number of samples.
+    """
+
+    arrays: Mapping[str, Any]
+    mask: npt.NDArray[np.bool_]
+    slices: TokenSlices
+    samples: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(getattr(one, "nbytes", 0) for one in self.arrays.values())
 
 
 class TextBatchProducer:
@@ -105,11 +127,9 @@ class TextBatchProducer:
         self._next = 0
         self._in_flight: deque[_Start] = deque()
         self._read: deque[tuple[_Start, list[Padded] | None]] = deque()  # the oldest start, batch by batch
-        self._cached_epoch = (
-            cache_prefetcher.begin(lambda: _reads_of_batches(config, schedule, epoch))
-            if cache_prefetcher
-            else None
-        )
+        self._cached_epoch: CachedEpoch | None = None
+        self._reads = partial(_reads_of_batches, config, schedule, epoch)
+        self._cache_prefetcher = cache_prefetcher
         self._together = together if config.reads_padded and not cache_prefetcher else 0
 
     def start(self) -> int:
@@ -121,7 +141,8 @@ class TextBatchProducer:
             steps = self._schedule.together(self._next, self._together)
             batches = [self._schedule.batch(step) for step in steps]
             slices = self._schedule.slices(self._epoch, batches, self._next)
-            if self._cached_epoch:
+            if self._cache_prefetcher:
+                self._cached_epoch = self._cached_epoch or self._cache_prefetcher.begin(self._reads)
                 with stages.stage("fetching"):
                     self._cached_epoch.wait()
             locations = self._config.reader.locate(slices.positions)
@@ -132,20 +153,25 @@ class TextBatchProducer:
 
     def finish(self) -> FinishedBatch:
         """Read the oldest batch, and those that were started with it, and assemble it."""
-        stages = self._totals.worker
-        with stages.stage("executing"):
+        return self.complete(self.collect())
+
+    def collect(self) -> MadeText:
+        """Read the oldest batch that was started; :meth:`complete` makes a batch of what is returned."""
+        with self._totals.worker.stage("executing"):
             if not self._read:
                 start = self._in_flight.popleft()
                 self._read.extend(zip(start.alone(), self._read_padded(start), strict=True))
             oldest, padded = self._read.popleft()
-            arrays = self._arrays(oldest, padded)
+            mask, samples = self._schedule.mask(oldest.steps[0]), len(oldest.batches[0].rows)
+            return MadeText(self._arrays(oldest, padded), mask, oldest.slices, samples)
+
+    def complete(self, made: MadeText) -> FinishedBatch:
+        """Return the batch of what this producer, or one of the same epoch elsewhere, has collected."""
         stream = self._adapter.copy_stream
-        with stages.stage("handing over"), stream or contextlib.nullcontext():
-            batch = self._config.batch_type(
-                *(self._column(arrays, oldest, name) for name in self._config.columns)
-            )
+        with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
+            batch = self._config.batch_type(*(self._column(made, name) for name in self._config.columns))
         ready = stream.ready(batch) if stream else None
-        return FinishedBatch(batch, len(oldest.batches[0].rows), ready=ready)
+        return FinishedBatch(batch, made.samples, ready=ready)
 
     def _arrays(self, one: _Start, padded: list[Padded] | None) -> Mapping[str, Any]:
         """The arrays of a batch, of its padded rows if they have been read."""
@@ -190,17 +216,18 @@ class TextBatchProducer:
             seed=self._config.planner.batching.seed,
         )
 
-    def _column(self, arrays: Mapping[str, Any], oldest: _Start, name: str) -> Any:
-        if name in arrays:
-            value = arrays[name]
+    def _column(self, made: MadeText, name: str) -> Any:
+        value: Any
+        if name in made.arrays:
+            value = made.arrays[name]
         elif name == "mask":
-            value = self._schedule.mask(oldest.steps[0])
-        elif name == "begins" and oldest.slices.opens is not None:
-            value = document_begins(oldest.slices)
+            value = made.mask
+        elif name == "begins" and made.slices.opens is not None:
+            value = document_begins(made.slices)
         elif name == "row":
-            value = self._rows(oldest.slices)
+            value = self._rows(made.slices)
         else:
-            value = batched_values(self._config.dataset, name, oldest.slices.positions)
+            value = batched_values(self._config.dataset, name, made.slices.positions)
         # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.
         return value if isinstance(value, int) else self._adapter.column(value)
 
