@@ -54,6 +54,7 @@ class StokerNative(WithLoaderState):
             prefetch=_PREFETCH,
             read_ahead=self.read_ahead,
             cache=source.scratch / "cache" if source.remote else None,
+            **self._distributed(),
         )
         # The loader works across the end of a pass, so a turn may begin in the middle of one.
         self._batches = chain.from_iterable(repeat(self._loader))
@@ -67,6 +68,10 @@ class StokerNative(WithLoaderState):
         """Yield as many batches as a pass has, from consecutive passes."""
         for images, *_ in islice(self._batches, len(self._loader)):
             yield images
+
+    def _distributed(self) -> dict[str, Any]:
+        """Arguments of the loader that have other processes make batches."""
+        return {}
 
     def _work(self, settings: PeerSettings) -> dict[str, Any]:
         """The transforms, and with a recipe the boxes."""

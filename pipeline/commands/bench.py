@@ -23,8 +23,8 @@ def bench(
     against: Annotated[
         str,
         typer.Option(
-            help="Loaders, with commas between: torch, tfdata, tfdata-plain, dali, ffcv, spdl. "
-            "The word all stands for those that are installed."
+            help="Loaders, with commas between: torch, tfdata, tfdata-plain, dali, ffcv, spdl, ray-data, "
+            "tfdata-service. The word all stands for those that are installed."
         ),
     ] = "torch,tfdata,dali",
     device: Annotated[
@@ -53,6 +53,10 @@ def bench(
         bool,
         typer.Option("--ablate", help="Instead, measure Stoker without reading, decoding and augmentation."),
     ] = False,
+    workers: Annotated[
+        str | None,
+        typer.Option(help="ray: measure Stoker with workers on a Ray of this machine, too."),
+    ] = None,
     threads: Threads = None,
     json_out: JsonFile = None,
 ) -> None:
@@ -61,6 +65,9 @@ def bench(
     All loaders do the same work on the same cores: random resized crop, horizontal flip, normalisation,
     float32 (N, C, H, W). Each runs in a process of its own, and they take turns. On a GPU, PyTorch copies the
     batches of loaders that leave them on the CPU.
+
+    With --workers ray Stoker is also measured with a worker on a Ray of this machine that has all the cores,
+    which tells what Ray costs. Compare it with tfdata-service and ray-data.
 
     With --ablate Stoker alone is measured: as it is, then with reading, decoding or augmentation left out, in
     turns after a warm-up. The command says which of them is the limit, and what would help by how much.
@@ -76,7 +83,10 @@ def bench(
       stoker bench shards/coco --transforms coco-ssd --batch-size 16
       stoker bench shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2
       stoker bench shards/train --ablate
+      stoker bench shards/train --workers ray --against tfdata-service,ray-data
     """
+    if workers not in (None, "ray"):
+        raise ConfigError(f"--workers must be ray, found {workers!r}")
     if ablate:
         if transforms:
             raise ConfigError("--ablate measures random crops of images", hint="leave --transforms out")
@@ -86,6 +96,7 @@ def bench(
     from stoker.benchmarks.report.table import show
 
     names = [name.strip() for name in against.split(",") if name.strip()]
+    own = ["stoker", *["stoker-ray"] * bool(workers), *["stoker-dali"] * (device != "cpu")]
     comparison = run_bench(
         dataset,
         names,
@@ -98,7 +109,7 @@ def bench(
         transforms=transforms,
         min_visible=min_visible,
         min_size=min_size,
-        own=("stoker",) if device == "cpu" else ("stoker", "stoker-dali"),
+        own=own,
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     show(comparison, out)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["VERSION", "describe", "pack_rows", "unpack_rows"]
+__all__ = ["ELSEWHERE", "VERSION", "describe", "describe_dataset", "pack_rows", "unpack_rows"]
 
 VERSION = 1
 
-# Arguments that decide where and how fast batches are made, and not what is in them.
-_ELSEWHERE = {
+ELSEWHERE = {
     *("rank", "world_size", "mesh", "replicate", "device", "dali", "engine", "output", "num_threads"),
-    *("prefetch", "read_ahead", "pin_memory", "mapped", "context", "context_slices"),
+    *("prefetch", "read_ahead", "pin_memory", "mapped", "context", "context_slices", "workers"),
 }
+"""Arguments that decide where and how fast batches are made, and not what is in them."""
 
 
 def describe(
@@ -56,14 +56,14 @@ def describe(
     """
     arguments, missing = {}, []
     for name, value in options.items():
-        if name in _ELSEWHERE:
+        if name in ELSEWHERE:
             continue
         try:
             arguments[name] = portable(value)
         except NotPortableError as error:
             missing.append(f"{name}: {error}")
     try:
-        dataset = _dataset(given, opened)
+        dataset = describe_dataset(given, opened)
     except NotPortableError as error:
         dataset = {}
         missing.append(f"dataset: {error}")
@@ -78,9 +78,18 @@ def describe(
     }
 
 
-def _dataset(given: Any, opened: Any) -> dict[str, Any]:
+def describe_dataset(given: Any, opened: Any) -> dict[str, Any]:
+    """Return the description of a dataset or mixture.
+
+    Args:
+        given: A loader's argument ``dataset``.
+        opened: What it stands for.
+
+    Raises:
+        NotPortableError: JSON cannot hold it.
+    """
     if hasattr(opened, "quotas"):  # a mixture
-        parts = [_dataset(one, one) for one in opened.datasets]
+        parts = [describe_dataset(one, one) for one in opened.datasets]
         moving = opened.moving and opened.moving.to_json()
         return {"mixture": parts, "weights": opened.quotas.tolist(), "moving": moving}
     version = opened.manifest.dataset_version

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .prefetch import BatchProducer
     from .ranks.ranks import Ranks
 
-__all__ = ["Epochs", "following_producers", "single_step"]
+__all__ = ["Epochs", "OnlyStep", "following_producers", "single_step"]
 
 
 class Epochs(Protocol):
@@ -25,7 +25,24 @@ class Epochs(Protocol):
 
     def _schedule(self, epoch: int, start: int) -> Any: ...
 
-    def _make_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]: ...
+    def _pass_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]: ...
+
+
+class OnlyStep:
+    """The first of some :class:`.epoch_iterator.Steps`, alone: nothing is read or fetched behind it.
+
+    Args:
+        steps: The steps.
+    """
+
+    def __init__(self, steps: Any) -> None:
+        self._steps = steps
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._steps, name)
 
 
 def following_producers(
@@ -43,7 +60,7 @@ def following_producers(
     yield producer
     while (loader := reference()) is not None:
         epoch += 1
-        producer = loader._make_producer(loader._schedule(epoch, start=0), epoch)
+        producer = loader._pass_producer(loader._schedule(epoch, start=0), epoch)
         del loader
         yield producer
 

@@ -14,7 +14,7 @@ from stoker.processes import OwnerProcess, PerProcess
 
 from .arguments import whole_number
 from .epoch_iterator import EpochIterator, Progress
-from .epoch_steps import following_producers, single_step
+from .epoch_steps import OnlyStep, following_producers, single_step
 from .interrupts import check_owner
 from .observation.observed import Observed
 from .observation.stats import StatsTotals
@@ -99,6 +99,10 @@ class Loader(Observed, Refusals, ABC):
     ) -> AbstractContextManager[BatchProducer[FinishedBatch]]:
         """Return a producer of these steps that shares nothing with a running pass."""
 
+    def _pass_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]:
+        """Return the producer that a pass runs."""
+        return self._make_producer(schedule, epoch)
+
     @abstractmethod
     def _release(self) -> None:
         """Free threads and memory; a second call completes an interrupted one."""
@@ -136,7 +140,7 @@ class Loader(Observed, Refusals, ABC):
     def _make_batches(self, steps: Any, epoch: int) -> Prefetcher[FinishedBatch]:
         """Start to make the batches of these steps and of the epochs that follow, on a thread."""
         self._end_worker()
-        producers = following_producers(self._make_producer(steps, epoch), weakref.ref(self), epoch)
+        producers = following_producers(self._pass_producer(steps, epoch), weakref.ref(self), epoch)
         batches = Prefetcher(producers, self._prefetch, self._totals)
         self._worker = batches.worker  # first: an interrupt may come during the start
         self._worker.start()
@@ -236,7 +240,7 @@ class Loader(Observed, Refusals, ABC):
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new loader.")
         schedule = single_step(self._schedule, self._ranks, epoch, step, rank)
-        with self._make_single_producer(schedule, index(epoch)) as producer:
+        with self._make_single_producer(OnlyStep(schedule), index(epoch)) as producer:
             producer.start()
             finished = producer.finish()
         if finished.ready:

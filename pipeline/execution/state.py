@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.errors import CheckpointError
 
-__all__ = ["State", "convert_stream_state"]
+__all__ = ["State", "convert_stream_state", "differences"]
 
 _VERSION = 1
 
@@ -61,7 +61,7 @@ class State:
         for name in ("epoch", "position"):
             if type(state[name]) is not int or state[name] < 0:
                 raise CheckpointError(f"{name} must be a whole number from 0, found {state[name]!r}")
-        differing = list(_differences("", state["identity"], identity))
+        differing = list(differences("", state["identity"], identity))
         if differing:
             raise CheckpointError(
                 f"the state belongs to another loader: {'; '.join(differing)}",
@@ -74,14 +74,14 @@ class State:
         return cls(state["epoch"], state["position"], identity)
 
 
-def _differences(name: str, saved: Any, found: Any) -> Iterator[str]:
+def differences(name: str, saved: Any, found: Any) -> Iterator[str]:
     """Yield a phrase for each leaf that differs between two values of JSON data."""
     if isinstance(saved, Mapping) and isinstance(found, Mapping):
         for key in sorted({*saved, *found}, key=str):
-            yield from _differences(f"{name}.{key}" if name else str(key), saved.get(key), found.get(key))
+            yield from differences(f"{name}.{key}" if name else str(key), saved.get(key), found.get(key))
     elif isinstance(saved, list) and isinstance(found, list):
         for i, (before, now) in enumerate(zip(saved, found, strict=False)):
-            yield from _differences(f"{name}[{i}]", before, now)
+            yield from differences(f"{name}[{i}]", before, now)
         if len(saved) != len(found):
             yield f"{name} had {len(saved)} entries and has {len(found)}"
     elif saved != found:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
+from ..cluster.loader import SharedLoader
 from ..execution.history import resumed
 from ..execution.state import State, convert_stream_state
-from ..order.changes.steered_loader import SteeredLoader
 from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointedImages"]
 
 
-class CheckpointedImages(SteeredLoader):
+class CheckpointedImages(SharedLoader):
     """A loader of images whose states count draws, so that they fit any number of ranks and any batch size.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +47,16 @@ class MadeImages:
     planned: PlannedBatch
     result: Result
     contents: Contents
+
+    @property
+    def images(self) -> tuple[Any, ...]:
+        """All arrays of images."""
+        return self.result.columns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the images."""
+        return sum(images.nbytes for images in self.images)
 
 
 class BatchCompletion:

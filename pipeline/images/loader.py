@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stoker.augment.geometry.boxes import BoxFormat
     from stoker.types import Color, DType, Layout
 
+    from ..cluster.ray_workers import RayWorkers
     from ..engines.dali import DaliOptions
     from ..order.epoch_order import BlockShuffle
     from ..order.rank_draws import LastBatch
@@ -181,6 +182,8 @@ class ImageLoader(EngineImages):
             the order of its batches. Ranks of one machine share a cache.
         cache_size: Size of the cache in bytes, or as text such as "200GB". What the order needs last is
             evicted first. None sets no limit.
+        workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`. The batches
+            are the same with them and without; see the guide to clusters.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
@@ -234,6 +237,7 @@ class ImageLoader(EngineImages):
         pin_memory: bool = False,
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
+        workers: RayWorkers | None = None,
     ) -> None:
         ranks = find_ranks(rank, world_size, mesh, replicate)
         seed = whole_number("seed", seed)
@@ -274,3 +278,4 @@ class ImageLoader(EngineImages):
             ),
         )
         self._producers = setup.start(self._totals, read_ahead=whole_number("read_ahead", read_ahead, 0))
+        self._use_workers(workers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -91,8 +92,9 @@ class ImageBatchProducer:
         self._totals = totals
         self._batches = self._read_ahead(planned_batches(config, schedule, epoch), read_ahead)
         self._cached_epoch: CachedEpoch | None = None
-        if cache_prefetcher:  # walks through a plan of its own, far ahead of the engine
-            self._cached_epoch = cache_prefetcher.begin(lambda: batch_reads(config, schedule, epoch))
+        # It walks through a plan of its own, far ahead of the engine.
+        self._reads = partial(batch_reads, config, schedule, epoch)
+        self._cache_prefetcher = cache_prefetcher
         names = {f"{column.prefix}{MATRIX}" for column in config.images}
         self._leads_back = not names.isdisjoint(config.columns)
         self._in_flight: deque[tuple[PlannedBatch, Callable[[], Contents]]] = deque()
@@ -104,7 +106,8 @@ class ImageBatchProducer:
             following = next(self._batches, None)
             if following is None:
                 return False
-            if self._cached_epoch:
+            if self._cache_prefetcher:
+                self._cached_epoch = self._cached_epoch or self._cache_prefetcher.begin(self._reads)
                 with stages.stage("fetching"):
                     self._cached_epoch.wait()
             self._in_flight.append((following[0], self._submit(*following)))

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import runpy
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker.bucketing import BucketBoundaries
 from stoker.errors import CheckpointError, ConfigError
-from stoker.formats.open import open as open_dataset
 
-from ..description.describe import VERSION, unpack_rows
+from ..cluster.loader_arguments import described_dataset
+from ..description.describe import VERSION
 from ..description.portable import from_portable
 from ..images.captions.tokens import Tokens
 from ..images.loader import ImageLoader
 from ..images.sizes.aspect_buckets import AspectBuckets
 from ..images.sizes.patches.patches import Patches
 from ..images.sizes.schedules import RandomSizes
-from ..order.changes.weight_parts import MovingWeights
 from ..order.epoch_order import BlockShuffle
-from ..order.mix import mix
 from ..order.sampling import ClassBalanced, Repeated, Weighted
 from ..text.loader import TextLoader
 
@@ -120,18 +117,4 @@ def _described(description: Mapping[str, Any]) -> tuple[type[AnyLoader], Any, di
             f"the description lacks what JSON cannot hold: {'; '.join(missing)}", hint=_ADVICE
         )
     arguments = {name: from_portable(value, _OBJECTS) for name, value in description["arguments"].items()}
-    return _LOADERS[description["loader"]], _dataset(description["dataset"], arguments), arguments
-
-
-def _dataset(found: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
-    """The dataset of a description; a path of one stays a path, for the arguments of its cache."""
-    if "mixture" in found:
-        parts = [_dataset(one, {}) for one in found["mixture"]]
-        made = mix(list(zip(parts, found["weights"], strict=True)), samples=sum(found["weights"]))
-        moving = found.get("moving")
-        return replace(made, moving=MovingWeights.from_json(moving, len(parts))) if moving else made
-    if "version" not in found:
-        return found["path"]
-    cache = {name: arguments.pop(name) for name in ("cache", "cache_size") if name in arguments}
-    opened = open_dataset(found["path"], version=found["version"], **cache)
-    return opened.select(unpack_rows(found["rows"])) if "rows" in found else opened
+    return _LOADERS[description["loader"]], described_dataset(description["dataset"], arguments), arguments

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
+from ..cluster.loader import SharedLoader
 from ..execution.history import History, checked_history, resumed
 from ..execution.state import State
-from ..order.changes.steered_loader import SteeredLoader
 from ..order.changes.substitutes import groups_of
 from .planning.schedule import Leaving, TextSchedule
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointedText"]
 
 
-class CheckpointedText(SteeredLoader):
+class CheckpointedText(SharedLoader):
     """A loader of text whose states count steps, and name the parts in which ranks have run an epoch.
 
     Args:

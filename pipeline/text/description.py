@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..adapters import framework_of
 from .checkpoints import CheckpointedText
+from .config import ids_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,3 +67,12 @@ class DescribedText(CheckpointedText):
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""
         return tuple(self._config.spec(name) for name in self._config.columns)
+
+    def _options_elsewhere(self) -> dict[str, Any]:
+        given = self._given_options
+        framework = framework_of(given.get("output", "numpy"))
+        options: dict[str, Any] = {"dtype": ids_dtype(given.get("dtype"), framework.ids_dtype)}
+        if slices := self._config.maker.slices:
+            options["context"] = slices.rank, slices.size
+            options["context_slices"] = slices.form
+        return options

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stoker.bucketing.samplers.batch_sampler import Balance
 
     from ..caching.cache_prefetcher import CachePrefetcher
+    from ..cluster.ray_workers import RayWorkers
     from ..engines.selection.devices import BatchPlacement
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
@@ -148,6 +149,7 @@ class TextLoader(DescribedText):
         cache: Folder on a local disk that keeps what is fetched of a remote dataset; see
             :class:`stoker.ImageLoader`.
         cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit.
+        workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
@@ -194,6 +196,7 @@ class TextLoader(DescribedText):
         pin_memory: bool = False,
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
+        workers: RayWorkers | None = None,
     ) -> None:
         ranks = find_ranks(rank, world_size, mesh, replicate)
         opened = open_source(resolve(dataset, cache, cache_size), "text")
@@ -235,6 +238,7 @@ class TextLoader(DescribedText):
         adapters.specialize_loader(self, output)
         self._cache_prefetcher = make_cache_prefetcher(opened)
         self._adapter = adapters.load(framework, self._place_batches(device, framework, pin_memory))
+        self._use_workers(workers)
 
     def __repr__(self) -> str:
         ranks = self._ranks

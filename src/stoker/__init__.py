@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from stoker.formats.text.convert import convert_text
     from stoker.formats.text.writer import TextWriter
     from stoker.formats.verification.verify import verify
+    from stoker.pipeline.cluster.ray_workers import RayWorkers
     from stoker.pipeline.duplicates.find import duplicates
     from stoker.pipeline.engines.dali.options import DaliOptions
     from stoker.pipeline.images.captions.tokens import Tokens
@@ -59,6 +60,7 @@ __all__ = [
     "Mixture",
     "Patches",
     "RandomSizes",
+    "RayWorkers",
     "Repeated",
     "TextLoader",
     "TextWriter",
@@ -90,6 +92,7 @@ _HOME = {
     "Mixture": "stoker.pipeline.order.mixture",
     "Patches": "stoker.pipeline.images.sizes.patches.patches",
     "RandomSizes": "stoker.pipeline.images.sizes.schedules",
+    "RayWorkers": "stoker.pipeline.cluster.ray_workers",
     "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",
     "TextWriter": "stoker.formats.text.writer",

@@ -36,6 +36,10 @@ def advise(
         str | None,
         typer.Option(help="Bytes a second from the storage of the machine that trains, such as 150MB."),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(help="Bytes a second of the link to a Ray cluster, such as 1.25GB for 10 Gbit/s."),
+    ] = None,
     images: Annotated[int, typer.Option(min=32, help="Images to measure.")] = 192,
     as_json: JsonOutput = False,
 ) -> None:
@@ -43,16 +47,19 @@ def advise(
 
     The command converts some images into each form in a temporary folder and measures how many a second the
     native engine makes of each, with their bytes in memory: random crops, flipped and normalised. It takes
-    some seconds. For other cores it multiplies the rate of a core; it does not know their speed.
+    some seconds. For other cores it multiplies the rate of a core; it does not know their speed. With
+    --network it says how many cores of a Ray cluster would make what is missing, and what the link carries.
 
     Examples:
       stoker advise shards/train --step-ms 180 --batch-size 256
       stoker advise shards/train --step-ms 180 --batch-size 256 --ranks 8 --cores 96 --bandwidth 1.2GB
+      stoker advise shards/train --step-ms 180 --batch-size 256 --ranks 8 --cores 32 --network 1.25GB
     """
     from stoker.formats.files.byte_size import parse_byte_size
     from stoker.formats.open import open as open_dataset
 
     from ..description.conversion_gain import measure_gain
+    from .cluster_demand import cluster_demand
     from .step_demand import TRAINING_FORMS, Demand, advise_on
 
     opened = open_dataset(dataset)
@@ -67,8 +74,14 @@ def advise(
     )
     gains = measure_gain(opened, images, forms=TRAINING_FORMS, size=size)
     advice = advise_on(gains, demand, len(opened))
+    cluster = None
+    if network is not None:
+        first = advice[0]  # as they are
+        link = parse_byte_size("network", network)
+        cluster = cluster_demand(first, demand, 3 * size * size, first.bytes / len(opened), link)
     if as_json:
-        print_json({"demand": asdict(demand), "forms": [asdict(one) for one in advice]})
+        found = {"demand": asdict(demand), "forms": [asdict(one) for one in advice]}
+        print_json(found | ({"cluster": asdict(cluster)} if cluster else {}))
         return
     batches = ranks * batch_size * 3 * size * size * 4
     out.print(
@@ -77,6 +90,8 @@ def advise(
     )
     out.print(_table(advice))
     out.print(_conclusion(advice, demand))
+    for sentence in cluster.sentences if cluster else ():
+        out.print(sentence)
 
 
 def _table(advice: list[Advice]) -> Table:

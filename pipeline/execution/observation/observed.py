@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..ranks.ranks import Ranks
+    from .makers import Traffic
     from .stats import Stats, StatsTotals
 
 __all__ = ["Observed"]
@@ -43,7 +44,10 @@ class Observed:
             raise ConfigError(f"since must be 'start', 'pass' or 'last', found {since!r}")
         stats = self._totals.stats(since, self._counters())
         ranks = self._ranks
-        return replace(stats, ready=self._ready_batches(), rank=ranks.rank, world_size=ranks.world_size)
+        stats = replace(stats, ready=self._ready_batches(), rank=ranks.rank, world_size=ranks.world_size)
+        if (traffic := self._traffic()) is None:
+            return stats
+        return replace(stats, makers=traffic.makers(), made_again=traffic.repeated)
 
     def publish(self, target: Any, step: int | None = None) -> None:
         """Hand the statistics to a monitor, whose own library does the rest.
@@ -86,6 +90,10 @@ class Observed:
     def _counters(self) -> Counters:
         """Counts of the cache and the storage."""
         return Counters()
+
+    def _traffic(self) -> Traffic | None:
+        """What the makers of batches have done; None if there are no workers."""
+        return None
 
     def _ready_batches(self) -> int:
         """Batches that lie ready."""

@@ -11,6 +11,7 @@ from .stages import StageTimes
 
 if TYPE_CHECKING:
     from ..batch import FinishedBatch
+    from .makers import MakerStats
 
 __all__ = ["Stats", "StatsTotals", "explain_slow_engine"]
 
@@ -132,6 +133,8 @@ class Stats:
         ready: Batches that lie ready now; 0 for long says that the loader is the limit.
         rank: Rank of this process.
         world_size: Number of ranks.
+        makers: What this process and each worker have made since the loader was made; empty without workers.
+        made_again: Batches that were made a second time, as a worker was lost or slow.
     """
 
     samples: int
@@ -151,6 +154,8 @@ class Stats:
     ready: int = 0
     rank: int = 0
     world_size: int = 1
+    makers: tuple[MakerStats, ...] = ()
+    made_again: int = 0
 
     @property
     def verdict(self) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError
 
 from ...order.changes.substitutes import original, substituted
 from ..checkpoints import CheckpointedImages
@@ -73,6 +75,14 @@ class EngineImages(CheckpointedImages):
     @property
     def _drawn_order(self) -> Order:
         return self._config.order
+
+    def _options_elsewhere(self) -> dict[str, Any]:
+        if self.engine == "dali":
+            raise ConfigError(
+                "workers make batches with the engine 'native', which differs from 'dali' by rounding",
+                hint="Give engine='native', with device='cuda' for batches on the GPU.",
+            )
+        return {"engine": self.engine}
 
     def _use_ledger(self, ledger: Ledger) -> None:
         config = self._config

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.description.conversion_gain import Gain
+from stoker.pipeline.commands.measuring.cluster_demand import cluster_demand
 from stoker.pipeline.commands.measuring.step_demand import TRAINING_FORMS, Demand, advise_on
 
 if TYPE_CHECKING:
@@ -37,10 +39,30 @@ def test_a_step_waits_for_cores_or_for_the_storage(demand: Demand, waits: list[f
 
 
 @pytest.mark.parametrize(
+    ("network", "says"),
+    [
+        (2 * 10**9, ["6.0 more cores", "make 6,000 images/s", "carries 13,333 images/s as uint8"]),
+        (10**9, ["1,667 as float32", 'Use dtype="uint8"', "100.0 kB of the link, less than its pixels"]),
+        (45 * 10**7, ["it carries 50% of what the workers would make"]),
+    ],
+)
+def test_a_cluster_adds_the_cores_that_are_missing_as_far_as_the_link_carries(
+    network: int, says: list[str]
+) -> None:
+    demand = Demand(8000, cores=2, measured_cores=2)
+    (best, _) = advise_on(GAINS, demand, images=1000)
+    found = " ".join(cluster_demand(best, demand, 150_000, 100_000, network).sentences)
+    assert all(one in found for one in says), found
+    rich = replace(demand, cores=8)
+    (best, _) = advise_on(GAINS, rich, images=1000)
+    assert "would not help" in " ".join(cluster_demand(best, rich, 150_000, 100_000, network).sentences)
+
+
+@pytest.mark.parametrize(
     ("options", "conclusion"),
     [
         ("--step-ms 1000000", "The images are fast enough as they are."),
-        ("--step-ms 0.02 --cores 1 --bandwidth 1KB", "No form is fast enough."),
+        ("--step-ms 0.02 --cores 1 --bandwidth 1KB --network 1GB", "No form is fast enough."),
     ],
 )
 def test_the_command(

@@ -1,0 +1,277 @@
+"""The decision about who makes which batch: the workers, or this process.
+
+Whoever has room takes the oldest batch that nobody makes, so that each makes its share. A batch is made
+again where its worker dies, or takes much longer than others; the first answer counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections import deque
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import LoaderClosedError
+from stoker.log import EventLog
+
+from ..execution.observation.makers import Traffic
+from ..execution.threads import stopping
+from .own_memory import OwnMemory
+from .request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .batch_maker import WantedBatch
+    from .ray_pool import Answer, RayPool, Worker
+
+__all__ = ["Dispatcher"]
+
+_LOG = EventLog("workers")
+_TICK = 0.05  # seconds between two looks at what has changed
+_LISTING = 5.0  # seconds between two looks at the machines of the cluster
+_STRAGGLER = 3.0  # multiple of the median time after which a batch is made again
+_LEAST = 1.0  # seconds after which a batch may be made again
+_SILENCE = 30.0  # seconds for which a call of Ray may last before the cluster counts as lost
+_STARTUP = 60.0  # seconds for which batches wait for the first worker where this process makes none
+_KNOWN = 50  # latest times that count for the median
+
+
+class Dispatcher:
+    """The batches that are asked for and not received. The producer's thread and one of its own share it.
+
+    Args:
+        pool: The workers.
+        local: Whether this process makes batches while there are workers.
+        limit: Batches that this process makes at the same time.
+        in_flight: Batches that may be asked for and not received.
+        clock: Returns seconds.
+
+    Attributes:
+        in_flight: As above.
+        traffic: What each maker has done.
+    """
+
+    def __init__(
+        self,
+        pool: RayPool,
+        *,
+        local: bool,
+        limit: int,
+        in_flight: int,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.in_flight = in_flight
+        self.traffic = Traffic()
+        self._pool: RayPool | None = pool
+        self._local = local
+        self._limit = limit
+        self._clock = clock
+        self._made = self._listed = self._turned = clock()
+        self._seconds: deque[float] = deque(maxlen=_KNOWN)
+        self._next = 0
+        self._open: dict[int, Request] = {}  # those that are asked of workers
+        self._pending: list[Request] = []  # those that nobody makes, the oldest first
+        self._here: deque[tuple[Request, Callable[[], Any]]] = (
+            deque()
+        )  # in the order of this process's engine
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._memory = OwnMemory()
+
+    def ask(self, wanted: WantedBatch, begin: Callable[[], Callable[[], Any]]) -> Request:
+        """Ask for a batch; see :class:`Request`."""
+        with self._changed:
+            request = Request(self._next, wanted, begin)
+            self._next += 1
+            self._pending.append(request)
+            try:
+                self._ask_workers()
+            except Exception as error:  # whatever Ray raises where its own processes are gone
+                self._lose(error)
+            self._changed.notify_all()
+        self._begin_here()
+        return request
+
+    def wait(self, request: Request) -> Any:
+        """Wait for a batch, and make batches here meanwhile.
+
+        Raises:
+            LoaderClosedError: The loader is being stopped.
+            BaseException: What making the batch has raised.
+        """
+        while not request.done:
+            if stopping():
+                self._abandon()
+            if not self._make_here():
+                with self._changed:
+                    if not request.done:
+                        self._changed.wait(_TICK)
+                    if self._pool and self._clock() - self._turned > _SILENCE:
+                        self._lose(TimeoutError(f"no answer for {_SILENCE:.0f} seconds"))
+        if request.error:
+            error, request.error = request.error, None  # its traceback refers to this frame
+            raise error
+        return request.value
+
+    def _abandon(self) -> None:
+        """Forget all batches, and leave this process's engine empty."""
+        with self._changed:
+            self._pending.clear()
+            self._open.clear()
+        for _, collect in self._here:
+            with suppress(BaseException):  # nobody waits for it any more
+                collect()
+        self._here.clear()
+        raise LoaderClosedError("the loader is being stopped", hint="Make a new loader.")
+
+    def _works_here(self) -> bool:
+        workers = self._workers()
+        if self._local or not workers:
+            return True
+        is_late = self._clock() - self._made > _STARTUP
+        return is_late and all(one.starting is not None for one in workers)
+
+    def _workers(self) -> list[Worker]:
+        return [] if self._pool is None else list(self._pool.workers.values())
+
+    def _begin_here(self) -> None:
+        """Begin the oldest batches that nobody makes, while there is room."""
+        while len(self._here) < self._limit:
+            with self._changed:
+                if not self._pending or not self._works_here():
+                    return
+                request = self._pending.pop(0)
+            try:
+                self._here.append((request, request.begin()))
+            except BaseException as error:  # the producer raises it when the batch has its turn
+                self._finish(request, error=error)
+
+    def _make_here(self) -> bool:
+        """Finish the oldest batch of this process; return False if there is none."""
+        self._begin_here()
+        if not self._here:
+            return False
+        request, collect = self._here.popleft()
+        began = self._clock()
+        try:
+            value = collect()
+        except BaseException as error:  # likewise
+            self._finish(request, error=error)
+        else:
+            if self._finish(request, value):
+                self.traffic.made("local", value.nbytes, self._clock() - began)
+        return True
+
+    def _finish(self, request: Request, value: Any = None, error: BaseException | None = None) -> bool:
+        """Take the first answer to a request; return whether it is the first."""
+        with self._changed:
+            if request.done:
+                return False
+            request.value, request.error, request.done = value, error, True
+            self._open.pop(request.number, None)
+            if request in self._pending:  # to be made again
+                self._pending.remove(request)
+            self._changed.notify_all()
+            return True
+
+    def _ask_workers(self) -> None:
+        """Ask each worker that has room for the oldest batch that nobody makes."""
+        for worker in sorted(self._workers(), key=lambda one: len(one.running)):
+            while self._pool and worker.has_room:
+                found = (i for i, one in enumerate(self._pending) if worker.node not in one.sent)
+                if (place := next(found, None)) is None:
+                    break
+                request = self._pending.pop(place)
+                request.sent[worker.node] = self._clock()
+                self._open[request.number] = request
+                self._pool.ask(worker, request.number, request.wanted)
+
+    def run(self) -> None:
+        """Take the answers of workers until :meth:`stop`; a thread runs this."""
+        try:
+            while not self._stopped and self._pool:
+                self._turn(self._pool)
+        except Exception as error:  # whatever Ray raises where its own processes are gone
+            if not self._stopped:
+                self._lose(error)
+
+    def _turn(self, pool: RayPool) -> None:
+        """Wait for answers for a moment, and act on what has changed."""
+        self._turned = self._clock()
+        with self._changed:
+            references = pool.references()
+            if not references:
+                self._changed.wait(_TICK)
+        answers = pool.answers(references, _TICK) if references else []
+        listed = None
+        if self._clock() - self._listed > _LISTING:
+            listed = pool.listed()
+            self._listed = self._clock()
+        answers = [one._replace(value=self._memory.copy(one.value)) for one in answers]
+        with self._changed:
+            for answer in answers:
+                self._take(pool, answer)
+            if listed is not None:
+                self._again(pool.update(listed))
+            self._repeat_stragglers()
+            self._ask_workers()
+            self._changed.notify_all()
+
+    def _take(self, pool: RayPool, answer: Answer) -> None:
+        worker = pool.worker_of(answer.reference)
+        if worker is None:
+            return
+        if answer.died:
+            self._again(pool.died(worker, answer.error))
+        elif answer.reference is worker.starting:
+            pool.started(worker, answer)
+        else:
+            request = self._open.get(worker.running.pop(answer.reference))
+            if request is None or not self._finish(request, answer.value, answer.error):
+                return
+            seconds = self._clock() - request.sent[worker.node]
+            self._seconds.append(seconds)
+            if answer.error is None:
+                self.traffic.made(worker.name, answer.value.nbytes, seconds)
+
+    def _again(self, numbers: list[int]) -> None:
+        """Have batches made again that lost workers were making."""
+        others = {number for one in self._workers() for number in one.running.values()}
+        for number in numbers:
+            request = self._open.get(number)
+            if request is not None and request not in self._pending and number not in others:
+                request.sent.clear()
+                insort(self._pending, request)
+                self.traffic.made_again()
+
+    def _repeat_stragglers(self) -> None:
+        """Have each batch made a second time that takes much longer than others."""
+        if len(self._seconds) < 5:
+            return
+        limit = max(_LEAST, _STRAGGLER * sorted(self._seconds)[len(self._seconds) // 2])
+        for request in list(self._open.values()):
+            begun = max(request.sent.values(), default=self._clock())
+            if self._clock() - begun > limit and len(request.sent) == 1 and request not in self._pending:
+                insort(self._pending, request)
+                self.traffic.made_again()
+
+    def _lose(self, error: Exception) -> None:
+        """Go on without workers."""
+        _LOG.warning("lost", f"the Ray cluster is lost, this process goes on alone: {error}")
+        with self._changed:
+            self._pool = None
+            self._again(list(self._open))
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Make :meth:`run` return soon; may be called in any thread."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """End the workers, once :meth:`run` has returned."""
+        pool, self._pool = self._pool, None
+        if pool:
+            pool.close()

@@ -1,0 +1,119 @@
+"""The base of loaders that can have workers on other machines.
+
+The classes of checkpoints of images and of text derive from :class:`SharedLoader`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError, LoaderClosedError
+from stoker.processes import Cleanup
+
+from ..execution.epoch_steps import OnlyStep
+from ..execution.threads import Worker
+from ..order.changes.steered_loader import SteeredLoader
+from .batch_maker import Copy, WantedBatch
+from .dispatcher import Dispatcher
+from .loader_arguments import LoaderArguments
+from .ray_pool import PER_WORKER, RayPool
+from .ray_workers import RayWorkers
+from .shared_producer import SharedProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..execution.batch import FinishedBatch
+    from ..execution.observation.makers import Traffic
+    from ..execution.prefetch import BatchProducer
+
+__all__ = ["SharedLoader"]
+
+_SPARE = 8  # batches in flight beyond those that keep the workers busy
+_HERE = 2  # batches of this process at the same time: one that its engine makes, and the next one
+_PATIENCE = 5.0  # seconds for which closing waits for Ray
+
+
+class SharedLoader(SteeredLoader):
+    """A loader whose batches are made by this process and by workers."""
+
+    _dispatcher: Dispatcher | None = None
+    _end_workers: Cleanup | None = None
+    _history: Any
+
+    def _options_elsewhere(self) -> dict[str, Any]:
+        """Arguments with which a copy makes the same batches, where its defaults may differ from here."""
+        return {}
+
+    @property
+    def _steering(self) -> Any:
+        """What decides batches and has changed since the loader was made: exclusions and changes of ranks."""
+        return self._ledger, self._history
+
+    def _steer(self, steering: Any) -> None:
+        """Change as another loader has, which was made with the same arguments."""
+        ledger, self._history = steering
+        if ledger != self._ledger:
+            self._use_ledger(ledger)
+
+    def _use_workers(self, workers: RayWorkers | None) -> None:
+        """Start the workers of the argument ``workers``; called at the end of a loader's construction.
+
+        Raises:
+            ConfigError: The argument is wrong, there is no such cluster, or the loader cannot have copies.
+            MissingDependencyError: Ray is not installed.
+        """
+        self._dispatcher = None
+        if workers is None:
+            return
+        if not isinstance(workers, RayWorkers):
+            raise ConfigError(f"workers must be a stoker.RayWorkers, found {workers!r}")
+        pool = RayPool(
+            workers, LoaderArguments.of(self, self._options_elsewhere()), Copy.of(self), self._ranks
+        )
+        in_flight = workers.in_flight or PER_WORKER * max(1, len(pool.workers)) + _SPARE
+        self._prefetch += in_flight
+        self._dispatcher = Dispatcher(pool, local=workers.local, limit=_HERE, in_flight=in_flight)
+        thread = Worker(self._dispatcher.run, self._dispatcher.stop, "workers", _PATIENCE)
+        self._end_workers = Cleanup(self, _end, self._dispatcher, thread)
+        thread.start()
+
+    def _pass_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]:
+        producer: Any = self._make_producer(schedule, epoch)
+        if self._dispatcher is None:
+            return producer  # type: ignore[no-any-return]  # both loaders' producers are of this type
+        steering, reference = self._steering, weakref.ref(self)
+
+        def ask(position: int) -> Any:
+            begin = partial(_begin_here, reference, epoch, position)
+            return dispatcher.ask(WantedBatch(epoch, position, steering), begin)
+
+        dispatcher = self._dispatcher
+        return SharedProducer(schedule, producer.complete, ask, dispatcher, self._totals)
+
+    def _traffic(self) -> Traffic | None:
+        return self._dispatcher.traffic if self._dispatcher else None
+
+    def close(self) -> None:
+        """End the running pass and free threads, memory and workers; see :meth:`Loader.close`."""
+        super().close()
+        if self._end_workers:
+            self._end_workers()
+
+
+def _begin_here(reference: weakref.ref[SharedLoader], epoch: int, position: int) -> Callable[[], Any]:
+    """Begin a batch in this process; return a function that waits for it."""
+    loader = reference()
+    if loader is None:
+        raise LoaderClosedError("the loader was dropped", hint="Make a new loader.")
+    producer: Any = loader._make_producer(OnlyStep(loader._schedule(epoch, position)), epoch)
+    producer.start()
+    collect: Callable[[], Any] = producer.collect
+    return collect
+
+
+def _end(dispatcher: Dispatcher, thread: Worker) -> None:
+    thread.end(_PATIENCE)
+    dispatcher.close()

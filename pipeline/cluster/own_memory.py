@@ -1,0 +1,29 @@
+"""Copies of what workers have made, in the memory of this process."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from stoker._native import BufferPool
+
+__all__ = ["OwnMemory"]
+
+_KEPT = 4  # arrays whose memory is kept for others
+
+
+class OwnMemory:
+    """Memory for images, which is used again once a batch is dropped: fresh pages cost more than the copy."""
+
+    def __init__(self) -> None:
+        self._pool = BufferPool(_KEPT)
+
+    def copy(self, made: Any) -> Any:
+        """Copy what Ray has read-only in its store, where it takes room until the last array is dropped."""
+        copies = {}
+        for array in getattr(made, "images", ()):
+            copies[id(array)] = own = self._pool.array(array.shape, array.dtype.name)
+            np.copyto(own, array)
+        return deepcopy(made, copies)

@@ -1,0 +1,38 @@
+"""The connection of this process to a Ray cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from stoker.errors import ConfigError, MissingDependencyError, install_hint
+
+__all__ = ["connected"]
+
+# Seconds for which Ray looks for a cluster that is lost, before it ends the process.
+_PATIENCE = {"RAY_gcs_rpc_server_reconnect_timeout_s": "100000"}  # 28 hours; it ends at once with 2,000,000
+
+
+def connected(address: str) -> Any:
+    """Return Ray, with the connection that it has, or a new one that stays until the process ends.
+
+    Raises:
+        MissingDependencyError: Ray is not installed.
+        ConfigError: There is no cluster at the address.
+    """
+    for name, value in _PATIENCE.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingDependencyError("workers=RayWorkers(...) needs Ray", hint=install_hint("ray")) from error
+    if not ray.is_initialized():
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"there is no Ray cluster at address={address!r}: {error}",
+                hint="Start one with ray start --head, or name the address of one.",
+            ) from error
+    return ray

@@ -1,0 +1,240 @@
+"""The workers of one loader on a Ray cluster: their placement, what they are asked, and what they answer.
+
+Only the :class:`.dispatcher.Dispatcher` calls it. :meth:`RayPool.listed` and :meth:`RayPool.answers` wait for
+Ray and change nothing, so that the dispatcher's lock is free meanwhile; it holds the lock for all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stoker.errors import ConfigError, StokerError
+from stoker.log import EventLog
+
+from ..execution.state import differences
+from .batch_maker import BatchMaker, Copy
+from .ray_connection import connected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ..execution.ranks.ranks import Ranks
+    from .batch_maker import WantedBatch
+    from .loader_arguments import LoaderArguments
+    from .ray_workers import RayWorkers
+
+__all__ = ["Answer", "RayPool", "Worker"]
+
+_LOG = EventLog("workers")
+_RESTARTS = 3  # of a worker on one machine
+PER_WORKER = 4  # batches asked of one worker: two in its engine, the others on their way
+
+
+class Answer(NamedTuple):
+    """What Ray says of a request.
+
+    Attributes:
+        reference: Ray's reference of the answer.
+        value: What the worker returned; None if it died.
+        error: What it raised, or how it died.
+        died: Whether the worker died.
+    """
+
+    reference: Any
+    value: Any = None
+    error: Exception | None = None
+    died: bool = False
+
+
+@dataclass(eq=False)
+class Worker:
+    """A process on one machine of the cluster.
+
+    Attributes:
+        node: Ray's number of the machine.
+        name: Its name in messages and statistics.
+        num_cpus: Threads of its engine.
+        actor: Ray's handle of the process.
+        starting: Reference of what the loader's copy says of itself; None once it was found equal.
+        restarts: How often the process has died.
+        running: Numbers of the batches that it makes, by the references of the answers.
+    """
+
+    node: str
+    name: str
+    num_cpus: int
+    actor: Any
+    starting: Any
+    restarts: int = 0
+    running: dict[Any, int] = field(default_factory=dict)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it can be asked for another batch."""
+        return self.starting is None and len(self.running) < PER_WORKER
+
+
+class RayPool:
+    """The workers of one loader.
+
+    Args:
+        workers: Which part of the cluster they are.
+        arguments: The loader.
+        copy: What its copies must say of themselves.
+        ranks: This rank among those that share the cluster.
+
+    Attributes:
+        workers: Workers by the number of their machine.
+        refused: Names of machines that are not used, with the reason.
+
+    Raises:
+        MissingDependencyError: Ray is not installed.
+        ConfigError: There is no such cluster, or an argument of the loader cannot be sent.
+    """
+
+    def __init__(self, workers: RayWorkers, arguments: LoaderArguments, copy: Copy, ranks: Ranks) -> None:
+        self._ray = connected(workers.address)
+        self._copy = copy
+        self._rank, self._world_size = ranks.rank, ranks.world_size
+        self._left = None if workers.num_cpus is None else max(1, workers.num_cpus // ranks.world_size)
+        try:
+            self._arguments = self._ray.put(arguments)
+        except Exception as error:  # whatever the pickling of a user's object raises
+            raise ConfigError(
+                f"an argument of the loader cannot be sent to workers: {error}",
+                hint="Leave out of the transforms what holds open files, locks or devices.",
+            ) from error
+        self.workers: dict[str, Worker] = {}
+        self.refused: dict[str, str] = {}
+        self.update(self.listed())
+
+    def listed(self) -> Sequence[Mapping[str, Any]]:
+        """Return the machines of the cluster, as Ray lists them."""
+        found: Sequence[Mapping[str, Any]] = self._ray.nodes()
+        return found
+
+    def update(self, listed: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Start workers on new machines and forget lost ones; return the numbers of the batches lost."""
+        alive = {one["NodeID"]: one for one in listed if one["Alive"]}
+        lost = [number for node in self.workers.keys() - alive.keys() for number in self.forget(node)]
+        for node, one in alive.items():
+            if node not in self.workers and self._name(one) not in self.refused:
+                cpus = self._share(node, int(one["Resources"].get("CPU", 0)))
+                if cpus:
+                    self._start(node, self._name(one), cpus, restarts=0)
+        return lost
+
+    def _share(self, node: str, cpus: int) -> int:
+        """This rank's cores of a machine: those whose numbers fall to it, so that ranks share all equally."""
+        first = int(node[:8], 16) if cpus % self._world_size else 0
+        own = sum((first + core) % self._world_size == self._rank for core in range(cpus))
+        return own if self._left is None else min(own, self._left)
+
+    def _start(self, node: str, name: str, cpus: int, restarts: int) -> None:
+        strategies = self._ray.util.scheduling_strategies
+        maker = self._ray.remote(BatchMaker).options(
+            num_cpus=cpus,
+            max_concurrency=PER_WORKER,
+            scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node, soft=False),
+        )
+        actor = maker.remote(self._arguments, cpus)
+        self.workers[node] = Worker(node, name, cpus, actor, actor.start.remote(), restarts)
+        if self._left is not None:
+            self._left -= cpus
+
+    @staticmethod
+    def _name(listed: Mapping[str, Any]) -> str:
+        return f"{listed['NodeManagerAddress']} ({listed['NodeID'][:8]})"
+
+    def forget(self, node: str) -> list[int]:
+        """End the worker of a machine; return the numbers of the batches that it was making."""
+        worker = self.workers.pop(node)
+        if self._left is not None:
+            self._left += worker.num_cpus
+        try:
+            self._ray.kill(worker.actor)
+        except Exception as error:  # the cluster may be gone, and the worker with it
+            _LOG.info("kill", f"the worker on {worker.name} could not be ended: {error}")
+        return list(worker.running.values())
+
+    def ask(self, worker: Worker, number: int, wanted: WantedBatch) -> None:
+        """Ask a worker for a batch."""
+        worker.running[worker.actor.make.remote(wanted)] = number
+
+    def references(self) -> list[Any]:
+        """References of all answers that are waited for."""
+        starting = [one.starting for one in self.workers.values() if one.starting is not None]
+        return [*starting, *(reference for one in self.workers.values() for reference in one.running)]
+
+    def answers(self, references: Sequence[Any], timeout: float) -> list[Answer]:
+        """Wait for the first of some answers, and return all that are there."""
+        ray = self._ray
+        if not ray.wait(list(references), num_returns=1, timeout=timeout)[0]:
+            return []
+        done, _ = ray.wait(list(references), num_returns=len(references), timeout=0)
+        return [self._answer(reference) for reference in done]
+
+    def _answer(self, reference: Any) -> Answer:
+        try:
+            value = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as wrapped:
+            cause = getattr(wrapped, "cause", None)
+            return Answer(reference, error=cause if isinstance(cause, Exception) else wrapped)
+        except self._ray.exceptions.RayError as lost:
+            return Answer(reference, error=lost, died=True)
+        return Answer(reference, error=value) if isinstance(value, StokerError) else Answer(reference, value)
+
+    def worker_of(self, reference: Any) -> Worker | None:
+        """The worker that was to give an answer; None if it was forgotten since."""
+        found = (
+            one for one in self.workers.values() if one.starting is reference or reference in one.running
+        )
+        return next(found, None)
+
+    def started(self, worker: Worker, answer: Answer) -> None:
+        """Take down what a worker said of itself; refuse its machine if it makes other batches."""
+        if reasons := list(self._reasons(answer)):
+            self._refuse(worker, "; ".join(reasons))
+        else:
+            worker.starting = None
+
+    def _reasons(self, answer: Answer) -> Iterator[str]:
+        """Yield why the loader's copy would make other batches than the loader."""
+        found = answer.value
+        if not isinstance(found, Copy):
+            yield f"it cannot make the loader: {answer.error}"
+            return
+        if found.version != self._copy.version:
+            yield f"it has Stoker {found.version}, and this process has {self._copy.version}"
+        elif found.native != self._copy.native:
+            yield "its C++ module is another one than that of this process"
+        yield from differences("", self._copy.identity, found.identity)
+
+    def _refuse(self, worker: Worker, reason: str) -> None:
+        self.refused[worker.name] = reason
+        self.forget(worker.node)
+        _LOG.warning(f"refused {worker.name}", f"no batches are made on {worker.name}: {reason}")
+
+    def died(self, worker: Worker, error: Exception | None) -> list[int]:
+        """Start a worker again that died, if it does not die too often; return its batches' numbers."""
+        lost = self.forget(worker.node)
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+        reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))
+        if worker.restarts == _RESTARTS:
+            self.refused[worker.name] = f"its worker died {_RESTARTS + 1} times, last of: {reason}"
+            _LOG.warning(
+                f"refused {worker.name}", f"no batches are made on {worker.name}: {self.refused[worker.name]}"
+            )
+            return lost
+        _LOG.warning(
+            f"died {worker.name}", f"the worker on {worker.name} died, its batches are made again: {reason}"
+        )
+        self._start(worker.node, worker.name, worker.num_cpus, worker.restarts + 1)
+        return lost
+
+    def close(self) -> None:
+        """End all workers."""
+        for node in list(self.workers):
+            self.forget(node)
+        self._arguments = None

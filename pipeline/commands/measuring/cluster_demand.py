@@ -1,0 +1,82 @@
+"""What a training step needs of the machines of a Ray cluster, and of the link to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..shared.console import human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .step_demand import Advice, Demand
+
+__all__ = ["ClusterDemand", "cluster_demand"]
+
+
+@dataclass(frozen=True)
+class ClusterDemand:
+    """What :class:`stoker.RayWorkers` need beside the machine that trains.
+
+    Attributes:
+        form: Form of the images whose rate counts.
+        cores: Cores of workers besides those of the machine, such as these.
+        workers_rate: Images a second that workers make.
+        pixel_bytes: Bytes of an image as uint8; float32 takes four times as many.
+        payload_bytes: Bytes of an image in its form.
+        network: Bytes a second of the link.
+    """
+
+    form: str
+    cores: float
+    workers_rate: float
+    pixel_bytes: int
+    payload_bytes: float
+    network: int
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """What the figures mean."""
+        if not self.cores:
+            yield "The cores of this machine are enough, so workers on a cluster would not help."
+            return
+        rates = {"uint8": self.network / self.pixel_bytes, "float32": self.network / self.pixel_bytes / 4}
+        yield (
+            f"With workers on a cluster ({self.form}): {self.cores:,.1f} more cores such as these make "
+            f"{self.workers_rate:,.0f} images/s. A link of {human_bytes(self.network)}/s carries "
+            f"{rates['uint8']:,.0f} images/s as uint8 ({human_bytes(self.pixel_bytes)} an image), and "
+            f"{rates['float32']:,.0f} as float32."
+        )
+        if rates["float32"] < self.workers_rate <= rates["uint8"]:
+            yield 'Use dtype="uint8" and normalise on the GPU: float32 does not fit through the link.'
+        if rates["uint8"] < self.workers_rate:
+            share = rates["uint8"] / self.workers_rate
+            yield f"The link is too slow: it carries {share:.0%} of what the workers would make."
+        if self.payload_bytes < self.pixel_bytes:
+            yield (
+                f"An encoded image takes {human_bytes(self.payload_bytes)} of the link, less than its "
+                "pixels: if the machine that trains has the cores, let it read the shards over the link."
+            )
+
+
+def cluster_demand(
+    best: Advice, demand: Demand, pixel_bytes: int, payload_bytes: float, network: int
+) -> ClusterDemand:
+    """Return what a cluster must add.
+
+    Args:
+        best: The form of the images.
+        demand: What the steps need.
+        pixel_bytes: Bytes of an image as uint8.
+        payload_bytes: Bytes of an image in its form.
+        network: Bytes a second of the link.
+    """
+    return ClusterDemand(
+        best.form,
+        max(0.0, best.cores_needed - demand.cores),
+        max(0.0, demand.images_per_second - best.images_per_second),
+        pixel_bytes,
+        payload_bytes,
+        network,
+    )
