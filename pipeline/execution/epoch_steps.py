@@ -44,6 +44,10 @@ class OnlyStep:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._steps, name)
 
+    def together(self, step: int, _: int) -> range:
+        """The step alone; see ``TextSchedule``."""
+        return range(step, step + 1)
+
 
 def following_producers(
     first: BatchProducer[FinishedBatch], reference: weakref.ref[Epochs], epoch: int
