@@ -54,6 +54,10 @@ def preview(
             "of the sheet is a batch of --samples images, and --draws is the number of batches."
         ),
     ] = None,
+    caption: Annotated[
+        str | None,
+        typer.Option(help="Captions in packed rows of patches: 'Tokens(77, form=\"packed\", row=256)'."),
+    ] = None,
     multiple: Annotated[
         int | None, typer.Option(min=1, help="Height and width of padded batches are multiples of this.")
     ] = None,
@@ -113,10 +117,11 @@ def preview(
         raise ConfigError("--pack shows a packed row of text, and the dataset holds images")
     from ..preview.batches import LoaderOptions
     from ..preview.make import preview as run
-    from .shared.loader_arguments import parse_sizes
+    from .shared.loader_arguments import parse_caption, parse_sizes
 
     parsed = None if sizes is None else parse_sizes(sizes)
-    shown = LoaderOptions(parsed, multiple, aspect_ratio_group_factor, color)  # type: ignore[arg-type]  # it is checked
+    tokens = None if caption is None else parse_caption(caption)
+    shown = LoaderOptions(parsed, multiple, aspect_ratio_group_factor, color, tokens)  # type: ignore[arg-type]  # it is checked
     sheet = run(
         dataset,
         target,

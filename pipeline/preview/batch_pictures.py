@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.geometry.boxes import convert_boxes
+from stoker.formats.tokenization.decoding import make_decoder
 
 from .pictures import Marks, Picture
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["images_of_patches", "picture_of"]
+__all__ = ["images_of_patches", "picture_of", "texts_of_captions"]
 
 _LEAST_SHARE = 0.05  # of a class in a mixed label that a caption names
 _CHEQUER, _DARK, _LIGHT = 8, 153, 204  # behind transparent pixels: the side of a square, and two levels
@@ -93,6 +94,21 @@ def images_of_patches(batch: Any, size: int) -> list[Array]:
             cells = patches[own].reshape(rows, columns, size, size, -1)
             found.append(cells.swapaxes(1, 2).reshape(rows * size, columns * size, -1))
     return found
+
+
+def texts_of_captions(config: ImageLoaderConfig, batch: Any) -> list[str]:
+    """The text of the packed caption of each image of packed rows; empty texts without captions."""
+    counts = (batch.row >= 0).sum(axis=1).tolist()
+    if "caption" not in config.columns:
+        return [""] * sum(counts)
+    options = config.dataset.manifest.options
+    file = config.dataset.datasets[0].tokenizer_file() if options.get("tokenizer_digest") else None
+    decode = make_decoder(options, file)
+    return [
+        decode(ids[segments == segment + 1].tolist())
+        for ids, segments, count in zip(batch.caption, batch.caption_segment_ids, counts, strict=True)
+        for segment in range(count)
+    ]
 
 
 def _labels(config: ImageLoaderConfig, batch: Any, i: int) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker.augment import Normalize
+from stoker.errors import ConfigError
 
 from ..images.annotations.annotation_config import task_columns
 from ..images.loader import ImageLoader
 from ..images.sizes.patches.patches import Patches
 from ..images.sizes.schedules import RandomSizes
-from .batch_pictures import images_of_patches, picture_of
+from .batch_pictures import images_of_patches, picture_of, texts_of_captions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
     from stoker.types import Color
 
+    from ..images.captions.tokens import Tokens
     from ..images.columns.image_column import Transforms
     from ..images.sizes.schedules import Sizes
     from .pictures import Picture
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["LoaderOptions", "batch_rows", "epoch_rows"]
 
 _OF_PATCHES = ("patches", "segment_ids", "patch_positions", "row")
+_OF_CAPTIONS = ("caption", "caption_segment_ids")
 _MARKS = ("boxes", "box_labels", "crowd", "keypoints", "masks", "segmentation")
 
 
@@ -42,10 +45,19 @@ class LoaderOptions:
     multiple: int | None = None
     aspect_ratio_group_factor: int | None = None
     color: Color = "rgb"
+    caption: Tokens | None = None
+
+    def __post_init__(self) -> None:
+        if self.caption is not None and not isinstance(self.sizes, Patches):
+            raise ConfigError(
+                "--caption shows the captions of packed patches", hint="Give --sizes 'Patches(16)' as well."
+            )
 
     def loader(self, dataset: Dataset, transforms: Transforms, **options: Any) -> ImageLoader:
         """A loader of the dataset with the columns that a sheet marks."""
-        columns = _OF_PATCHES if isinstance(self.sizes, Patches) else _columns(dataset, transforms)
+        columns = _columns(dataset, transforms)
+        if isinstance(self.sizes, Patches):
+            columns = (*_OF_PATCHES, *(_OF_CAPTIONS if self.caption else ()))
         if self.color != "rgb" and not isinstance(transforms, Mapping):
             # Pictures show levels, and the numbers of channels may differ.
             transforms = [one for one in transforms if not isinstance(one, Normalize)]
@@ -131,10 +143,11 @@ def _pictures(loader: ImageLoader, batch: Any, place: str = "") -> Iterator[Pict
     """The pictures of a batch; the first one's caption begins with its place in the epoch."""
     config = loader._config
     if isinstance(given := config.size_plan.given, Patches):
-        keys = config.dataset.keys(batch.row[batch.row >= 0])
+        keys, texts = config.dataset.keys(batch.row[batch.row >= 0]), texts_of_captions(config, batch)
         for i, image in enumerate(images_of_patches(batch, given.size)):
             grid = f"{image.shape[1] // given.size} x {image.shape[0] // given.size} patches"
-            yield _placed(picture_of(config, batch, i, image, key=keys[i], said=grid), place if not i else "")
+            picture = _placed(picture_of(config, batch, i, image, key=keys[i], said=grid), texts[i])
+            yield _placed(picture, place if not i else "")
         return
     column, keys = config.images[0], config.dataset.keys(batch.row)
     for i, image in enumerate(getattr(batch, column.name)):

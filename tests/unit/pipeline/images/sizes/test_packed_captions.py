@@ -179,6 +179,19 @@ def test_the_command_buckets_prints_the_fill_of_both_budgets(shards: Path, tmp_p
     assert "packed rows of patches, found sizes None" in str(wrong.exception)
 
 
+def test_a_preview_shows_the_caption_under_each_image_of_a_row(shards: Path, tmp_path: Path) -> None:
+    caption = ["--caption", 'Tokens(12, form="packed", row=30, choose="first")']
+    words = ["preview", str(shards), "--out", str(tmp_path / "sheet.html"), *caption]
+    shown = CliRunner().invoke(app, [*words, "--sizes", "Patches(4, most=20, row=64)", "--draws", "1"])
+    assert shown.exit_code == 0, shown.output
+    first = Tokens(12, form="packed", row=30, choose="first")
+    rows = make(shards, seed=0, batch_size=1, caption=first).batch(0, 0).row[0]
+    page = (tmp_path / "sheet.html").read_text()
+    for text in stoker.open(shards).strings("text", rows[rows >= 0]):
+        assert f"<div>{text[:12]}</div>" in page
+    assert "captions of packed patches" in str(CliRunner().invoke(app, words).exception)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
