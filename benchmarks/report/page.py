@@ -92,18 +92,24 @@ def _facts(document: Any) -> str:
         settings = first["settings"]
         return (
             f"{first['records']:,} images, batches of {settings['batch_size']}, "
-            f"{settings['num_threads']} threads, {first['rounds']} rounds."
+            f"{settings['num_threads']} threads, {_rounds(first['rounds'])}."
         )
     words = {
         "records": "{:,} images",
-        "rounds": "{} rounds",
         "epochs": "{} epochs",
         "latency_ms": "{:g} ms before each answer",
         "megabytes_per_second": "at most {:g} MB/s",
         "requests_per_second": "at most {:g} requests a second",
     }
-    found = ", ".join(text.format(document[name]) for name, text in words.items() if name in document)
-    return f"{found[:1].upper()}{found[1:]}."
+    found = [text.format(document[name]) for name, text in words.items() if name in document]
+    if "rounds" in document:
+        found.append(_rounds(document["rounds"]))
+    line = ", ".join(found)
+    return f"{line[:1].upper()}{line[1:]}."
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'s' * (count != 1)}"
 
 
 def _table(table: Table) -> str:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ _ENVIRONMENT = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 _START_SECONDS = 60.0
+_UPLOADS = 8
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def object_store(latency: float, bytes_per_second: float = 1e12) -> Iterator[str
     Clients find the server by ``AWS_ENDPOINT_URL``, and Mosaic Streaming by ``S3_ENDPOINT_URL``.
 
     Args:
-        latency: Seconds that every request waits.
+        latency: Seconds that every request waits, except those that upload.
         bytes_per_second: Width of the link, which all answers share.
     """
     with socket.socket() as free:
@@ -68,9 +70,12 @@ def object_store(latency: float, bytes_per_second: float = 1e12) -> Iterator[str
 def upload(folder: Path, name: str) -> str:
     """Copy the files of a folder to the server of :func:`object_store` and return their common URL."""
     client = _client()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            client.upload_file(str(path), BUCKET, f"{name}/{path.relative_to(folder)}")
+
+    def put(path: Path) -> None:
+        client.put_object(Bucket=BUCKET, Key=f"{name}/{path.relative_to(folder)}", Body=path.read_bytes())
+
+    with ThreadPoolExecutor(max_workers=_UPLOADS) as pool:
+        list(pool.map(put, sorted(path for path in folder.rglob("*") if path.is_file())))
     return f"s3://{BUCKET}/{name}"
 
 
@@ -122,6 +127,8 @@ def _serve(port: int, latency: float, bytes_per_second: float) -> None:
     link = _Link(bytes_per_second)
 
     def delayed(environment: Any, start_response: Any) -> Any:
+        if environment["REQUEST_METHOD"] == "PUT":
+            return inner(environment, start_response)
         time.sleep(latency)
         body = list(inner(environment, start_response))
         link.wait(sum(map(len, body)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import litdata
+from litdata.streaming import downloader
 
-from stoker.benchmarks.peers.base import PeerPayloads, Unsupported, WithLoaderState
+from stoker.benchmarks.peers.base import PeerPayloads, WithLoaderState
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 if TYPE_CHECKING:
@@ -56,10 +57,11 @@ class LitData(WithLoaderState):
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the chunks; the workers start with the first epoch."""
-        if source.remote:
-            raise Unsupported("its client of S3 (obstore) refuses a server without TLS")
+        if source.remote:  # the server of the comparison has no TLS
+            downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
         dataset = litdata.StreamingDataset(
-            str(source.scratch / "litdata"),
+            f"{source.remote or source.scratch}/litdata",
+            cache_dir=str(source.scratch / "cache") if source.remote else None,
             shuffle=True,
             drop_last=True,
             seed=settings.seed,

@@ -11,6 +11,17 @@ ROOT = Path(__file__).parents[4]
 MAKE = "python -m stoker.benchmarks.report.page"
 
 
+def test_every_figure_of_a_result_is_on_the_page_and_in_a_picture() -> None:
+    results = read_results(ROOT / "benchmarks" / "results" / "comparison")
+    made = make_page(results)
+    for peer in results["imagenet"][0]["peers"]:
+        rate = f"{peer['median_images_per_second']:,.0f}"
+        assert f" {rate} |" in made["comparison.md"]
+        assert f">{rate}</text>" in made["images/comparison/imagenet-dark.svg"]
+    for epochs in (one["images_per_second"] for one in results["remote"]["loaders"] if not one["missing"]):
+        assert f" {epochs[0]:,.0f} | {epochs[1]:,.0f} |" in made["comparison.md"]
+
+
 @pytest.mark.skipif(not (ROOT / "docs" / "comparison.md").exists(), reason=f"no page yet: {MAKE}")
 def test_the_page_and_its_pictures_are_those_of_the_results() -> None:
     results = read_results(ROOT / "benchmarks" / "results" / "comparison")
