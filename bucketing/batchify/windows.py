@@ -18,13 +18,15 @@ class StreamWindows:
     """Makes the arrays of a step of ``TextLoader(stream=...)``.
 
     Attributes:
-        ignore_index: Target where a model is not trained on the token that follows.
+        ignore_index: Target or label where a model is not trained.
     """
 
     ignore_index: int = -100
 
     def __call__(self, samples: Packed, length: Any = None) -> dict[str, Any]:
-        """Return "input_ids" and "targets", (B, L) each.
+        """Return "input_ids" and "targets", the tokens that follow, (B, L) each.
+
+        Of masked tokens return "labels", the tokens that are hidden in their places, instead of "targets".
 
         Args:
             samples: B rows of L + 1 tokens.
@@ -32,7 +34,11 @@ class StreamWindows:
         """
         sequences = samples.sequences
         ids = sequences.values.reshape(len(samples.groups) - 1, -1)
-        targets = ids[:, 1:].copy()
+        masked = sequences.targets is not None
+        each = slice(0, -1) if masked else slice(1, None)
+        trained = sequences.values if sequences.targets is None else sequences.targets
+        targets = trained.reshape(ids.shape)[:, each].copy()
         if sequences.trained is not None:
-            targets[~sequences.trained.reshape(ids.shape)[:, 1:]] = self.ignore_index
-        return {"input_ids": np.ascontiguousarray(ids[:, :-1]), "targets": targets}
+            targets[~sequences.trained.reshape(ids.shape)[:, each]] = self.ignore_index
+        name = "labels" if masked else "targets"
+        return {"input_ids": np.ascontiguousarray(ids[:, :-1]), name: targets}

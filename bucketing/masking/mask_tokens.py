@@ -134,12 +134,16 @@ class MaskTokens:
             field: Number of the field among those of a sample; each draws for itself.
         """
         lengths = sequences.lengths
-        places = np.arange(len(sequences.values)) - np.repeat(sequences.offsets[:-1], lengths)
-        states = np.repeat(context.random_words(_STREAM + field), lengths)
+        # Of the whole sample, so that another cut into pieces hides the same tokens.
+        places = np.arange(len(sequences.values)) + np.repeat(
+            context.begins - sequences.offsets[:-1], lengths
+        )
+        whole = replace(context, begins=np.zeros_like(context.begins))
+        states = np.repeat(whole.random_words(_STREAM + field), lengths)
         special = np.isin(sequences.values, np.asarray(self.special_ids or (), np.int64))
         chosen = unit_interval(sequence(states, places * _DRAWS)) < self.probability
         if self.whole_words:
-            chosen = chosen[self._word_starts(sequences, places, special)]
+            chosen = chosen[self._word_starts(sequences, special)]
         chosen &= ~special
         if sequences.trained is not None:
             chosen &= sequences.trained
@@ -152,14 +156,13 @@ class MaskTokens:
         values[randomised] = (words * self.vocabulary).astype(np.int64)
         return Ragged(values, sequences.offsets, chosen, sequences.values)
 
-    def _word_starts(
-        self, sequences: Ragged, places: npt.NDArray[np.int64], special: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.int64]:
+    def _word_starts(self, sequences: Ragged, special: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """(T,) int64: for each token the first token of its word; a special token is a word of its own."""
         assert self.continuations is not None, "the loader has taken it from the tokenizer"
         table: npt.NDArray[Any] = self.continuations
         known = sequences.values < len(table)
-        continues = known & table[np.where(known, sequences.values, 0)] & (places > 0) & ~special
+        continues = known & table[np.where(known, sequences.values, 0)] & ~special
         continues[1:] &= ~special[:-1]
+        continues[sequences.offsets[:-1][sequences.lengths > 0]] = False
         first = np.where(continues, 0, np.arange(len(continues)))
         return np.maximum.accumulate(first)

@@ -140,7 +140,7 @@ class TextLoader(DescribedText):
         mask: Tokens that the model is to restore: a :class:`stoker.bucketing.MaskTokens`, or a
             :class:`stoker.bucketing.SpanCorruption`, which makes "input_ids" and "labels" of one field. Each
             epoch draws anew; the draws of a sample depend on the seed and the epoch alone. "labels" are then
-            among the columns.
+            among the columns, with ``stream`` in place of "targets".
         verify: Whether every payload is compared with its checksum at each reading. With "split" a loader
             compares it once, and then reads each piece alone.
         pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory; see

@@ -39,10 +39,6 @@ def fit_mask(
     """
     if mask is None:
         return None
-    if batching.stream is not None:
-        raise ConfigError(
-            "mask takes whole sequences, which stream cuts", hint="Leave out one of them, or give pack."
-        )
     if isinstance(mask, MaskTokens):
         return mask.with_tokenizer(_word_parts(dataset)) if mask.needs_tokenizer else mask
     if not isinstance(mask, SpanCorruption):
@@ -54,6 +50,10 @@ def fit_mask(
         raise ConfigError(
             f"SpanCorruption makes inputs and targets of one field, found {', '.join(fields)}",
             hint=f"Choose one: fields=({fields[0]!r},).",
+        )
+    if batching.stream is not None:
+        raise ConfigError(
+            "SpanCorruption takes whole sequences, which stream cuts", hint="Give pack in place of stream."
         )
     if batching.too_long == "split":
         raise ConfigError(

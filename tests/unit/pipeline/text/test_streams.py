@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.data.text_shards import N, make, same
 
+from stoker.bucketing import MaskTokens, SpanCorruption
 from stoker.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
@@ -108,6 +109,19 @@ def test_on_another_number_of_rows_the_rest_of_the_epoch_is_cut_anew(
             assert count <= sequences[row][0].count(token)
 
 
+def test_any_cut_of_streams_hides_the_same_tokens(shards: Path) -> None:
+    mask = MaskTokens(0.3, mask_id=260, vocabulary=256)
+    options: dict[str, Any] = {"mask": mask, "columns": ("input_ids", "labels", "begins")}
+    plain = joined(streams(shards))[0]
+    ids, labels, _ = joined(streams(shards, **options))
+    assert 0.2 < (labels >= 0).mean() < 0.4
+    assert (labels[labels >= 0] == plain[labels >= 0]).all()
+    assert (ids[labels < 0] == plain[labels < 0]).all()
+    for world_size, other in ((1, {"stream": 5}), (2, {"batch_size": 3})):
+        found = joined(streams(shards, world_size, **options, **other))
+        assert same([(ids, labels)], [found[:2]])
+
+
 def test_samples_cannot_leave_a_stream(shards: Path) -> None:
     (loader,) = streams(shards)
     with pytest.raises(ConfigError, match="exclude needs batches of samples"):
@@ -130,6 +144,7 @@ def test_a_batch_size_that_does_not_divide_the_rows_is_refused(shards: Path) -> 
         ({"fields": ("q", "a")}, "stream takes one field"),
         ({"batch_size": 5 * N * 30}, "has no batch of"),
         ({"columns": ("input_ids", "mask")}, "there is no 'mask'"),
+        ({"mask": SpanCorruption(sentinels=range(300, 400))}, "whole sequences, which stream cuts"),
     ],
 )
 def test_arguments_that_do_not_fit_streams_are_refused(
