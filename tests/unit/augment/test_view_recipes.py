@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -45,6 +46,32 @@ READY = {
     "simclr": {"image": (2, 2, 3, 224, 224)},
 }
 
+_FAIR, _STRONG = (0.4, 0.4, 0.2, 0.1), (0.8, 0.8, 0.8, 0.2)
+_BLOCKS = ((0.1, 0.5), 0.5)
+# Published values: scale of the crop, colour jitter, probability of blur and of solarization, and ratio and
+# probability of the mask. The recipes' files name the sources in full.
+PUBLISHED = {
+    # DINO, main_dino.py: DataAugmentationDINO and the arguments' defaults (arXiv:2104.14294).
+    ("dino-v1", "large1"): ((0.4, 1), _FAIR, 1, 0, None),
+    ("dino-v1", "large2"): ((0.4, 1), _FAIR, 0.1, 0.2, None),
+    ("dino-v1", "small"): ((0.05, 0.4), _FAIR, 0.5, 0, None),
+    # DINOv2, augmentations.py and ssl_default_config.yaml (arXiv:2304.07193).
+    ("dino-v2", "large1"): ((0.32, 1), _FAIR, 1, 0, _BLOCKS),
+    ("dino-v2", "large2"): ((0.32, 1), _FAIR, 0.1, 0.2, _BLOCKS),
+    ("dino-v2", "small"): ((0.05, 0.32), _FAIR, 0.5, 0, None),
+    # iBOT, the arguments of ViT-S/16: pred_ratio 0 or 0.3 with a variation of 0.2 (arXiv:2111.07832).
+    ("ibot", "large1"): ((0.25, 1), _FAIR, 1, 0, _BLOCKS),
+    ("ibot", "large2"): ((0.25, 1), _FAIR, 0.1, 0.2, _BLOCKS),
+    ("ibot", "small"): ((0.05, 0.25), _FAIR, 0.5, 0, None),
+    # SimCLR, appendix A (arXiv:2002.05709).
+    ("simclr", "image"): ((0.08, 1), _STRONG, 0.5, 0, None),
+    # BYOL, table 6 (arXiv:2006.07733).
+    ("byol", "first"): ((0.08, 1), _FAIR, 1, 0, None),
+    ("byol", "second"): ((0.08, 1), _FAIR, 0.1, 0.2, None),
+    # MAE, table 8 and section 3 (arXiv:2111.06377): no colours.
+    ("mae", "image"): ((0.2, 1), None, 0, 0, (0.75, 1)),
+}
+
 
 def test_every_recipe_of_views_is_listed() -> None:
     assert view_recipe_names() == list(READY)
@@ -56,6 +83,31 @@ def test_a_loader_takes_a_recipe_of_views(thumbnails: Path, name: str) -> None:
         batch = next(iter(loader))._asdict()
     assert batch.pop("label").shape == (2,)
     assert {column: values.shape for column, values in batch.items()} == READY[name]
+
+
+@pytest.mark.parametrize(("name", "column"), PUBLISHED)
+def test_a_recipe_has_the_published_values(name: str, column: str) -> None:
+    given = json.loads((files("stoker.augment") / f"recipes/views/{name}.json").read_text("utf-8"))
+    views = given["views"][column]
+    views = views if isinstance(views, dict) else {"transforms": views}
+    found: dict[str, tuple[dict[str, Any], float]] = {}
+    for one in views["transforms"]:
+        inner = one["transforms"][0] if one["name"] == "RandomApply" else one
+        found[inner["name"]] = (inner, one.get("p", 1))
+    scale, jitter, blur, solarize, mask = PUBLISHED[name, column]
+    assert tuple(found["RandomResizedCrop"][0]["scale"]) == scale
+    assert found["RandomHorizontalFlip"][1] == 0.5
+    if jitter:
+        values, p = found["ColorJitter"]
+        assert tuple(values[key] for key in ("brightness", "contrast", "saturation", "hue")) == jitter
+        assert (p, found["RandomGrayscale"][1]) == (0.8, 0.2)
+        assert found["GaussianBlur"][0]["sigma"] == [0.1, 2.0]
+    assert ("ColorJitter" in found) == bool(jitter)
+    assert found.get("GaussianBlur", ({}, 0))[1] == blur
+    assert found.get("RandomSolarize", ({}, 0))[1] == solarize
+    hidden = views.get("mask")
+    ratio = hidden and hidden["ratio"]
+    assert (hidden and (tuple(ratio) if isinstance(ratio, list) else ratio, hidden.get("p", 1))) == mask
 
 
 def test_views_come_back_as_they_were_saved(tmp_path: Path) -> None:
