@@ -108,8 +108,6 @@ class ImagePlan:
     @property
     def last_custom_steps(self) -> frozenset[str]:
         """Those of :attr:`needs` that are custom steps after all other steps, which Python can run last."""
-        if self.combining:
-            return frozenset()  # Python gets images of single samples
         return last_custom_names(_probe(self).steps or ())
 
     def parts(self, keys: npt.NDArray[np.int64], draws: npt.NDArray[np.int64], partners: Partners) -> Parts:

@@ -1,7 +1,7 @@
 """Custom steps: those of users, which no engine has code of its own for.
 
-The native engine leaves custom steps that come last to Python; :mod:`stoker.pipeline.engines.selection` asks
-which ones these are.
+The native engine calls custom steps that come last while it makes an image;
+:mod:`stoker.pipeline.engines.selection` asks which ones these are.
 """
 
 from __future__ import annotations

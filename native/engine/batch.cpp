@@ -1,12 +1,14 @@
 #include "engine/batch.h"
 
+#include <algorithm>
 #include <new>
 
 namespace stoker {
 
-bool Batch::claim(std::size_t& unit) {
-    unit = next_.fetch_add(1, std::memory_order_relaxed);
-    return unit < work_.units();
+bool Batch::claim(std::size_t& first, std::size_t& end) {
+    first = next_.fetch_add(work_.share, std::memory_order_relaxed);
+    end = std::min(first + work_.share, work_.units());
+    return first < end;
 }
 
 void Batch::finish(std::size_t i, Status status, const char* message) {
@@ -25,10 +27,10 @@ void Batch::keep_reason(std::size_t i, const char* message) noexcept {
 }
 
 void Batch::cancel() {
-    const std::vector<std::size_t>& first = work_.composition.first;
-    for (std::size_t unit; claim(unit);) {
-        const std::size_t begin = first.empty() ? unit : first[unit], end = first.empty() ? unit + 1 : first[unit + 1];
-        for (std::size_t i = begin; i < end; ++i)
+    const std::vector<std::size_t>& parts = work_.composition.first;
+    for (std::size_t first, end; claim(first, end);) {
+        if (!parts.empty()) first = parts[first], end = parts[end];
+        for (std::size_t i = first; i < end; ++i)
             finish(i, Status::read_error, "the engine was closed before it was read");
     }
 }

@@ -23,9 +23,9 @@ class Batch {
 
     const BatchWork& work() const { return work_; }
 
-    // Assigns the next unit of work, a sample or an image with several samples, to the calling thread; returns false if
-    // there is none.
-    bool claim(std::size_t& unit);
+    // Assigns the next units of work, `first` to `end`, to the calling thread: samples, or images with several samples.
+    // Returns false if there are none.
+    bool claim(std::size_t& first, std::size_t& end);
     void finish(std::size_t i, Status status, const char* message);
     // Finishes all samples that no thread has claimed, with an error.
     void cancel();

@@ -29,6 +29,7 @@ struct BatchWork {
     std::vector<ImageArray> images;
     Composition composition;  // of the images of the one array, if they have several samples each
     BatchOptions options;
+    std::size_t share = 1;  // units that a thread claims at once
     std::uint8_t* status = nullptr;
 
     // Returns the number of units of work, which threads claim: images with several samples, or samples.

@@ -63,7 +63,8 @@ bool ImageArray::uses_mean(std::size_t i) const {
 }
 
 bool ImageArray::needs_whole_image(std::size_t i) const {
-    return uses_mean(i) || std::any_of(steps.begin(), steps.end(), [i](const auto& step) { return step->applies(i); });
+    return uses_mean(i) || has_last_steps(i) ||
+           std::any_of(steps.begin(), steps.end(), [i](const auto& step) { return step->applies(i); });
 }
 
 Size ImageArray::canvas_size(std::size_t i) const {

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "engine/last_steps/last_steps.h"
 #include "engine/parameter_columns.h"
 #include "engine/renderer.h"
 #include "pixels/image_writer.h"
@@ -21,6 +23,7 @@ struct ImageArray {
     std::size_t count = 0;
     ParameterColumns parameters{};
     Steps steps;
+    std::shared_ptr<const LastSteps> last_steps;  // after `steps`; null for none
     std::vector<EraseColumns> erase;
     DType dtype = DType::float32;
     Layout layout = Layout::nchw;
@@ -40,6 +43,7 @@ struct ImageArray {
     // Returns the rectangle that is rendered: dest, or the whole output if the image is warped or has a border.
     Rectangle dest(std::size_t i) const;
     bool uses_mean(std::size_t i) const;
+    bool has_last_steps(std::size_t i) const { return last_steps != nullptr && last_steps->applies(i); }
     // Whether the whole image must be rendered before any row of it can be stored.
     bool needs_whole_image(std::size_t i) const;
 

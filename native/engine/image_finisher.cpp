@@ -6,8 +6,13 @@
 
 namespace stoker {
 
-void ImageFinisher::run(const ImageArray& images, std::size_t i, Target target, PlanarImage& image) {
-    steps_.run(images.steps, i, image);
+void ImageFinisher::run(const ImageArray& images, std::size_t i, const Target& target, PlanarImage& image) {
+    run_steps(images, i, image);
+    if (images.has_last_steps(i)) images.last_steps->run({&i, 1}, {&image, 1});
+    store(images, i, target, image);
+}
+
+void ImageFinisher::store(const ImageArray& images, std::size_t i, Target target, const PlanarImage& image) {
     std::copy(target.color, target.color + 12, color_);
     if (images.uses_mean(i)) add_mean(color_, images.parameters.mean_matrix + 9 * i, image.mean().data());
     target.color = color_;

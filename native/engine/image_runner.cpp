@@ -35,12 +35,13 @@ void ImageRunner::push(const std::uint8_t* const* rows, int y, int count, int le
     for (int row = first; row < last; ++row) renderer_.push(rows[row] + 3 * (window_.left - left));
 }
 
-void ImageRunner::finish() {
+void ImageRunner::finish(WaitingImages& waiting) {
     renderer_.finish(geometry_);
-    if (images_->needs_whole_image(i_))
-        finisher_.run(*images_, i_, images_->target(i_), image_);
-    else
-        finisher_.erase(*images_, i_);
+    if (!images_->needs_whole_image(i_)) return finisher_.erase(*images_, i_);
+    if (!images_->has_last_steps(i_) || !images_->last_steps->takes_several())
+        return finisher_.run(*images_, i_, images_->target(i_), image_);
+    finisher_.run_steps(*images_, i_, image_);
+    waiting.add(*images_, i_, image_);
 }
 
 }  // namespace stoker

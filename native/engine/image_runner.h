@@ -6,6 +6,7 @@
 
 #include "engine/image_array.h"
 #include "engine/image_finisher.h"
+#include "engine/last_steps/waiting_images.h"
 #include "engine/renderer.h"
 #include "pixels/planar_image.h"
 
@@ -24,8 +25,8 @@ class ImageRunner {
     // Takes `count` rows of the stored image from row `y` on. They begin at the column `left`. Rows and columns outside
     // the window are left out.
     void push(const std::uint8_t* const* rows, int y, int count, int left);
-    // Stores the image, after all rows of the window.
-    void finish();
+    // Stores the image, after all rows of the window, or lets it wait for others.
+    void finish(WaitingImages& waiting);
 
   private:
     RowSink& sink();

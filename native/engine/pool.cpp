@@ -4,10 +4,29 @@
 
 #include <stdexcept>
 
-#include "engine/composition/composer.h"
-#include "engine/sample_runner.h"
-
 namespace stoker {
+
+void BatchRunner::run(Batch& batch) {
+    for (std::size_t first, end; batch.claim(first, end);) {
+        if (batch.work().composition.count() == 0)
+            run_samples(batch, first, end);
+        else
+            for (std::size_t i = first; i < end; ++i) composer_.run(batch, i, runner_);
+    }
+}
+
+void BatchRunner::run_samples(Batch& batch, std::size_t first, std::size_t end) {
+    waiting_.clear();
+    for (std::size_t i = first; i < end; ++i) {
+        const Outcome outcome = runner_.run(batch.work(), i);
+        if (outcome.status == Status::ok)
+            waiting_.push_back(i);
+        else
+            batch.finish(i, outcome.status, outcome.message);
+    }
+    const Outcome outcome = runner_.finish_waiting();
+    for (const std::size_t i : waiting_) batch.finish(i, outcome.status, outcome.message);
+}
 
 Pool::Pool(int threads)
     : count_(threads), process_(::getpid()), queue_(new Queue), workers_(new std::vector<std::thread>) {
@@ -41,18 +60,9 @@ void Pool::Queue::drop(const std::shared_ptr<Batch>& batch) {
 }
 
 void Pool::work(Queue& queue) {
-    SampleRunner runner;
-    Composer composer;
+    BatchRunner runner;
     while (const std::shared_ptr<Batch> batch = queue.front()) {
-        const bool composed = batch->work().composition.count() > 0;
-        for (std::size_t i; batch->claim(i);) {
-            if (composed) {
-                composer.run(*batch, i, runner);
-                continue;
-            }
-            const Outcome outcome = runner.run(batch->work(), i);
-            batch->finish(i, outcome.status, outcome.message);
-        }
+        runner.run(*batch);
         queue.drop(batch);
     }
 }

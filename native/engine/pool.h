@@ -11,8 +11,24 @@
 #include <sys/types.h>
 
 #include "engine/batch.h"
+#include "engine/composition/composer.h"
+#include "engine/sample_runner.h"
 
 namespace stoker {
+
+// The work of one thread, on one batch after the other.
+class BatchRunner {
+  public:
+    // Executes units of a batch until none is left.
+    void run(Batch& batch);
+
+  private:
+    void run_samples(Batch& batch, std::size_t first, std::size_t end);
+
+    SampleRunner runner_;
+    Composer composer_;
+    std::vector<std::size_t> waiting_;  // samples that are done but for images that wait
+};
 
 class Pool {
   public:

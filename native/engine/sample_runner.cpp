@@ -38,6 +38,15 @@ Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
     return outcome;
 }
 
+Outcome SampleRunner::finish_waiting() {
+    const Outcome outcome = guarded([&] {
+        waiting_.finish(finisher_);
+        return Outcome{};
+    });
+    waiting_.clear();
+    return outcome;
+}
+
 Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink) {
     return guarded([&]() -> Outcome {
         Decoder* decoder = nullptr;
@@ -106,7 +115,7 @@ Outcome SampleRunner::decode(Decoder& decoder, int eighths, bool decode_only) {
     const double finishing = traced ? StageTrace::now() : 0.0;
     if (outcome.status == Status::ok && !decode_only) {
         const StageRange augmenting("stoker.augment");
-        for (const auto& image : images) image->finish();
+        for (const auto& image : images) image->finish(waiting_);
     }
     if (traced) {
         // The two alternate, some rows at a time. They are shown one after the other.

@@ -16,7 +16,9 @@ namespace stoker {
 // The decoders, and the runners of images, of one thread, which are used for one sample after the other.
 class SampleRunner {
   public:
+    // Images whose last steps take several of them wait until finish_waiting().
     Outcome run(const BatchWork& work, std::size_t i);
+    Outcome finish_waiting();
     // Draws what the batch's image array shows of sample `i` alone on an image that other samples are drawn on, too.
     Outcome render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink);
 
@@ -35,6 +37,8 @@ class SampleRunner {
     std::vector<std::unique_ptr<ImageRunner>> runners_;  // kept; the first image_count_ are those of the sample
     std::size_t image_count_ = 0;
     Renderer renderer_;  // of parts of images
+    WaitingImages waiting_;
+    ImageFinisher finisher_;  // of images that waited
     std::vector<std::uint8_t> storage_;  // holds a payload that is not mapped
     std::string message_;
     char fault_[1024] = "";

@@ -3,7 +3,7 @@
 A "buffer" is any C-contiguous object with the buffer protocol. Functions that say so release the GIL.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -415,6 +415,12 @@ class BufferPool:
 class Job:
     """A batch in flight. If it is dropped, the samples that no thread has begun are cancelled."""
 
+    def work(self) -> None:
+        """Execute samples on the calling thread until all are begun. It releases the GIL."""
+
+    def cancel(self) -> None:
+        """Finish all samples that no thread has begun, with an error."""
+
     def wait(self) -> None:
         """Wait until every sample of the batch has its status. It releases the GIL."""
 
@@ -547,6 +553,24 @@ def displace_channels(
             range.
     """
 
+class PythonSteps:
+    """A function that changes images after all other steps; it is called with the GIL.
+
+    Args:
+        where: (M,), images that it changes.
+        function: Takes the position of an image, and its pixels, (H, W, 3) uint8; returns changed pixels,
+            C-contiguous.
+        takes_several: Whether it takes K images in their place: (K,) int64 positions, and (K, H, W, 3).
+    """
+
+    def __init__(
+        self,
+        where: npt.NDArray[np.bool_],
+        function: Callable[[Any, Any], Any],
+        *,
+        takes_several: bool = False,
+    ) -> None: ...
+
 class ImageArray:
     """Images of one size that a batch makes of its N samples: one or several of each, as one array.
 
@@ -562,6 +586,7 @@ class ImageArray:
         exact: Decode JPEGs at their full size, also where they are then made much smaller.
         composition: Arrays of M rows by name, see ``COMPOSITION_COLUMNS``; M is then N, and ``out`` has as
             many images as the parts make. Empty if each image shows one sample.
+        last_steps: Steps that Python executes after ``steps``, for M images.
 
     Raises:
         ValueError: An array is missing, unknown, or of another type or shape than its column.
@@ -577,6 +602,7 @@ class ImageArray:
         erase: Sequence[dict[str, npt.NDArray[Any]]] = (),
         exact: bool = False,
         composition: dict[str, npt.NDArray[Any]] = ...,
+        last_steps: PythonSteps | None = None,
     ) -> None: ...
 
 class Pool:
@@ -606,6 +632,9 @@ class Pool:
         others: Sequence[ImageArray] = (),
         grey: bool = False,
         composition: dict[str, npt.NDArray[Any]] = ...,
+        last_steps: PythonSteps | None = None,
+        share: int = 1,
+        start: bool = True,
     ) -> Job:
         """Start a batch. All arrays are kept alive until it is done.
 
@@ -629,6 +658,10 @@ class Pool:
             others: Further images of the same samples.
             grey: Decode to grey, three equal channels: a JPEG's luma, or that of RGB by ITU-R BT.601.
             composition: As in ``ImageArray``, without ``others``.
+            last_steps: As in ``ImageArray``.
+            share: Samples that a thread begins at once, whose images can go through ``last_steps`` together.
+            start: Whether the pool executes the batch. With ``last_steps``, threads of Python must do it, by
+                ``Job.work``.
 
         Raises:
             ValueError: An array is missing, unknown, or of another type or shape than its column; or a

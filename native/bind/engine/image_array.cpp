@@ -1,6 +1,7 @@
 #include "bind/engine/image_array.h"
 
 #include <iterator>
+#include <utility>
 
 namespace stoker {
 namespace {
@@ -31,7 +32,8 @@ void set_output(ImageArray& images, const Out& out, int layout) {
 }  // namespace
 
 BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int layout, BoundSteps* steps,
-                                 const std::vector<nb::dict>& erase, bool exact, const nb::dict& composition)
+                                 const std::vector<nb::dict>& erase, bool exact, const nb::dict& composition,
+                                 std::shared_ptr<const PythonSteps> last_steps)
     : image_count_(out.shape(0)) {
     set_output(images_, out, layout);
     images_.count = image_count_;
@@ -44,6 +46,9 @@ BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int lay
     images_.parameters = unpack<ParameterColumns>(params, kParameterColumns, images_.count, kept_);
     for (const nb::dict& columns : erase)
         images_.erase.push_back(unpack<EraseColumns>(columns, kEraseColumns, images_.count, kept_));
+    require(last_steps == nullptr || last_steps->count() == images_.count,
+            "last_steps must be for the same number of samples as the batch");
+    images_.last_steps = std::move(last_steps);
     if (steps == nullptr) return;
     require(steps->count() == images_.count, "steps must be for the same number of samples as the batch");
     images_.steps = steps->take(kept_);

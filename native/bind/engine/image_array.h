@@ -1,11 +1,13 @@
 // An array of images of a batch, which Python describes and a batch takes.
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "bind/bind.h"
 #include "bind/columns.h"
+#include "bind/engine/python_steps.h"
 #include "bind/steps.h"
 #include "engine/composition/composition.h"
 #include "engine/image_array.h"
@@ -18,7 +20,8 @@ using Out = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 class BoundImageArray {
   public:
     BoundImageArray(const nb::dict& params, const Out& out, int layout, BoundSteps* steps,
-                    const std::vector<nb::dict>& erase, bool exact, const nb::dict& composition = nb::dict());
+                    const std::vector<nb::dict>& erase, bool exact, const nb::dict& composition,
+                    std::shared_ptr<const PythonSteps> last_steps);
     BoundImageArray(const BoundImageArray&) = delete;
     BoundImageArray& operator=(const BoundImageArray&) = delete;
 

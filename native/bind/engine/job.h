@@ -18,6 +18,10 @@ class Job {
     Job(Job&&) = default;
     ~Job();
 
+    // Executes samples on the calling thread, until all are begun.
+    void work();
+    // Finishes all samples that no thread has begun, with an error.
+    void cancel() { batch_->cancel(); }
     void wait();
     bool done() { return batch_->done(); }
     std::string reason(std::size_t i) { return batch_->reason(i); }

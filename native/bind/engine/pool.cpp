@@ -1,6 +1,8 @@
 #include "engine/pool.h"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "bind/bind.h"
 #include "bind/columns.h"
@@ -43,7 +45,7 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
            const StatusColumn& status, int layout, std::int64_t max_pixels, bool verify, const nb::dict& decoded,
            BoundSteps* steps, const std::vector<nb::dict>& erase, bool decode_only, bool exact,
            const std::vector<BoundImageArray*>& others, bool grey,
-           const nb::dict& composition) {
+           const nb::dict& composition, std::shared_ptr<const PythonSteps> last_steps, std::size_t share, bool start) {
     BatchWork work;
     KeptArrays kept;
     work.count = status.shape(0);
@@ -53,7 +55,7 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
     work.files = shards.files();
     work.samples = unpack<SampleColumns>(samples, kSampleColumns, work.count, kept);
     set_decoded(work, decoded, kept);
-    BoundImageArray images(params, out, layout, steps, erase, exact, composition);
+    BoundImageArray images(params, out, layout, steps, erase, exact, composition, std::move(last_steps));
     work.composition = images.composition();
     require(work.composition.count() == 0 || (others.empty() && !decode_only),
             "images of several samples cannot be made beside others, or decoded only");
@@ -62,8 +64,12 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
         require(other != nullptr, "others must be image arrays");
         add_images(work, *other, kept);
     }
+    work.share = share;
+    const bool calls_python = std::ranges::any_of(work.images, [](const auto& one) { return one.last_steps != nullptr; });
+    require(share >= 1, "share must be at least 1");
+    require(!start || !calls_python, "a batch with last_steps is executed by Job.work(), with start=False");
     auto batch = std::make_shared<Batch>(std::move(work));
-    pool.submit(batch);
+    if (start) pool.submit(batch);
     return Job(std::move(batch), std::move(kept));
 }
 
@@ -79,18 +85,24 @@ void bind_pool(nb::module_& m) {
     m.attr("PARAMETER_COLUMNS") = table_of(m, kParameterColumns);
     m.attr("ERASE_COLUMNS") = table_of(m, kEraseColumns);
     m.attr("COMPOSITION_COLUMNS") = table_of(m, kCompositionColumns);
-    nb::class_<Job>(m, "Job").def("wait", &Job::wait).def("done", &Job::done).def("reason", &Job::reason, "i"_a);
+    nb::class_<Job>(m, "Job").def("work", &Job::work).def("cancel", &Job::cancel).def("wait", &Job::wait).def("done", &Job::done).def("reason", &Job::reason, "i"_a);
+    nb::class_<PythonSteps>(m, "PythonSteps")
+        .def(nb::init<const Vector<bool>&, nb::callable, bool>(), "where"_a.noconvert(), "function"_a, nb::kw_only(),
+             "takes_several"_a = false);
     nb::class_<BoundImageArray>(m, "ImageArray")
-        .def(nb::init<const nb::dict&, const Out&, int, BoundSteps*, const std::vector<nb::dict>&, bool, const nb::dict&>(), "params"_a,
-             nb::kw_only(), "out"_a.noconvert(), "layout"_a, "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(),
-             "exact"_a = false, "composition"_a = nb::dict());
+        .def(nb::init<const nb::dict&, const Out&, int, BoundSteps*, const std::vector<nb::dict>&, bool, const nb::dict&,
+                      std::shared_ptr<const PythonSteps>>(),
+             "params"_a, nb::kw_only(), "out"_a.noconvert(), "layout"_a, "steps"_a.none() = nb::none(),
+             "erase"_a = nb::make_tuple(), "exact"_a = false, "composition"_a = nb::dict(),
+             "last_steps"_a.none() = nb::none());
     nb::class_<Pool>(m, "Pool")
         .def("__init__", make, "num_threads"_a)
         .def_prop_ro("num_threads", &Pool::threads)
         .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a.noconvert(),
              "status"_a.noconvert(), "layout"_a, "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(),
              "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false,
-             "others"_a = nb::make_tuple(), "grey"_a = false, "composition"_a = nb::dict())
+             "others"_a = nb::make_tuple(), "grey"_a = false, "composition"_a = nb::dict(),
+             "last_steps"_a.none() = nb::none(), "share"_a = 1, "start"_a = true)
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

@@ -28,10 +28,11 @@ class Batch:
         status: (N,) uint8.
         waiting: Samples that Pillow has not finished, and one more until all of them are handed over.
         decoded: Pixels from Pillow by position.
-        failed: What Pillow said, or C++ before custom steps, by position.
+        failed: What Pillow or C++ said, by position.
         step_errors: Errors of custom steps, by position.
-        jobs: What C++ executes last, each with the status of its images.
-        started: Set when ``jobs`` or ``error`` is.
+        job: The batch in C++.
+        error: What kept the batch from being started.
+        started: Set when ``job`` or ``error`` is.
     """
 
     work: Work
@@ -41,7 +42,7 @@ class Batch:
     decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
     failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
     step_errors: dict[int, StokerError] = field(default_factory=dict)
-    jobs: list[tuple[_native.Job, npt.NDArray[np.uint8]]] = field(default_factory=list)
+    job: _native.Job | None = None
     error: BaseException | None = None
     started: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)

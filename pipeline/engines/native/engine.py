@@ -18,7 +18,7 @@ from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
 from .batch import Batch
-from .custom_steps import PIXELS, CustomSteps, split_work, work_after
+from .custom_steps import CustomSteps, split_custom
 from .image_memory import ImageMemory, clear_images
 from .mean_image import subtract_means
 from .needed_bytes import GAP, needed_bytes
@@ -30,12 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.steps import Step
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Layout
-
-    _Output = tuple[npt.NDArray[Any], int]
-    """An array of images, and the number of its layout in C++."""
 
 __all__ = ["NativeEngine"]
 
@@ -46,8 +42,8 @@ _GREY = 3  # the layout of one channel
 class NativeEngine:
     """Executes batches on threads of its own, in C++; codecs that C++ does not decode through Pillow.
 
-    Custom steps that come last run in Python. Such a batch is executed by C++ up to these steps; a thread
-    waits for that, lets the Python threads run the steps, and has C++ execute the rest.
+    C++ calls custom steps that come last, before it writes an image. Such a batch is executed on threads of
+    Python.
 
     Args:
         files: Data files of the dataset, in the manifest's order.
@@ -93,12 +89,8 @@ class NativeEngine:
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._reads_parts = mapped and _native.jpeg_decoder() == "stoker"
         self._pool = _native.Pool(num_threads)
-        # Apart, so that the end of a batch does not wait for the images of the batches behind it.
-        self._pool_after: _native.Pool | None = None
         self._num_threads = num_threads
         self._python = ThreadPoolExecutor(num_threads, "stoker-python")
-        self._waiter = ThreadPoolExecutor(1, "stoker-custom-steps")
-        self._pixels = _native.BufferPool(self.max_in_flight + 2)  # before custom steps
         self._memory = ImageMemory(image_format, empty or _native.BufferPool(self.max_in_flight + 2).array)
         self._under_way: deque[Batch] = deque()
         self._closed = False
@@ -128,12 +120,13 @@ class NativeEngine:
         """
         if not self._under_way:
             raise EngineError("no batch is under way", hint="Submit one first.")
-        batch = self._under_way.popleft()
+        batch = self._under_way[0]
         batch.started.wait()
+        if batch.job:
+            self._wait_for(batch, batch.job)
+        self._under_way.popleft()
         if batch.error:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
-        for job, status in batch.jobs:
-            self._wait_for(batch, job, status)
         subtract_means(batch.work.columns, batch.images, self._image_format.layout, self._python)
         for i, (found, _) in batch.failed.items():
             clear_images(batch.work, batch.images, i)
@@ -150,10 +143,10 @@ class NativeEngine:
         """Stop the threads and close the files; batches under way are lost."""
         self._closed = True
         self._pool.close()
+        for batch in list(self._under_way):
+            if batch.job:
+                batch.job.cancel()
         self._python.shutdown(wait=True, cancel_futures=True)
-        self._waiter.shutdown(wait=True, cancel_futures=True)
-        if self._pool_after:
-            self._pool_after.close()
         self._under_way.clear()
         self._shards.close()
 
@@ -173,12 +166,12 @@ class NativeEngine:
         finally:
             self._one_less(batch)
 
-    def _wait_for(self, batch: Batch, job: _native.Job, status: npt.NDArray[np.uint8]) -> None:
+    def _wait_for(self, batch: Batch, job: _native.Job) -> None:
         """Wait for a job, and take down what is wrong with the samples that C++ could not execute."""
         job.wait()
-        for image in np.flatnonzero(status).tolist():
-            if (i := image % len(batch.status)) not in batch.failed:
-                found = Status(int(status[image])), job.reason(image)
+        for i in np.flatnonzero(batch.status).tolist():
+            if i not in batch.failed:
+                found = Status(int(batch.status[i])), job.reason(i)
                 batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
 
     def _one_less(self, batch: Batch) -> None:
@@ -194,86 +187,36 @@ class NativeEngine:
             batch.started.set()
 
     def _start(self, batch: Batch) -> None:
-        """Start a batch, or what comes before its custom steps."""
-        first, custom = split_work(batch.work)
-        out = [
-            self._before_custom(params) if steps else (images, self._layout)
-            for params, steps, images in zip(first.columns, custom, batch.images, strict=True)
-        ]
-        job = self._execute(self._pool, first, out, status=batch.status, decoded=batch.decoded)
-        if any(custom):
-            pixels = [array for array, _ in out]
-            self._waiter.submit(self._run_custom_steps, batch, custom, job, pixels)
-            return
-        batch.jobs.append((job, batch.status))
-        batch.started.set()
-
-    def _before_custom(self, params: ImageParams) -> _Output:
-        """What a column of images is written to before its custom steps."""
-        return self._pixels.array(PIXELS.shape(len(params), params.size), "uint8"), _LAYOUT[PIXELS.layout]
-
-    def _run_custom_steps(
-        self,
-        batch: Batch,
-        custom: Sequence[tuple[Step, ...]],
-        job: _native.Job,
-        pixels: Sequence[npt.NDArray[np.uint8]],
-    ) -> None:
-        """Wait for the pixels of a batch, run its custom steps on them, and start the rest of it."""
-        try:
-            self._wait_for(batch, job, batch.status)
-            columns = zip(custom, batch.work.columns, pixels, batch.images, strict=True)
-            for steps, params, before, images in columns:
-                if steps:
-                    changed = CustomSteps(steps, params, before, batch.status)
-                    for future in changed.start(self._python, self._num_threads, lambda: self._closed):
-                        future.result()
-                    batch.step_errors.update(changed.errors)
-                    self._start_rest(batch, params, images, changed.images)
-        except BaseException as error:  # as above; a step may even raise SystemExit
-            batch.error = error
-        batch.started.set()
-
-    def _start_rest(
-        self,
-        batch: Batch,
-        params: ImageParams,
-        images: npt.NDArray[Any],
-        changed: dict[int, npt.NDArray[np.uint8]],
-    ) -> None:
-        """Start what makes ``images``, those of a column, of the pixels that custom steps have changed."""
-        self._pool_after = self._pool_after or _native.Pool(self._num_threads)
-        rest, status = work_after(batch.work.samples, params), np.empty(len(params), np.uint8)
-        out = [(images, self._layout)]
-        job = self._execute(self._pool_after, rest, out, status=status, decoded=changed)
-        batch.jobs.append((job, status))
-
-    def _execute(
-        self,
-        pool: _native.Pool,
-        work: Work,
-        out: Sequence[_Output],
-        *,
-        status: npt.NDArray[np.uint8],
-        decoded: dict[int, npt.NDArray[np.uint8]],
-    ) -> _native.Job:
-        first, *others = map(self._pack, work.columns, out)
-        return pool.submit(
+        """Start a batch: on the threads of C++, or on those of Python if C++ calls custom steps."""
+        columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
+        images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]
+        n, share = len(batch.status), 1
+        for params, custom, packed in zip(columns, steps, images, strict=True):
+            if custom:
+                calls = CustomSteps(custom, batch, one_size=params.image_size is None)
+                packed["last_steps"] = calls.for_cpp()
+                share = max(share, math.ceil(n / self._num_threads)) if calls.together else share
+        job = self._pool.submit(
             self._shards,
-            pack(_native.SAMPLE_COLUMNS, work.samples),
-            status=status,
-            # Of large images, only those in shards are refused.
-            max_pixels=self._max_pixels if pool is self._pool else math.prod(work.params.size),
+            pack(_native.SAMPLE_COLUMNS, batch.work.samples),
+            status=batch.status,
+            max_pixels=self._max_pixels,
             verify=self._verify,
-            decoded=decoded,
-            others=[_native.ImageArray(**options) for options in others],
+            decoded=batch.decoded,
+            others=[_native.ImageArray(**options) for options in images[1:]],
             grey=self._image_format.color == "gray",
-            **first,
+            share=share,
+            start=not any(steps),
+            **images[0],
         )
+        if any(steps):
+            for _ in range(self._num_threads):
+                self._python.submit(job.work)
+        batch.job = job
+        batch.started.set()
 
-    def _pack(self, params: ImageParams, out: _Output) -> dict[str, Any]:
+    def _pack(self, params: ImageParams, images: npt.NDArray[Any]) -> dict[str, Any]:
         """The arguments of ``_native.ImageArray``; grey is written as NCHW, the same memory as NHWC."""
-        images, layout = out
-        if layout == _GREY:
+        if self._layout == _GREY:
             images = images.reshape(params.image_count, 1, *params.size)
-        return pack_images(params, images, layout, exact=self._exact)
+        return pack_images(params, images, self._layout, exact=self._exact)

@@ -15,6 +15,7 @@ from helpers.processes.waiting import wait_until
 import stoker
 from stoker.augment import (
     ColorJitter,
+    DetectionMosaic,
     GaussianBlur,
     Normalize,
     RandomCrop,
@@ -108,6 +109,15 @@ def test_a_step_that_changes_nothing_leaves_the_pixels_of_a_single_pass(thumbnai
 
     once, twice = (images(thumbnails, transforms(p), dtype=dtype) for p in (0, 1))
     np.testing.assert_array_equal(once.view(np.uint8), twice.view(np.uint8))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_steps_change_mosaics(pack_images: Callable[..., Path], together: bool) -> None:
+    dataset = write_annotated(pack_images)
+    own = RandomUpsetTogether() if together else RandomUpset()
+    transforms = [DetectionMosaic(48), RandomHorizontalFlip(), own, Normalize()]
+    found, expected = (images(dataset, transforms, engine=engine) for engine in ("native", "reference"))
+    assert np.abs(found - expected).max() <= 1.001 / 255 / 0.224
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
