@@ -48,7 +48,8 @@ def parse_class_names(given: str) -> tuple[str, ...]:
     """Names of classes, that of label 0 first.
 
     Args:
-        given: ``cat,dog``; the path of a file with one name in each line; or the folder of a dataset.
+        given: ``cat,dog``, or a single name without a dot or a slash; the path of a file with one name in
+            each line; or the folder of a dataset.
 
     Raises:
         ConfigError: The argument is none of these, or a name is empty.
@@ -60,7 +61,7 @@ def parse_class_names(given: str) -> tuple[str, ...]:
         lines = list(Manifest.load(path).classes)
     elif path.is_file():
         lines = _lines(path)
-    elif "," in given:
+    elif "," in given or not {".", "/"} & set(given):
         lines = given.split(",")
     else:
         raise ConfigError(
@@ -203,7 +204,8 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
             f"the source has classes that are not among the {len(want)} given: "
             f"{', '.join(missing[:_NAMED])}{more}",
             path=src,
-            hint="add their names to classes, at the end so that other labels stay, or remove them",
+            hint="add their names to classes, at the end so that other labels stay, or leave them out: "
+            "--skip-other-classes (skip_other_classes=True)",
         )
     return np.array([number.get(name, -1) for name in have], np.int64)
 

@@ -1,12 +1,14 @@
 """Folders that hold annotated datasets, which detection would take for folders of classes.
 
 Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, of images and masks, or of
-MOTChallenge's splits. It is refused with the command that converts a dataset in it.
+MOTChallenge's splits. It is refused with the command that converts a dataset in it. So is a folder of YOLO
+with several splits, which would become one dataset.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +24,9 @@ from .source import Source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["check_is_no_root"]
+__all__ = ["check_has_one_split", "check_is_no_root"]
 
+_SPLIT = re.compile(r"(train|training|val|valid|validation|test|dev)(\d{4})?", re.IGNORECASE)
 _MOST_FOLDERS = 50  # of a root; a folder of classes may have thousands
 _MOST = 1_000  # files in a folder that are looked at
 _NAMED = 4  # commands in a hint
@@ -56,6 +59,30 @@ def check_is_no_root(source: Source) -> None:
                 path=root,
                 hint=f"convert {'; or '.join(commands[:_NAMED])}; {_OTHERWISE}",
             )
+
+
+def check_has_one_split(source: Source) -> None:
+    """Check that a folder of YOLO on a disk does not hold several splits; URLs are not looked at.
+
+    Raises:
+        SourceError: It does; the hint has the commands for the splits.
+    """
+    root = Path(os.fspath(source.path))
+    if is_url(source.path) or not root.is_dir():
+        return
+    inside = sorted(one for one in _entries(root / "images") if one.is_dir() and _SPLIT.fullmatch(one.name))
+    commands = [f"stoker convert {one} TARGET" for one in inside] if len(inside) > 1 else []
+    for file in (root / name for name in YAML_NAMES if (root / name).is_file()):
+        with suppress(SourceError):  # a file of names alone
+            if len(set(read_data_file(file).splits.values())) > 1:
+                commands = [f"stoker convert {file} TARGET", *commands]
+    if commands:
+        raise SourceError(
+            "the folder holds several splits of YOLO, which would become one dataset",
+            path=root,
+            hint=f"convert {'; or '.join(commands[:_NAMED])}; to make one dataset of them: --source-format "
+            "yolo (source_format='yolo')",
+        )
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from ..remote.store import is_url
 from .annotated.masks.instance_pairs import with_instances
 from .annotated.masks.mask_pairs import with_masks
 from .archives.names import is_pattern
-from .dataset_roots import check_is_no_root
+from .dataset_roots import check_has_one_split, check_is_no_root
 from .format_names import SourceFormatName
 from .registry import SOURCE_FORMATS
 
@@ -30,7 +30,7 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
 
     Raises:
         ConfigError: No format has the name.
-        SourceError: A folder cannot be read, or is the root of annotated datasets.
+        SourceError: A folder cannot be read, is the root of annotated datasets, or holds several splits.
         StorageError: A URL cannot be read.
     """
     if name is not None:
@@ -44,6 +44,8 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
         found = next(row for row in SOURCE_FORMATS if row.detects(source))
         if found.name == "folder":
             check_is_no_root(source)
+        elif found.name == "yolo":
+            check_has_one_split(source)
         return found
     except StokerError:
         raise

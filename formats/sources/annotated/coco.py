@@ -147,6 +147,8 @@ class _Reader:
     def _object(self, value: dict[str, Any], image: int, object_id: int) -> None:
         if "segments_info" in value:
             raise BadObjectError("panoptic annotation, which is not read")
+        if "caption" in value and "bbox" not in value:
+            raise BadObjectError("caption, which is no object")
         box, category, area = value.get("bbox"), value.get("category_id"), value.get("area", -1)
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])

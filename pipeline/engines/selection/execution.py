@@ -170,6 +170,13 @@ def slow_needs(needs: frozenset[str], last_custom: frozenset[str]) -> tuple[str,
     return tuple(sorted(_missing("native", needs, last_custom)))
 
 
+_MEANINGS = {
+    "composition": "images of several samples (DetectionMosaic, DetectionMixUp, CopyPaste)",
+    "direct": "crops of objects (ObjectCrop)",
+}
+"""Needs whose names are not those of their transforms, in a user's words."""
+
+
 def check_needs(engine: str, needs: frozenset[str], last_custom: frozenset[str] = frozenset()) -> None:
     """Check that an engine executes what transforms need.
 
@@ -180,7 +187,8 @@ def check_needs(engine: str, needs: frozenset[str], last_custom: frozenset[str] 
         is_fast = executes("native", needs, last_custom)
         able = "'native' executes" if is_fast else "'reference' (slowly) executes"
         raise ConfigError(
-            f"engine={engine!r} does not execute what the transforms need: {', '.join(sorted(missing))}",
+            f"engine={engine!r} does not execute what the transforms need: "
+            f"{', '.join(_MEANINGS.get(name, name) for name in sorted(missing))}",
             hint=f"{able} it, and engine='auto' takes one that does.",
         )
 

@@ -90,6 +90,7 @@ def test_invalid_options_are_refused(photos: Path, tmp_path: Path, classes: Any)
 
 def test_names_with_commas_between() -> None:
     assert parse_class_names("cat, wild dog,crane,crane") == ("cat", "wild dog", "crane", "crane")
+    assert parse_class_names("wild dog") == ("wild dog",)
 
 
 @pytest.mark.parametrize("text", ["cat\nwild dog, tame\n", "\ufeffcat\r\n  wild dog, tame"])

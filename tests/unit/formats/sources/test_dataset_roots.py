@@ -72,6 +72,29 @@ def test_the_root_of_a_dataset_does_not_become_classes(
     assert find_format(Source(root, unlabelled=True)).name == "folder"
 
 
+@pytest.mark.parametrize(
+    ("data", "command"),
+    [
+        ("", "stoker convert {root}/images/train TARGET; or stoker convert {root}/images/val TARGET"),
+        ("train: images/train\nval: images/val\nnames: [cat]", "stoker convert {root}/data.yaml TARGET"),
+    ],
+)
+def test_several_splits_of_yolo_do_not_become_one_dataset(tmp_path: Path, data: str, command: str) -> None:
+    places = [f"{kind}/{split}" for kind in ("images", "labels") for split in ("train", "val")]
+    root = _root(tmp_path, *(f"{place}/1.{'jpg' if 'im' in place else 'txt'}" for place in places))
+    if data:
+        (root / "data.yaml").write_text(data)
+    with pytest.raises(SourceError, match="several splits of YOLO, which would become one dataset") as caught:
+        find_format(Source(root))
+    assert command.format(root=root) in str(caught.value)
+    assert find_format(Source(root), "yolo").name == "yolo"
+    assert find_format(Source(root / "images" / "val")).name == "yolo"
+    (root / "data.yaml").write_text("train: images/train\nval: images/train\nnames: [cat]")
+    (root / "images" / "val" / "1.jpg").unlink()
+    (root / "images" / "val").rmdir()
+    assert find_format(Source(root)).name == "yolo", "coco128's data.yaml names one folder twice"
+
+
 def test_folders_of_classes_stay_such(tmp_path: Path) -> None:
     root = _root(tmp_path, "images/1.jpg", "cat/1.jpg", "cat/notes.json", "data.txt")
     (root / "cat" / "notes.json").write_text("[1]")

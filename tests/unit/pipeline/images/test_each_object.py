@@ -149,3 +149,10 @@ def test_targets_weigh_what_is_labelled() -> None:
         heatmaps(points, (63, 96))
     with pytest.raises(ConfigError, match=r"keypoints must be \(\.\.\., K, 3\)"):
         simcc(points[..., :2], (64, 96))
+
+
+def test_dali_says_that_it_cannot_crop_objects(dataset: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"'dali' does not execute .*\(ObjectCrop\)"
+    ):
+        load(dataset.select(each="object"), engine="dali")

@@ -53,6 +53,7 @@ COCO: dict[str, tuple[Any, str]] = {
     "annotation is a number": (7, "annotation without an image"),
     "annotation is null": (None, "annotation without an image"),
     "annotation is panoptic": ({"segments_info": []}, "panoptic annotation, which is not read"),
+    "annotation is a caption": ({"bbox": ..., "caption": "a dog"}, "caption, which is no object"),
     "iscrowd is a word": ({"iscrowd": "no"}, "object with an iscrowd that is no number"),
     "iscrowd is a list": ({"iscrowd": [1]}, "object with an iscrowd that is no number"),
     "iscrowd is NaN": ({"iscrowd": NAN}, "object with an iscrowd that is no number"),

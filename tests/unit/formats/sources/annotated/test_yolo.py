@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def convert(source: Path, out: Path, **options: Any) -> stoker.Dataset:
-    stoker.convert(source, out, **{"allow_loss": 1, **options})
+    stoker.convert(source, out, **{"allow_loss": 1, "source_format": "yolo", **options})
     return stoker.open(out)
 
 
