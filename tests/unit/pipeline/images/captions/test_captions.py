@@ -56,6 +56,22 @@ def test_each_epoch_draws_one_of_the_captions_of_a_sample_by_seed_epoch_and_samp
     assert _drawn(_loader(shards, caption=first)) == {n: TEXTS[n][0] for n in range(N)}
 
 
+@pytest.mark.parametrize("engine", ["native", "reference", "dali"])
+def test_every_engine_hands_out_a_caption_of_the_image_beside_it(shards: Path, engine: Any) -> None:
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+    columns = ("row", "image", "caption")
+    with _loader(shards, seed=3, engine=engine, columns=columns, num_threads=2) as loader:
+        batches = list(loader)
+    captions = {
+        int(row): bytes(ids.tolist()).decode()
+        for batch in batches
+        for row, ids in zip(batch.row, batch.caption, strict=True)
+    }
+    assert captions == _drawn(_loader(shards, seed=3))
+    assert all((np.asarray(batch.image) == batch.row[:, None, None, None]).all() for batch in batches)
+
+
 def test_ranks_and_a_resume_hand_out_the_captions_of_one_rank(shards: Path) -> None:
     whole = _drawn(_loader(shards, seed=5))
     ranks = [_loader(shards, seed=5, rank=rank, world_size=3, batch_size=2) for rank in range(3)]
