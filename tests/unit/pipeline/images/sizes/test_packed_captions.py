@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 N = 47
-PATCHES = Patches(size=4, most=20, row=64)
-TOKENS = Tokens(12, form="packed", row=30)
+PATCHES = Patches(size=4, most=12, row=64)
+TOKENS = Tokens(12, form="packed", row=18)
 ALL = (
     *("patches", "segment_ids", "caption", "caption_segment_ids", "caption_position_ids"),
     *("caption_cu_seqlens", "caption_labels", "caption_mask", "row", "mask"),
@@ -56,7 +56,7 @@ def real(batch: Any) -> list[int]:
 def test_a_row_holds_its_images_and_their_captions_in_one_order(
     shards: Path, engine: str, choose: Any
 ) -> None:
-    loader = make(shards, engine=engine, caption=Tokens(12, form="packed", row=30, choose=choose))
+    loader = make(shards, engine=engine, caption=Tokens(12, form="packed", row=18, choose=choose))
     alone = {
         row: batch.patches[place][batch.segment_ids[place] == segment + 1]
         for batch in make(shards, engine=engine, caption=None, columns=("patches", "segment_ids", "row"))
@@ -72,7 +72,7 @@ def test_a_row_holds_its_images_and_their_captions_in_one_order(
     }
     captions = make(shards, engine=engine, **options)
     shapes = set()
-    for _ in range(2):
+    for _ in range(4):
         drawn = {
             int(row): ids for batch in captions for row, ids in zip(batch.row, batch.caption, strict=True)
         }
@@ -90,10 +90,10 @@ def test_a_row_holds_its_images_and_their_captions_in_one_order(
                     assert (batch.caption_segment_ids[place][own] == segment + 1).all()
                     assert batch.caption_position_ids[place][own].tolist() == list(range(len(drawn[row])))
                     assert batch.caption_labels[place][own].tolist() == [-100, *drawn[row][1:].tolist()]
-                    assert {place * 30 + own.start, place * 30 + own.stop} <= bounds
+                    assert {place * 18 + own.start, place * 18 + own.stop} <= bounds
                 assert not batch.caption_segment_ids[place][begin:].any()
                 assert (batch.caption[place][begin:] == 256).all()
-                assert batch.caption_mask[place].tolist() == [True] * begin + [False] * (30 - begin)
+                assert batch.caption_mask[place].tolist() == [True] * begin + [False] * (18 - begin)
     assert len({m for m, _ in shapes}) == 1
 
 
@@ -131,8 +131,9 @@ def test_a_batch_of_any_epoch_is_made_again(shards: Path) -> None:
     }
     loader = make(shards, **options)
     list(loader)
+    steps = len(loader)  # of the epoch that follows
     epoch = [(batch.caption.tolist(), batch.row.tolist()) for batch in loader]
-    assert len(epoch) == len(loader)
+    assert len(epoch) == steps
     for other in (make(shards, **options), make_loader(json.loads(json.dumps(loader.describe())), 1, 2)):
         again = [other.batch(1, step) for step in range(len(epoch))]
         assert [(batch.caption.tolist(), batch.row.tolist()) for batch in again] == epoch
@@ -157,7 +158,7 @@ def test_a_selection_has_the_captions_that_its_samples_have_in_the_whole(shards:
 def test_a_state_refuses_other_rows_of_tokens(shards: Path) -> None:
     state = make(shards).state_dict()
     for other, named in (
-        ({"caption": Tokens(12, form="packed", row=31)}, "caption.row was 30 and is 31"),
+        ({"caption": Tokens(12, form="packed", row=31)}, "caption.row was 18 and is 31"),
         ({"draw_seed": 6}, "draw_seed"),
     ):
         with pytest.raises(CheckpointError, match=named):
@@ -165,7 +166,7 @@ def test_a_state_refuses_other_rows_of_tokens(shards: Path) -> None:
 
 
 def test_the_command_buckets_prints_the_fill_of_both_budgets(shards: Path, tmp_path: Path) -> None:
-    sizes, caption = "Patches(4, most=20, row=64)", 'Tokens(12, form="packed", row=30)'
+    sizes, caption = "Patches(4, most=12, row=64)", 'Tokens(12, form="packed", row=18)'
     words = ["buckets", str(shards), "--sizes", sizes, "--seed", "5", "--json", str(tmp_path / "f.json")]
     shown = CliRunner().invoke(app, [*words, "--caption", caption], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
@@ -180,11 +181,11 @@ def test_the_command_buckets_prints_the_fill_of_both_budgets(shards: Path, tmp_p
 
 
 def test_a_preview_shows_the_caption_under_each_image_of_a_row(shards: Path, tmp_path: Path) -> None:
-    caption = ["--caption", 'Tokens(12, form="packed", row=30, choose="first")']
+    caption = ["--caption", 'Tokens(12, form="packed", row=18, choose="first")']
     words = ["preview", str(shards), "--out", str(tmp_path / "sheet.html"), *caption]
-    shown = CliRunner().invoke(app, [*words, "--sizes", "Patches(4, most=20, row=64)", "--draws", "1"])
+    shown = CliRunner().invoke(app, [*words, "--sizes", "Patches(4, most=12, row=64)", "--draws", "1"])
     assert shown.exit_code == 0, shown.output
-    first = Tokens(12, form="packed", row=30, choose="first")
+    first = Tokens(12, form="packed", row=18, choose="first")
     rows = make(shards, seed=0, batch_size=1, caption=first).batch(0, 0).row[0]
     page = (tmp_path / "sheet.html").read_text()
     for text in stoker.open(shards).strings("text", rows[rows >= 0]):
