@@ -9,6 +9,7 @@ size, or the disk is full, blocks that the pass has left behind are evicted.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from concurrent.futures import CancelledError, wait
 from itertools import islice
@@ -18,6 +19,7 @@ import numpy as np
 
 from stoker.errors import CorruptRecordError, LoaderClosedError
 from stoker.formats.remote.retry import StoppedError
+from stoker.log import EventLog
 
 from ..execution.threads import stopping
 from .planned_reads import plan_batch
@@ -36,6 +38,8 @@ __all__ = ["CacheReadAhead"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
+_SILENCE = 10.0  # seconds that a batch waits before each message
+_LOG = EventLog("storage")
 _POLL = 0.05  # seconds between two checks whether the loader is being stopped
 _EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
 
@@ -153,10 +157,7 @@ class CacheReadAhead:
         """See :meth:`stoker.pipeline.caching.cache_prefetcher.CachedEpoch.wait`."""
         batch = self._take()
         while True:
-            pending: set[Future[int]] = set(batch.requests)
-            while pending:
-                pending = wait(pending, timeout=_POLL).not_done
-                self._check_stopping()
+            self._wait_for(set(batch.requests))
             try:
                 for request in batch.requests:
                     request.result()
@@ -167,6 +168,21 @@ class CacheReadAhead:
         if batch.parts is not None:
             self._cache.part_checksums.keep(batch.ranges)
             self._check_parts(batch.parts)
+
+    def _wait_for(self, pending: set[Future[int]]) -> None:
+        """Wait until requests are done; a server that does not answer is reported meanwhile."""
+        began, words = time.monotonic(), 1
+        while pending:
+            pending = wait(pending, timeout=_POLL).not_done
+            self._check_stopping()
+            if pending and (waited := time.monotonic() - began) >= words * _SILENCE:
+                words += 1
+                url = self._cache.dataset.remote.store.url
+                _LOG.warning(
+                    "wait",
+                    f"{url}: a batch has waited {waited:.0f} s for the storage, "
+                    f"requests in flight: {len(pending)}",
+                )
 
     def _check_parts(self, parts: PayloadParts) -> None:
         """Compare parts with their checksums; readers compare whole payloads only, and raise this error."""

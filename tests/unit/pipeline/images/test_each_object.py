@@ -152,7 +152,5 @@ def test_targets_weigh_what_is_labelled() -> None:
 
 
 def test_dali_says_that_it_cannot_crop_objects(dataset: Any) -> None:
-    with pytest.raises(
-        ConfigError, match=r"'dali' does not execute .*\(ObjectCrop\)"
-    ):
+    with pytest.raises(ConfigError, match=r"'dali' does not execute .*\(ObjectCrop\)"):
         load(dataset.select(each="object"), engine="dali")
