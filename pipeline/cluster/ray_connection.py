@@ -10,8 +10,9 @@ from stoker.errors import ConfigError, MissingDependencyError, install_hint
 
 __all__ = ["connected"]
 
-# Seconds for which Ray looks for a cluster that is lost, before it ends the process.
-_PATIENCE = {"RAY_gcs_rpc_server_reconnect_timeout_s": "100000"}  # 28 hours; it ends at once with 2,000,000
+# Seconds for which Ray looks for a cluster that is lost, before it ends the process: 28 hours in place of a
+# minute. Ray reads them at its import.
+_PATIENCE = {"RAY_gcs_rpc_server_reconnect_timeout_s": "100000"}
 
 
 def connected(address: str) -> Any:
