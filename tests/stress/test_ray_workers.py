@@ -160,7 +160,7 @@ def run(program: str, temporary: str, *arguments: object) -> str:
             **os.environ,
             "RAY_TMPDIR": temporary,
             "RAY_memory_monitor_refresh_ms": "0",  # no worker dies of memory that others take
-            "RAY_gcs_rpc_server_reconnect_timeout_s": "100000",  # the programs import Ray before the loader does
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "100000",  # programs import Ray first
         },
         capture_output=True,
         text=True,
