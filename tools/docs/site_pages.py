@@ -102,7 +102,7 @@ def _output(output: dict[str, Any]) -> str:
 
 def _examples_page() -> str:
     """Return the page that shows the programs in examples/."""
-    parts = ["# Examples", "Each program trains a network on the photographs or the texts in `examples/`."]
+    parts = ["# Examples", "Each program trains a network on photographs, texts or shapes in `examples/`."]
     for path in _programs():
         code = path.read_text("utf-8")
         first_line = (ast.get_docstring(ast.parse(code)) or "").partition("\n")[0]
