@@ -1,0 +1,100 @@
+"""The cost of captions: conversions and loaders of photographs with five captions each, and without.
+
+    python -m stoker.benchmarks.images.captions [--source DIR] [--rounds 5] [--json FILE]
+
+The photographs have the size and quality of those of ImageNet; a caption has 5 to 20 words. The loader crops
+to 224, and hands out one caption of each image as 77 token ids. All take turns; CPU seconds tell the cost
+where the machine does other work.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.photographs import (
+    PHOTOGRAPHS,
+    make_imagenet_like,
+    photographs_in,
+    replicate,
+)
+from stoker.benchmarks.images.views import Cost, median, timed
+from stoker.benchmarks.report.machine import allowed_cores, describe
+
+CAPTIONS = 5
+WORDS = 5000
+
+
+def write_list(photographs: Path, target: Path) -> None:
+    """Write a list in JSON Lines of the photographs, with the name of their folder and captions."""
+    draw = np.random.default_rng(0)
+    lines = []
+    for path in photographs_in(photographs):
+        counts = draw.integers(5, 21, CAPTIONS).tolist()
+        captions = [" ".join(f"w{word}" for word in draw.integers(0, WORDS, count)) for count in counts]
+        name = str(path.relative_to(photographs))
+        lines.append(json.dumps({"path": name, "label": path.parent.name, "captions": captions}))
+    target.write_text("\n".join(lines))
+
+
+def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
+    """Return the cost of a sample, by what is done with it and whether it has captions."""
+    write_list(photographs, work / "list.jsonl")
+    samples, threads = len(photographs_in(photographs)), len(allowed_cores())
+    converted: dict[str, list[Cost]] = {"converted": [], "converted with captions": []}
+    for turn in range(rounds + 1):
+        for name, found in converted.items():
+            options: dict[str, Any] = {"caption_column": "captions"} if "captions" in name else {}
+            began, before = perf_counter(), process_time()
+            stoker.convert(work / "list.jsonl", work / f"{name}-{turn}", images=photographs, **options)
+            found.append(Cost((perf_counter() - began) / samples, (process_time() - before) / samples))
+    loaders = {
+        f"loaded{name}": stoker.ImageLoader(
+            work / f"converted with captions-{rounds}",
+            batch_size=64,
+            transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
+            shuffle=True,
+            columns=columns,
+            caption=stoker.Tokens(max_length=77) if name else None,
+            num_threads=threads,
+        )
+        for name, columns in (("", ("image",)), (" with captions", ("image", "caption")))
+    }
+    loaded: dict[str, list[Cost]] = {name: [] for name in loaders}
+    for _ in range(rounds + 1):
+        for name, loader in loaders.items():
+            loaded[name].append(timed(loader))
+    return {name: median(found[1:]) for name, found in {**converted, **loaded}.items()}
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
+    parser.add_argument("--copies", type=int, default=512, help="photographs, copies of those of the source")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stoker-captions-") as scratch:
+        work = Path(scratch)
+        make_imagenet_like(given.source, work / "made")
+        replicate(work / "made", work / "copies", given.copies)
+        costs = measure(work / "copies", work, given.rounds)
+    for name, cost in costs.items():
+        print(f"{name:<24}{1 / cost.seconds:8,.0f} images/s{1000 * cost.cpu_seconds:8.3f} CPU ms an image")
+    if given.json:
+        figures = {name: asdict(cost) for name, cost in costs.items()}
+        given.json.write_text(json.dumps({"machine": describe(allowed_cores()), **figures}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
