@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker import AspectBuckets, ImageLoader, RandomSizes
+from stoker import AspectBuckets, ImageLoader, Patches, RandomSizes
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
 from stoker.pipeline.execution.ranks.ranks import Ranks
 from stoker.pipeline.images.sizes.size_arguments import make_size_plan
@@ -60,6 +60,7 @@ PLANNED: list[dict[str, Any]] = [
     {"sizes": AspectBuckets(area=100, multiple=4)},
     {"sizes": "padded", "multiple": 4, "aspect_ratio_group_factor": 1},
     {"sizes": "ragged", "aspect_ratio_group_factor": 0},
+    {"sizes": Patches(size=4, most=16, row=40), "columns": ("row", "mask", "patches")},
 ]
 
 
@@ -69,8 +70,8 @@ def test_planned_epochs_show_each_sample_once_on_any_ranks_after_any_stop(
     thumbnails: Path, data: st.DataObject
 ) -> None:
     options: dict[str, Any] = {
-        **data.draw(st.sampled_from(PLANNED)),
         "columns": ("row", "mask"),
+        **data.draw(st.sampled_from(PLANNED)),
         "batch_size": data.draw(st.integers(1, 9)),
         "shuffle": data.draw(st.booleans()),
         "last_batch": data.draw(st.sampled_from(["partial", "pad"])),
@@ -87,11 +88,15 @@ def test_planned_epochs_show_each_sample_once_on_any_ranks_after_any_stop(
         stop = data.draw(st.integers(0, steps.pop()))
         for loader in loaders:
             batches = [batch for _, batch in zip(range(stop), loader, strict=False)]
+            if "patches" in options["columns"]:
+                assert all(batch.patches.shape == (len(batch.mask), 40, 48) for batch in batches)
             seen += [row for batch in batches for row in _shown(batch)]
         states = [loader.state_dict() for loader in loaders]
         assert all(state == states[0] for state in states)
         for loader in loaders:
             loader.close()
+        if states[0]["epoch"]:
+            break
     last = ImageLoader(thumbnails, rank=0, world_size=1, **options)
     last.load_state_dict(states[0])
     if states[0]["epoch"] == 0:
@@ -100,8 +105,9 @@ def test_planned_epochs_show_each_sample_once_on_any_ranks_after_any_stop(
 
 
 def _shown(batch: Any) -> list[int]:
-    rows: list[int] = (batch.row[batch.mask] if "mask" in batch._fields else batch.row).tolist()
-    return rows
+    rows = batch.row[batch.mask] if "mask" in batch._fields else batch.row
+    shown: list[int] = rows[rows >= 0].tolist()  # packed rows of patches have -1 after their last image
+    return shown
 
 
 def _check_resume(dataset: Path, whole: list[Any], epoch: int, stop: int, options: dict[str, Any]) -> None:
