@@ -70,7 +70,7 @@ def test_boxes_masks_and_keypoints_lie_on_what_each_view_shows(annotated: Path, 
     low = data.draw(st.sampled_from([0.2, 0.5, 1.0]))
     moved = [RandomResizedCrop(data.draw(st.integers(24, 48)), scale=(low, 1.0)), RandomHorizontalFlip(1)]
     count, engine = data.draw(st.integers(1, 3)), data.draw(st.sampled_from(["native", "reference"]))
-    names = ("boxes", "masks", "object_id", "segmentation")
+    names = ("boxes", "masks", "object_id", "segmentation", "keypoints")
     loader = ImageLoader(
         annotated,
         batch_size=data.draw(st.integers(1, 7)),
@@ -86,9 +86,10 @@ def test_boxes_masks_and_keypoints_lie_on_what_each_view_shows(annotated: Path, 
         _check_view(batch.b, *(getattr(batch, f"b_{name}") for name in names))
 
 
-def _check_view(images: Any, boxes: Any, masks: Any, ids: Any, segmentation: Any) -> None:
+def _check_view(images: Any, boxes: Any, masks: Any, ids: Any, segmentation: Any, keypoints: Any) -> None:
     """The first object of a scene is the bright rectangle of its image."""
-    for image, own, parts, found, classes in zip(images, boxes, masks, ids, segmentation, strict=True):
+    columns = (images, boxes, masks, ids, segmentation, keypoints)
+    for image, own, parts, found, classes, points in zip(*columns, strict=True):
         bright = image[0] > 100
         assert np.mean((classes > 0) != bright) < 0.1
         if 0 not in found % 100:
@@ -96,10 +97,13 @@ def _check_view(images: Any, boxes: Any, masks: Any, ids: Any, segmentation: Any
             continue
         first = int(np.flatnonzero(found % 100 == 0)[0])
         assert np.mean((parts[first] > 0) != bright) < 0.1
-        rows, columns = (np.flatnonzero(bright.any(axis)) for axis in (1, 0))
-        if len(rows) and len(columns):
-            edges = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+        rows, seen = (np.flatnonzero(bright.any(axis)) for axis in (1, 0))
+        if len(rows) and len(seen):
+            edges = [seen[0], rows[0], seen[-1] + 1, rows[-1] + 1]
             np.testing.assert_allclose(own[first], edges, atol=1.5)
+        for x, y, visible in points[first]:
+            row, column = (min(int(at), len(image[0]) - 1) for at in (y, x))
+            assert not visible or bright[row, column]
 
 
 @pytest.fixture(scope="module")
