@@ -28,6 +28,7 @@ from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
 from .transforms.combining.base import Combining
 from .transforms.combining.copy_paste import CopyPaste
+from .transforms.combining.mosaic import DetectionMosaic
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
 
@@ -94,6 +95,12 @@ class ImagePlan:
     def combining(self) -> tuple[Combining, ...]:
         """The transforms that make one image of several samples."""
         return tuple(one for one in self.transforms if isinstance(one, Combining))
+
+    @property
+    def buffer(self) -> int:
+        """Number of draws from which mosaics take their samples; 0 where these are from the whole epoch."""
+        mosaics = (one for one in self.transforms if isinstance(one, DetectionMosaic))
+        return max((one.buffer or 0 for one in mosaics), default=0)
 
     @property
     def pastes(self) -> bool:

@@ -1,9 +1,11 @@
 """The rates of mosaics beside a letterbox, and of the recipes for detection beside torchvision's pipelines.
 
-    python -m stoker.benchmarks.detection.rates [--source DIR] [--rounds 5] [--json FILE]
+    python -m stoker.benchmarks.detection.rates [--source DIR] [--rounds 5] [--mosaics] [--json FILE]
 
 Photographs of ImageNet's size and quality get synthetic objects. Mosaics, MixUp and CopyPaste are made at 640
-pixels in batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Recipes
+pixels in batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Mosaics
+have YOLO's default scale, 0.5 to 1.5, and shift, 0.1; the buffer of 128 samples is the one that Ultralytics
+has at batch 16. A pass has many more photographs than that, as few may be left from the pass before. Recipes
 end in float32. All loads take turns in one tree of processes, each with as many threads or workers as cores.
 The machine may do other work meanwhile, so rates are those of processor time: images for each CPU second.
 torchvision's images keep their sizes, where Stoker's recipes pad them to one.
@@ -47,9 +49,12 @@ __all__ = ["main", "measure"]
 
 _SIZE, _BATCH = 640, 16
 _LEAST = 0.7
-_COMBINED: Mapping[str, list[Any]] = {
+_MOSAICS: Mapping[str, list[Any]] = {
     "letterbox": [Letterbox(_SIZE)],
     "mosaic": [DetectionMosaic(_SIZE)],
+    "mosaic of a buffer": [DetectionMosaic(_SIZE, buffer=8 * _BATCH)],
+}
+_COMBINED: Mapping[str, list[Any]] = {
     "mosaic and MixUp": [DetectionMosaic(_SIZE), DetectionMixUp()],
     "letterbox and CopyPaste": [Letterbox(_SIZE), CopyPaste(1.0)],
     "mosaic of the batch": [Letterbox(_SIZE), Mosaic()],
@@ -57,25 +62,28 @@ _COMBINED: Mapping[str, list[Any]] = {
 _COLUMNS = ("image", "boxes", "box_labels")
 
 
-def measure(work: Path, rounds: int, copies: int) -> dict[str, Cost]:
+def measure(work: Path, rounds: int, copies: int, *, mosaics_only: bool) -> dict[str, Cost]:
     """Return the median costs of an image by load, after an untimed turn of each.
 
     Args:
         work: Folder with photographs in ``made``, for temporary files.
         rounds: Passes that count.
-        copies: Photographs in a pass.
+        copies: Photographs in a pass; eight times as many of mosaics.
+        mosaics_only: Whether mosaics and the letterbox are measured alone.
     """
     threads = len(allowed_cores())
-    plain = make_annotated(work / "made", work / "plain", copies)
-    restarts = make_annotated(work / "made", work / "restarts", copies, restarts=True)
     turns: dict[str, Iterable[Any]] = {}
-    for name, transforms in _COMBINED.items():
-        turns[name] = _loader(plain, transforms, threads)
-        turns[f"{name}, restart markers"] = _loader(restarts, transforms, threads)
-    for name in recipe_names():
-        if name.startswith(("coco", "yolo")):
-            turns[f"recipe {name}"] = _loader(plain, load_recipe(name), threads)
-    if find_spec("torchvision"):
+    for kind in ("", ", restart markers"):
+        many = make_annotated(work / "made", work / f"many{kind}", 8 * copies, restarts=bool(kind))
+        few = make_annotated(work / "made", work / f"few{kind}", copies, restarts=bool(kind))
+        turns |= {f"{name}{kind}": _loader(many, one, threads) for name, one in _MOSAICS.items()}
+        if not mosaics_only:
+            turns |= {f"{name}{kind}": _loader(few, one, threads) for name, one in _COMBINED.items()}
+    plain = work / "few"
+    if not mosaics_only:
+        names = [name for name in recipe_names() if name.startswith(("coco", "yolo"))]
+        turns |= {f"recipe {name}": _loader(plain, load_recipe(name), threads) for name in names}
+    if find_spec("torchvision") and not mosaics_only:
         source = open_source(plain, work, boxes=True)
         for name in PIPELINES:
             settings = PeerSettings(_BATCH, num_threads=threads, recipe=name)
@@ -115,15 +123,17 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="folder for temporary files")
     parser.add_argument("--copies", type=int, default=192, help="photographs, copies of those of the source")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--mosaics", action="store_true", help="measure mosaics and the letterbox alone")
     parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-detection-", dir=given.work) as scratch:
         make_imagenet_like(given.source, Path(scratch) / "made")
-        costs = measure(Path(scratch), given.rounds, given.copies)
+        costs = measure(Path(scratch), given.rounds, given.copies, mosaics_only=given.mosaics)
     console = Console()
     _show(costs, console)
     goals = [
-        Goal(f"mosaic over letterbox{kind}, CPU seconds", _LEAST, _share(costs, kind))
+        Goal(f"{name} over letterbox{kind}, CPU seconds", _LEAST, _share(costs, name, kind))
+        for name in ("mosaic", "mosaic of a buffer")
         for kind in ("", ", restart markers")
     ]
     show_goals(goals, console)
@@ -133,8 +143,8 @@ def main() -> None:
         given.json.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def _share(costs: Mapping[str, Cost], kind: str) -> float:
-    return costs[f"letterbox{kind}"].cpu_seconds / costs[f"mosaic{kind}"].cpu_seconds
+def _share(costs: Mapping[str, Cost], name: str, kind: str) -> float:
+    return costs[f"letterbox{kind}"].cpu_seconds / costs[f"{name}{kind}"].cpu_seconds
 
 
 if __name__ == "__main__":

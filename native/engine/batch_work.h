@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/composition/composition.h"
+#include "engine/composition/kept_images.h"
 #include "engine/image_array.h"
 #include "pixels/rgb_view.h"
 #include "records/sample_columns.h"
@@ -28,6 +29,7 @@ struct BatchWork {
     std::vector<RgbView> decoded;  // by position; empty for samples that C++ decodes
     std::vector<ImageArray> images;
     Composition composition;  // of the images of the one array, if they have several samples each
+    std::shared_ptr<KeptImages> kept;  // samples that other images show, too, if images have several samples
     BatchOptions options;
     std::size_t share = 1;  // units that a thread claims at once
     std::uint8_t* status = nullptr;

@@ -28,9 +28,10 @@ void BatchRunner::run_samples(Batch& batch, std::size_t first, std::size_t end) 
     for (const std::size_t i : waiting_) batch.finish(i, outcome.status, outcome.message);
 }
 
-Pool::Pool(int threads)
+Pool::Pool(int threads, std::size_t kept)
     : count_(threads), process_(::getpid()), queue_(new Queue), workers_(new std::vector<std::thread>) {
     try {
+        queue_->kept = std::make_shared<KeptImages>(kept);
         for (int i = 0; i < threads; ++i) workers_->emplace_back([queue = queue_] { work(*queue); });
     } catch (...) {
         close();

@@ -12,6 +12,7 @@
 
 #include "engine/batch.h"
 #include "engine/composition/composer.h"
+#include "engine/composition/kept_images.h"
 #include "engine/sample_runner.h"
 
 namespace stoker {
@@ -32,12 +33,15 @@ class BatchRunner {
 
 class Pool {
   public:
-    explicit Pool(int threads);
+    // Samples of images that are made of several samples are decoded once if they are among the last `kept` ones.
+    Pool(int threads, std::size_t kept);
     ~Pool();
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
 
     int threads() const { return count_; }
+    // The samples that were kept, for BatchWork.
+    const std::shared_ptr<KeptImages>& kept() const { return queue_->kept; }
     // Throws std::runtime_error if the pool is closed, or belongs to the parent of this process.
     void submit(const std::shared_ptr<Batch>& batch);
     // Cancels all samples that no thread has begun, waits for the others, and ends the threads. Several threads may
@@ -47,6 +51,7 @@ class Pool {
   private:
     // A separate object, which a forked child leaves alone: the child has no threads, but a copy of the pool.
     struct Queue {
+        std::shared_ptr<KeptImages> kept;
         std::mutex mutex;
         std::mutex joining;  // held while a call of close() joins the threads
         std::condition_variable changed;

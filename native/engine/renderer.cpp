@@ -116,4 +116,10 @@ Outcome Renderer::render(Decoder& decoder, const Geometry& geometry, RowSink& si
     return outcome;
 }
 
+void Renderer::render(KeptImage& image, int eighths, const Geometry& geometry, RowSink& sink) {
+    const Window window = begin(geometry, eighths, &sink);
+    for (int y = window.top; y < window.bottom; ++y) push(image.row(y) + 3 * window.left);
+    finish(geometry);
+}
+
 }  // namespace stoker

@@ -5,6 +5,7 @@
 
 #include "decode/decoder.h"
 #include "decode/status.h"
+#include "engine/composition/kept_images.h"
 #include "pixels/planar_image.h"
 #include "pixels/rectangle.h"
 #include "pixels/row_sink.h"
@@ -49,6 +50,8 @@ class Renderer {
 
     // Renders the one image that is made of what `decoder` has opened.
     Outcome render(Decoder& decoder, const Geometry& geometry, RowSink& sink);
+    // Renders it from an image that was decoded at `eighths`/8 of its size.
+    void render(KeptImage& image, int eighths, const Geometry& geometry, RowSink& sink);
 
   private:
     Window begin_resampler(const Geometry& geometry, int eighths, RowSink* sink);

@@ -14,6 +14,17 @@
 #include "engine/stage_trace.h"
 
 namespace stoker {
+namespace {
+
+// The codec of a payload, or of pixels that Python has decoded.
+Codec codec_of(const BatchWork& work, std::size_t i) {
+    return work.decoded[i].data != nullptr ? Codec::raw : static_cast<Codec>(work.samples.codec[i]);
+}
+
+// The size of an image that is decoded at `eighths`/8 of its size.
+Size reduced(Size size, int eighths) { return {(size.height * eighths + 7) / 8, (size.width * eighths + 7) / 8}; }
+
+}  // namespace
 
 template <class Execute>
 Outcome SampleRunner::guarded(Execute execute) {
@@ -49,15 +60,39 @@ Outcome SampleRunner::finish_waiting() {
 
 Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink) {
     return guarded([&]() -> Outcome {
-        Decoder* decoder = nullptr;
-        Orientation orientation;
-        const Outcome opened = open_checked(work, i, decoder, orientation);
-        if (opened.status != Status::ok) return opened;
-        const Geometry geometry =
-            work.images.front().geometry(i, orientation, {work.samples.height[i], work.samples.width[i]});
+        KeptImages& kept = *work.kept;
+        const Decoder* reader = decoders_.find(codec_of(work, i));
+        const int exif = reader != nullptr && reader->needs_orientation() ? work.samples.orientation[i] : 1;
+        const Size size{work.samples.height[i], work.samples.width[i]};
+        const Geometry geometry = work.images.front().geometry(i, Orientation::exif(exif), size);
+        const int eighths = reader != nullptr && reader->can_reduce() ? Renderer::least_eighths(geometry) : 8;
+        const KeptImages::Key key{work.samples.shard[i], work.samples.offset[i], eighths};
+        const bool keeps = work.decoded[i].data == nullptr && kept.keeps(reduced(size, eighths));
+        KeptImages::Shared pixels = keeps ? kept.find(key) : nullptr;
         sink.begin(image, geometry);
-        return renderer_.render(*decoder, geometry, sink);
+        if (pixels == nullptr) {
+            Decoder* decoder = nullptr;
+            Orientation orientation;
+            const Outcome opened = open_checked(work, i, decoder, orientation);
+            if (opened.status != Status::ok) return opened;
+            if (!keeps) return renderer_.render(*decoder, geometry, sink);
+            pixels = kept.make();
+            const Outcome decoded = decode_whole(*decoder, eighths, *pixels);
+            if (decoded.status != Status::ok) return decoded;
+            kept.keep(key, pixels);
+        }
+        renderer_.render(*pixels, eighths, geometry, sink);
+        return {};
     });
+}
+
+Outcome SampleRunner::decode_whole(Decoder& decoder, int eighths, KeptImage& image) {
+    const auto [height, width] = reduced({decoder.height(), decoder.width()}, eighths);
+    image.reset({height, width});
+    const auto take = [&, bytes = 3 * static_cast<std::size_t>(width)](const std::uint8_t* const* rows, int y, int count) {
+        for (int row = 0; row < count; ++row) std::memcpy(image.row(y + row), rows[row], bytes);
+    };
+    return read_window(decoder, {0, 0, width, height}, eighths, take);
 }
 
 Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
@@ -129,9 +164,7 @@ Outcome SampleRunner::decode(Decoder& decoder, int eighths, bool decode_only) {
 // Opens the payload, or the pixels that Python has decoded, as raw pixels.
 Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder) {
     const RgbView& decoded = work.decoded[i];
-    auto codec = static_cast<Codec>(work.samples.codec[i]);
     if (decoded.data != nullptr) {
-        codec = Codec::raw;
         const auto bytes = static_cast<std::size_t>(3 * decoded.height * decoded.width);
         image = {{decoded.data, bytes}, decoded.height, decoded.width, work.options.max_pixels};
     } else {
@@ -142,7 +175,7 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
         image.max_pixels = work.options.max_pixels;
         image.grey = work.options.grey;
     }
-    decoder = decoders_.find(codec);
+    decoder = decoders_.find(codec_of(work, i));
     if (decoder == nullptr)
         return outcome_of({Status::not_decodable, "the native engine decodes only " + codec_names()});
     return decoder->open(image) ? Outcome{} : decoder->failure();

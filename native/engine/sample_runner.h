@@ -8,6 +8,7 @@
 
 #include "decode/codecs.h"
 #include "engine/batch_work.h"
+#include "engine/composition/kept_images.h"
 #include "engine/composition/part_sink.h"
 #include "engine/image_runner.h"
 
@@ -32,6 +33,7 @@ class SampleRunner {
     Outcome outcome_of(CheckResult result);
     int set_images(const BatchWork& work, std::size_t i, Orientation orientation);
     Outcome decode(Decoder& decoder, int eighths, bool decode_only);
+    Outcome decode_whole(Decoder& decoder, int eighths, KeptImage& image);
 
     Decoders decoders_;
     std::vector<std::unique_ptr<ImageRunner>> runners_;  // kept; the first image_count_ are those of the sample

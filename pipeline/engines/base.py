@@ -170,6 +170,7 @@ class EngineSettings:
         mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
             where a file that shrinks under a mapping ends the process.
         exact: Whether images are decoded at their full size, also where they are then made much smaller.
+        kept: Samples of mosaics that are kept decoded, as other mosaics show them, too.
         allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
             the memory to the engine.
         dali: How DALI decodes.
@@ -188,6 +189,7 @@ class EngineSettings:
     verify: bool = True
     mapped: bool = True
     exact: bool = False
+    kept: int = 0
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
     dali: DaliOptions | None = None
     largest: Size | None = None

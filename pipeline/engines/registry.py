@@ -64,6 +64,7 @@ def _make_native(settings: EngineSettings) -> Engine:
         verify=settings.verify,
         mapped=settings.mapped,
         exact=settings.exact,
+        kept=settings.kept,
         empty=settings.allocate,
     )
 

@@ -606,9 +606,15 @@ class ImageArray:
     ) -> None: ...
 
 class Pool:
-    """Threads that execute batches, in the order of submission."""
+    """Threads that execute batches, in the order of submission.
 
-    def __init__(self, num_threads: int) -> None: ...
+    Args:
+        num_threads: Threads, from 1.
+        kept: Number of samples that are kept as pixels, at most 4 MiB each, after an image of several samples
+            has shown them: other images then show them without decoding.
+    """
+
+    def __init__(self, num_threads: int, kept: int = 0) -> None: ...
     @property
     def num_threads(self) -> int:
         """Number of threads."""

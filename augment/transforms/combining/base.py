@@ -45,26 +45,30 @@ class Partners:
         """(M, count) random numbers of the transform at ``position``, for M keys."""
         return uniform(derive_key(self.seed, self.key_epoch, _PARTNERS - position), keys, count)
 
-    def others(self, draw: Int, u: npt.NDArray[np.float64]) -> Int:
+    def others(self, draw: Int, u: npt.NDArray[np.float64], buffer: int | None = None) -> Int:
         """Other draws of the epoch, (M, K), no two of a row the same.
 
-        If the epoch has too few draws, they may repeat.
+        If there are too few draws, they may repeat.
 
         Args:
             draw: (M,), a draw that each row leaves out.
             u: (M, K), uniform in [0, 1).
+            buffer: Number of draws before ``draw`` to choose from, or of the first draws of the epoch where
+                there are fewer; None for all draws of the epoch.
         """
         count = u.shape[1]
-        if self.draws <= count:
-            return (u * self.draws).astype(np.int64)
-        taken = draw[:, None]
+        draws = self.draws if buffer is None else min(self.draws, buffer + 1)
+        if draws <= count:
+            return (u * draws).astype(np.int64)
+        first = np.clip(draw + 1 - draws, 0, self.draws - draws)
+        taken = (draw - first)[:, None]
         for place in range(count):
             # The number of a draw among those that are left becomes its number among all.
-            chosen = (u[:, place] * (self.draws - 1 - place)).astype(np.int64)
+            chosen = (u[:, place] * (draws - 1 - place)).astype(np.int64)
             for before in np.sort(taken, axis=1).T:
                 chosen += chosen >= before
             taken = np.column_stack((taken, chosen))
-        return taken[:, 1:]
+        return taken[:, 1:] + first[:, None]
 
 
 @dataclass(frozen=True)

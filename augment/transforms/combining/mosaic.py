@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_pair, is_finite
+from ...description import as_pair, is_finite, is_whole
 from ...params.parts import WHOLE
 from .base import UntilEpoch
 
@@ -39,7 +39,8 @@ class DetectionMosaic(UntilEpoch):
     An image without partners lies in the middle, and is scaled and moved in the same way.
 
     The others are drawn from all draws of the epoch, so they follow a sampler and the weights of a mixture,
-    and do not depend on the batch or the rank. It is the first transform of a list.
+    and do not depend on the batch or the rank. YOLO draws them from the images that it loaded last, as
+    ``buffer`` does: these are decoded once for several mosaics. It is the first transform of a list.
 
     Args:
         size: (height, width) of the output in pixels, or one number for a square.
@@ -49,6 +50,10 @@ class DetectionMosaic(UntilEpoch):
         translate: Largest shift, as a share of the output, 0 to 1, for each axis.
         stop_epoch: First epoch without mosaics, which YOLO calls ``epochs - close_mosaic``; None for none.
         fill: Level 0..255 or three of them (RGB) where no image lies.
+        buffer: Number of draws before the sample's own, at least 3, from which the others are drawn; None for
+            all draws of the epoch. YOLO has 8 batches, but at most 1000. At the beginning of an epoch they
+            are drawn from its first draws. With one or two ranks, the native engine keeps a quarter more
+            samples decoded than this number, if they have at most 4 MiB of pixels.
 
     The geometry is that of Mosaic and RandomPerspective in github.com/ultralytics/ultralytics,
     data/augment.py, without rotation and shear, in one resampling. ``RandomAffine`` may follow for these.
@@ -61,6 +66,7 @@ class DetectionMosaic(UntilEpoch):
     translate: float = 0.1
     stop_epoch: int | None = None
     fill: int | Sequence[int] = 114
+    buffer: int | None = None
 
     draws: ClassVar[int] = 5
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks", "segmentation"})
@@ -75,6 +81,8 @@ class DetectionMosaic(UntilEpoch):
         share = is_finite(self.translate) and 0 <= self.translate <= 1
         self.check("translate", share, "a share of the output, 0 to 1")
         self.check_stop_epoch()
+        known = self.buffer is None or (is_whole(self.buffer) and self.buffer >= _TILES - 1)
+        self.check("buffer", known, "a number of draws, at least 3, or None")
 
     def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
         """See :class:`.base.Combining`."""
@@ -84,7 +92,7 @@ class DetectionMosaic(UntilEpoch):
         chosen = u[:, 0] < self.p
         copies = parts.take(np.repeat(np.flatnonzero(chosen), _TILES - 1))
         tiles = np.tile(np.arange(1, _TILES), int(chosen.sum()))
-        draws = partners.others(parts.draw[chosen], u[chosen, 1:])
+        draws = partners.others(parts.draw[chosen], u[chosen, 1:], self.buffer)
         others = replace(copies, tile=tiles, draw=draws.reshape(-1))
         return replace(parts, tile=np.where(chosen, 0, parts.tile)).joined(others)
 

@@ -53,6 +53,7 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
     kept.emplace_back(status);
     work.options = {max_pixels, verify, decode_only, grey};
     work.files = shards.files();
+    work.kept = pool.kept();
     work.samples = unpack<SampleColumns>(samples, kSampleColumns, work.count, kept);
     set_decoded(work, decoded, kept);
     BoundImageArray images(params, out, layout, steps, erase, exact, composition, std::move(last_steps));
@@ -73,9 +74,9 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
     return Job(std::move(batch), std::move(kept));
 }
 
-void make(Pool* self, int threads) {
+void make(Pool* self, int threads, std::size_t kept) {
     require(threads >= 1 && threads <= kMaxThreads, "num_threads must be between 1 and 1024");
-    new (self) Pool(threads);
+    new (self) Pool(threads, kept);
 }
 
 }  // namespace
@@ -96,7 +97,7 @@ void bind_pool(nb::module_& m) {
              "erase"_a = nb::make_tuple(), "exact"_a = false, "composition"_a = nb::dict(),
              "last_steps"_a.none() = nb::none());
     nb::class_<Pool>(m, "Pool")
-        .def("__init__", make, "num_threads"_a)
+        .def("__init__", make, "num_threads"_a, "kept"_a = 0)
         .def_prop_ro("num_threads", &Pool::threads)
         .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a.noconvert(),
              "status"_a.noconvert(), "layout"_a, "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(),

@@ -55,6 +55,7 @@ class NativeEngine:
         verify: Compare each payload with its checksum.
         mapped: Map the files; otherwise read each payload, see :class:`~..base.EngineSettings`.
         exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
+        kept: Samples of mosaics that are kept decoded, as other mosaics show them, too.
         empty: Makes the array of a batch, of a shape and dtype; by default of memory that is used again.
 
     Raises:
@@ -78,6 +79,7 @@ class NativeEngine:
         verify: bool,
         mapped: bool = True,
         exact: bool = False,
+        kept: int = 0,
         empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.max_in_flight = max(1, depth)
@@ -88,7 +90,7 @@ class NativeEngine:
         self._exact = exact
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._reads_parts = mapped and _native.jpeg_decoder() == "stoker"
-        self._pool = _native.Pool(num_threads)
+        self._pool = _native.Pool(num_threads, kept)
         self._num_threads = num_threads
         self._python = ThreadPoolExecutor(num_threads, "stoker-python")
         self._memory = ImageMemory(image_format, empty or _native.BufferPool(self.max_in_flight + 2).array)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineSetup", "ProducerFactory", "ReadOptions"]
 
+_MOST_RANKS_THAT_KEEP = 2
+"""With more, a rank shows a sample of a mosaic too seldom to decode all of it."""
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -135,12 +138,21 @@ class EngineSetup:
             verify=self.reading.verify,
             mapped=self.reading.mapped,
             exact=self.reading.exact,
+            kept=self._kept(),
             allocate=adapter.allocate,
             dali=self.dali,
             largest=largest_size(self.config.dataset) if prepares else None,
             typical=typical_work(self.config) if prepares else None,
         )
         return make_engine(plan.engine, settings)
+
+    def _kept(self) -> int:
+        """Samples to keep decoded: a sample is in four mosaics on average, which many ranks share.
+
+        A quarter more than the buffer is kept, as the first draws of an epoch are decoded in another order.
+        """
+        buffer = self.config.images[0].plan.buffer
+        return buffer + buffer // 4 if self.ranks.world_size <= _MOST_RANKS_THAT_KEEP else 0
 
     def _fastest(self, engines: tuple[str, ...], device: str) -> str:
         if is_remote(self.config.dataset) or not len(self.config.dataset):

@@ -42,6 +42,7 @@ LISTS: dict[str, list[Any]] = {
     "cropped": [DetectionMosaic(96), RandomResizedCrop(80, scale=(0.3, 1)), *FLIPS],
     "mixed": [DetectionMosaic(96, p=0.7), DetectionMixUp(p=0.6), ColorJitter(0.4, 0.4, 0.4, 0.1), *FLIPS],
     "mixed without mosaics": [Resize((60, 80)), RandomHorizontalFlip(), DetectionMixUp(8.0)],
+    "of a buffer": [DetectionMosaic(96, buffer=4), *FLIPS],
     "steps": [DetectionMosaic(96), GaussianBlur(3), ColorJitter(contrast=0.5), RandomErasing(1.0), LEVELS],
 }
 
@@ -73,20 +74,22 @@ def test_images_of_several_samples_are_those_of_the_reference(thumbnails: Path, 
     assert len({image.tobytes() for image in pixels}) == len(pixels)
 
 
-def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path) -> None:
-    transforms = [DetectionMosaic(32), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
+@pytest.mark.parametrize("buffer", [None, 20])
+def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, buffer: int | None) -> None:
+    transforms = [DetectionMosaic(32, buffer=buffer), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
     whole = {
         row: one
         for batch in batches(thumbnails, transforms=transforms)
         for row, one in zip(batch.row, batch.image, strict=True)
     }
     ranks = [
-        batches(thumbnails, transforms=transforms, rank=rank, world_size=2, batch_size=3, last_batch="drop")
-        for rank in range(2)
+        batches(thumbnails, transforms=transforms, rank=rank, world_size=3, batch_size=3, last_batch="drop")
+        for rank in range(3)  # more than two, which decode each sample of a mosaic anew
     ]
-    for batch in ranks[0] + ranks[1]:
-        for row, image in zip(batch.row, batch.image, strict=True):
-            assert np.array_equal(image, whole[row])
+    for rank in ranks:
+        for batch in rank:
+            for row, image in zip(batch.row, batch.image, strict=True):
+                assert np.array_equal(image, whole[row])
     given = {
         "transforms": transforms,
         "seed": 3,
@@ -123,6 +126,17 @@ def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Pa
     shown = sources(thumbnails, shuffle=True)
     assert all(len(set(row)) == 4 for row in shown.tolist())
     assert len(np.unique(shown[:, 1:])) > 50
+
+
+def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path) -> None:
+    shown = sources(thumbnails, transforms=[DetectionMosaic(32, buffer=5)])
+    for number, (own, *others) in enumerate(shown.tolist()):
+        window = set(range(max(number - 5, 0), max(number, 5) + 1))
+        assert own == number
+        assert len(set(others)) == 3
+        assert set(others) <= window - {own}
+    with pytest.raises(ConfigError, match="buffer must be a number of draws, at least 3, or None"):
+        DetectionMosaic(32, buffer=2)
 
 
 def test_partners_are_what_the_epoch_draws(thumbnails: Path) -> None:
@@ -278,7 +292,7 @@ def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: st
         ([Resize((8, 8)), ColorJitter(0.1), DetectionMixUp()], {}, "stands after a transform of colours"),
         ([DetectionMosaic(8)], {"columns": ("image", "to_source")}, "cannot mix the column 'to_source'"),
         ([DetectionMosaic(8)], {"columns": ("image", "label")}, "cannot mix the column 'label'"),
-        ([DetectionMosaic(8)], {"engine": "dali", "columns": ("image",)}, "composition"),
+        ([DetectionMosaic(8)], {"engine": "dali", "columns": ("image",)}, "images of several samples"),
         ([Resize((8, 8)), CopyPaste()], {"columns": ("image",)}, "the dataset has none"),
         ([Resize((8, 8)), DetectionMixUp(), CopyPaste()], {}, "CopyPaste stands after DetectionMixUp"),
         ({"a": [DetectionMosaic(8)]}, {}, "named columns"),
