@@ -26,7 +26,6 @@ from stoker.augment import (
     ToDtype,
 )
 from stoker.errors import ConfigError, SampleError
-from stoker.pipeline.images.planned_batches import planned_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,45 +104,6 @@ def test_mosaics_do_not_depend_on_batches_ranks_and_resuming(thumbnails: Path, b
         left = [pair for batch in resumed for pair in zip(batch.row, batch.image, strict=True)]
     assert len(left) == len(whole) - 4
     assert all(np.array_equal(image, whole[row]) for row, image in left)
-
-
-def sources(source: Path, **options: Any) -> Any:
-    """Positions of the four samples of each mosaic of an epoch, (N, 4)."""
-    given = {
-        "batch_size": 2,
-        "transforms": [DetectionMosaic(32)],
-        "columns": ("image",),
-        "num_threads": 1,
-        **options,
-    }
-    with ImageLoader(source, **given) as loader:
-        planned = list(planned_batches(loader._config, loader._schedule(0, 0), 0))
-    assert all(np.array_equal(one.positions, one.sources[::4]) for one in planned)
-    return np.concatenate([one.sources.reshape(-1, 4) for one in planned])
-
-
-def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Path) -> None:
-    shown = sources(thumbnails, shuffle=True)
-    assert all(len(set(row)) == 4 for row in shown.tolist())
-    assert len(np.unique(shown[:, 1:])) > 50
-
-
-def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path) -> None:
-    shown = sources(thumbnails, transforms=[DetectionMosaic(32, buffer=5)])
-    for number, (own, *others) in enumerate(shown.tolist()):
-        window = set(range(max(number - 5, 0), max(number, 5) + 1))
-        assert own == number
-        assert len(set(others)) == 3
-        assert set(others) <= window - {own}
-    with pytest.raises(ConfigError, match="buffer must be a number of draws, at least 3, or None"):
-        DetectionMosaic(32, buffer=2)
-
-
-def test_partners_are_what_the_epoch_draws(thumbnails: Path) -> None:
-    weights = np.zeros(len(stoker.open(thumbnails)))
-    weights[10:20] = 1
-    shown = sources(thumbnails, sampler=stoker.Weighted(weights))
-    assert set(shown.ravel().tolist()) == set(range(10, 20))
 
 
 def test_the_last_epochs_have_no_mosaics(thumbnails: Path) -> None:
