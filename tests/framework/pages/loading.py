@@ -16,4 +16,4 @@ command("convert examples/objects.json shards/coco --images examples/photos/trai
 assert captions.shape == (4, 77)
 assert sorted(names) == sorted(["cat", "dog", *"abcdefghij"] * 4)
 assert len(targets) == 3 and targets[0]["masks"].shape[1:] == (320, 320)
-assert len(mixture) == 96 and state["epoch"] == 0
+assert len(mixture) == 96 and state["epoch"] == 1
