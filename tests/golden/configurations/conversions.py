@@ -200,7 +200,7 @@ def yolo(sandbox: Sandbox) -> dict[str, Any]:
     sandbox.write("pose/data.yaml", "names: [ant]\nkpt_shape: [2, 3]\nflip_idx: [1, 0]\n")
     found: dict[str, Any] = {}
     for name in ("yolo", "pose"):
-        found |= convert(sandbox, name, sandbox.root / name, shards=2)
+        found |= convert(sandbox, name, sandbox.root / name, source_format="yolo", shards=2)
         found[f"{name}/objects"] = objects(sandbox.root / "converted" / name)
     return found
 
