@@ -19,7 +19,7 @@ import numpy as np
 from stoker.random import derive_key, uniform
 
 from ..description import added, is_finite
-from ..dirichlet import symmetric_beta
+from ..formulas.dirichlet import symmetric_beta
 from .base import BatchParams, BatchTransform, from_float32, one_hot, to_float32
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..resample import apply_matrix, held_pixels
+from ..formulas.resample import apply_matrix, held_pixels
 from .boxes import BoxFormat, box_areas, clip_boxes, clip_quads, convert_boxes, corners, shares
 
 if TYPE_CHECKING:

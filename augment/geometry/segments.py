@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..resample import apply_matrix
+from ..formulas.resample import apply_matrix
 from .annotations import forward_matrix, nearest, shown, source_pixels
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..resample import apply_matrix, held_pixels
+from ..formulas.resample import apply_matrix, held_pixels
 from .boxes import BoxFormat, convert_boxes
 
 if TYPE_CHECKING:

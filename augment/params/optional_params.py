@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..noise import normal_noise
+from ..formulas.noise import normal_noise
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -98,7 +98,7 @@ class Noise:
     """Normal noise, for each pixel and channel.
 
     Attributes:
-        keys: (N,) uint64, of :func:`stoker.augment.noise.normal_noise`.
+        keys: (N,) uint64, of :func:`stoker.augment.formulas.noise.normal_noise`.
         deviation: (3,) float32, RGB, or (C,), in the units of the output: the noise is multiplied by it, in
             float32.
     """

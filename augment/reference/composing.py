@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..formulas.resample import apply_matrix
 from ..params.composition import WHOLE_SHARE
-from ..resample import apply_matrix
 from .reference import finish, render
 
 if TYPE_CHECKING:

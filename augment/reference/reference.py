@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from ..formulas.resample import interpolate, pick, resample
 from ..geometry.interpolation import Interpolation
 from ..params.channel_params import ChannelParams
-from ..resample import interpolate, pick, resample
 from ..steps import Displace
 
 if TYPE_CHECKING:

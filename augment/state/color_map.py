@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..color import GREY
+from ..formulas.color import GREY
 from ..steps import Affine
 
 if TYPE_CHECKING:

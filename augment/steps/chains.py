@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..resample import pick, resample
+from ..formulas.resample import pick, resample
 from .base import Step, to_uint8
 
 if TYPE_CHECKING:

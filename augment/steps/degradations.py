@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
-from ..noise import normal_noise, quantiles
+from ..formulas.noise import normal_noise, quantiles
 from .base import Step, to_uint8
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ __all__ = ["AddNoise", "Compress"]
 class AddNoise(Step):
     """Normal noise for each pixel and channel: x becomes ``x + deviation * normal + mean``, rounded half up.
 
-    :mod:`stoker.augment.noise` says how the noise follows from its key. torchvision truncates the noise to
-    whole levels before it adds them, which makes it a little smaller.
+    :mod:`stoker.augment.formulas.noise` says how the noise follows from its key. torchvision truncates the
+    noise to whole levels before it adds them, which makes it a little smaller.
 
     Attributes:
-        keys: (N,) uint64, of :func:`stoker.augment.noise.normal_noise`.
+        keys: (N,) uint64, of :func:`stoker.augment.formulas.noise.normal_noise`.
         mean: (N,) float32, in levels of 0..255.
         deviation: (N,) float32, likewise, from 0.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..displacement import displacement
+from ..formulas.displacement import displacement
 from .base import Step, to_uint8
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["Displace"]
 
 @dataclass(frozen=True)
 class Displace(Step):
-    """The image, displaced by the field of :func:`stoker.augment.displacement.displacement`.
+    """The image, displaced by the field of :func:`stoker.augment.formulas.displacement.displacement`.
 
     Values between pixels are bilinear and rounded half up, or with ``nearest`` those of the pixel that the
     place falls into. Outside of the image is ``fill``.

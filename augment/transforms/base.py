@@ -59,8 +59,8 @@ class Transform(Description):
       ``color.offset(constant)``, (3,), change colours by a map of RGB in 0..255. Each takes one map for all
       images, or one for each with a leading axis N; images that stay as they are get the identity. The maps
       of all transforms are composed, and clipped once at the end. ``grey_share[i]`` times image i's mean grey
-      is added to each channel, which is how contrast is made. :mod:`stoker.augment.color` has matrices of
-      brightness, saturation, grey, hue and permutation.
+      is added to each channel, which is how contrast is made. :mod:`stoker.augment.formulas.color` has
+      matrices of brightness, saturation, grey, hue and permutation.
     - ``add_steps(step)`` adds a pixel operation of :mod:`stoker.augment.steps`, for what no map expresses.
     - ``erase(origin, size)`` overwrites a box at the end.
     - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.

@@ -19,7 +19,7 @@ from ..dataset.manifest import SKIPPED_NAME, Manifest, Shard, index_name
 from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.publishing import NextVersion, publish_version
 from ..files.publishing import move_durably, remove, sync_folder, write_durably
-from ..sources.classes import check_classes
+from ..sources.classes.class_names import check_classes
 from .joining import Part, check_parts, join_classes, join_manifest, write_joined_index
 from .like_dataset import convert_like
 from .locked_dataset import locked_dataset, staging_folder

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from stoker.errors import ConfigError, SourceError
 
 from ..sources.annotated.object_classes import select_objects
-from ..sources.class_limits import limit_classes, select_classes
-from ..sources.classes import number_classes, parse_class_map, rename_classes
+from ..sources.classes.class_limits import limit_classes, select_classes
+from ..sources.classes.class_names import number_classes, parse_class_map, rename_classes
 from ..sources.detect import list_source
 from ..sources.folders.local_images import may_be_image
 from ..sources.no_images import name_reasons

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..sources.classes import parse_class_map
+from ..sources.classes.class_names import parse_class_map
 from .images.mask_values import parse_mask_map
 from .options import ConvertOptions, ResizeMode, parse_share, shard_bytes
 

@@ -18,7 +18,7 @@ from stoker.errors import ConfigError
 from ..dataset.columns.origin_columns import ORIGIN_COLUMNS
 from ..files.reading import check_named
 from ..remote.store import is_url
-from ..sources.classes import check_classes
+from ..sources.classes.class_names import check_classes
 from ..sources.detect import find_format
 from ..sources.source import Source
 from ..sources.tables.block_images import BlockImages

@@ -22,7 +22,7 @@ from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, S
 from ..files.publishing import folder_for_writing, folder_lock, move_durably, sync, sync_folder, write_durably
 from ..files.reading import check_named, file_digest
 from ..remote.store import is_url
-from ..sources.classes import check_classes, number_classes
+from ..sources.classes.class_names import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folders.local_images import FoundFile, walk_images
 from ..sources.folders.suffixes import has_image_suffix, is_array_name

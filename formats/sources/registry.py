@@ -40,7 +40,7 @@ from .annotated.voc import is_voc, list_voc
 from .annotated.yolo import is_yolo, list_yolo
 from .archives.records import is_mds, is_recordio, list_mds, list_recordio
 from .archives.tar import is_tar, list_tar
-from .class_folder import is_class_folder, list_class_folder
+from .classes.class_folder import is_class_folder, list_class_folder
 from .lists.file_list import is_list, list_listed_images
 from .tables.table_files import holds_tables
 from .tables.tables import list_table

@@ -18,7 +18,7 @@ from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import check_target, folder_lock, os_errors
 from ..files.reading import check_named
 from ..remote.store import is_url
-from ..sources.classes import check_classes
+from ..sources.classes.class_names import check_classes
 from ..tokenization.choice import TokenizerChoice
 from .convert_listing import TextOptions, check_fields, convert_listing
 from .listing.row_columns import RowColumns

@@ -1,4 +1,4 @@
-// Displacement fields as a function of a key; see stoker.augment.displacement.
+// Displacement fields as a function of a key; see stoker.augment.formulas.displacement.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Normal noise, as a function of a key and of the position of a pixel; see stoker.augment.noise.
+// Normal noise, as a function of a key and of the position of a pixel; see stoker.augment.formulas.noise.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The step of ElasticTransform: each pixel is moved by a smooth random field; see stoker.augment.displacement.
+// The step of ElasticTransform: each pixel is moved by a smooth random field; see stoker.augment.formulas.displacement.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -16,7 +16,7 @@ import typer
 from stoker.errors import StokerError
 
 from .bench import bench
-from .buckets import buckets
+from .buckets.command import buckets
 from .cache import cache
 from .changes.append import append
 from .changes.duplicates import duplicates

@@ -48,7 +48,7 @@ class EpochArguments:
     sampler: Sampler | None
     samples_per_epoch: int | None
     seed: int
-    draw_seed: int | None
+    draw_seed: int
     last_batch: LastBatch
 
 
@@ -85,14 +85,10 @@ def make_config(
         DatasetError: The path holds no dataset that can be read.
     """
     opened = open_source(dataset, "image")
-    shuffle, layout = epochs.shuffle, given.layout
+    sampler, shuffle, last_batch = epochs.sampler, epochs.shuffle, epochs.last_batch
+    layout, on_error = given.layout, bad_samples.on_error
     size_plan = with_planner(
-        size_plan,
-        opened,
-        shuffle=shuffle,
-        sampler=epochs.sampler,
-        last_batch=epochs.last_batch,
-        on_error=bad_samples.on_error,
+        size_plan, opened, shuffle=shuffle, sampler=sampler, last_batch=last_batch, on_error=on_error
     )
     if planner := size_plan.planner:
         transforms, layout = planner.prepared(transforms), planner.layout(layout)
@@ -102,13 +98,12 @@ def make_config(
     images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
     array_config = ArrayConfig(opened.arrays, given.arrays)
     captions = find_captions(opened, given.caption, mixes=bool(batch_transform_plan.transforms))
-    draw_seed = epochs.seed if epochs.draw_seed is None else epochs.draw_seed
-    size_plan = with_captions(size_plan, captions, draw_seed)
+    size_plan = with_captions(size_plan, captions, epochs.draw_seed)
     names = column_names(
         given.columns,
         images,
         opened,
-        last_batch=epochs.last_batch,
+        last_batch=last_batch,
         objects=given.objects,
         arrays=array_config,
         captions=captions,
@@ -116,13 +111,13 @@ def make_config(
     )
     return ImageLoaderConfig(
         dataset=opened,
-        order=make_loader_order(opened, shuffle, epochs.sampler, epochs.samples_per_epoch, epochs.seed),
+        order=make_loader_order(opened, shuffle, sampler, epochs.samples_per_epoch, epochs.seed),
         images=tuple(one.annotated(opened, names, given.objects, batch_transform_plan) for one in images),
         image_format=ImageFormat(images[0].plan.dtype, layout, given.color, *form),
         columns=names,
         bad_samples=bad_samples,
         seed=epochs.seed,
-        draw_seed=draw_seed,
+        draw_seed=epochs.draw_seed,
         batch_type=batch_type(names),
         batch_transform_plan=batch_transform_plan,
         arrays=array_config.wanted(names),

@@ -250,7 +250,7 @@ class ImageLoader(EngineImages):
             aspect_ratio_group_factor=aspect_ratio_group_factor,
         )
         samples_per_epoch = size_plan.samples(optional_number("steps_per_epoch", steps_per_epoch, 1), ranks)
-        draw_seed = optional_number("draw_seed", draw_seed)
+        draw_seed = seed if draw_seed is None else whole_number("draw_seed", draw_seed)
         object_config = ObjectConfig(frozenset(), objects, box_format, min_visible, min_size)
         self._config = make_config(
             resolve(dataset, cache, cache_size),

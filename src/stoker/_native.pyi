@@ -513,7 +513,7 @@ def warp_channels(
     picks: bool,
     fill: npt.NDArray[np.float32],
 ) -> None:
-    """Warp an image of C channels; see ``stoker.augment.resample``.
+    """Warp an image of C channels; see ``stoker.augment.formulas.resample``.
 
     Args:
         pixels: (H, W, C) uint8, uint16 or float32.

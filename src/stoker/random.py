@@ -21,7 +21,7 @@ Each use has a stream of its own, by how its key is derived:
   -2,000,000 - k is the choice of partners of the transform at position k, such as DetectionMosaic.
   RandomIoUCrop draws with seed 0, epoch 0 and the number of its round as the position, and a number of its
   own stream in place of the row.
-- Noise (:mod:`stoker.augment.noise`): :func:`sequence` of a number that RandomErasing has drawn.
+- Noise (:mod:`stoker.augment.formulas.noise`): :func:`sequence` of a number that RandomErasing has drawn.
 - Orders (:mod:`stoker.pipeline.order`): :func:`hash_words` of a tuple of integers that begins with the seed.
 - Sizes (:mod:`stoker.pipeline.images.sizes`): likewise, of the seed, the epoch and a word of their own.
 - Masks (:mod:`stoker.bucketing.masking`): :func:`hash_words` of the seed, the epoch, a number of their own

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ...description import is_finite
-from ...dirichlet import symmetric_beta
+from ...formulas.dirichlet import symmetric_beta
 from ...params.composition import WHOLE_SHARE
 from .second_layer import SecondLayer
 

@@ -2,7 +2,7 @@
 
 They differ from torchvision in four ways. Values are clipped once, at the end (and only where the
 output is uint8), not after each operation. Grey is not rounded. Hue is a rotation about the grey
-axis, see :func:`stoker.augment.color.hue`. Contrast is relative to the mean grey of the output, so
+axis, see :func:`stoker.augment.formulas.color.hue`. Contrast is relative to the mean grey of the output, so
 where a crop follows it, the mean is that of the crop.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ... import color
 from ...description import as_pair, is_finite
+from ...formulas import color
 from ..base import Transform
 
 if TYPE_CHECKING:

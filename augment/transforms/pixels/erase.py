@@ -37,7 +37,7 @@ class RandomErasing(Transform):
         value: One number, or one for each channel, in the units of the pixels where the transform stands:
             0..255, or 0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of mean 0
             and deviation 1 in these units, for each pixel and channel, which suits normalised images;
-            :mod:`stoker.augment.noise` says how it is drawn.
+            :mod:`stoker.augment.formulas.noise` says how it is drawn.
 
     The distribution is torchvision's: a size is drawn up to ten times, and the first one that is smaller than
     the image in both directions is placed uniformly; if none is, nothing is erased.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...color import GREY
 from ...description import is_count, is_finite
-from ...dirichlet import DRAWS, dirichlet
+from ...formulas.color import GREY
+from ...formulas.dirichlet import DRAWS, dirichlet
 from ...geometry.interpolation import WARPING
 from ...steps import Affine, Distort, WeightedSum
 from ..base import Transform

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ... import color
+from ...formulas import color
 from ...steps import Autocontrast, Equalize, Posterize, Sharpen, Solarize
 from ..warps.matrices import inverse_rotation
 

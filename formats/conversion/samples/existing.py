@@ -13,7 +13,7 @@ from ...dataset.columns.origin_columns import ORIGIN_COLUMNS, has_origins
 from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...remote.store import is_url
-from ...sources.classes import check_classes
+from ...sources.classes.class_names import check_classes
 from ...tokenization.captions import CAPTION_COLUMNS
 from .sample_encoder import SampleEncoder
 from .values.columns import ColumnType

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ...sources.classes import number_classes
+from ...sources.classes.class_names import number_classes
 from ...sources.listing import Skip
 from ...sources.lists.entry_columns import EntryColumns
 

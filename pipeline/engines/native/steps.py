@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker import _native
 from stoker.augment import steps as kinds
-from stoker.augment.noise import quantiles
+from stoker.augment.formulas.noise import quantiles
 from stoker.errors import EngineError
 
 from ..column_arrays import pack

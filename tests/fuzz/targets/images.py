@@ -14,7 +14,7 @@ from mutations import mutate
 from PIL import Image
 
 from stoker import _native
-from stoker.augment.noise import quantiles
+from stoker.augment.formulas.noise import quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,6 +35,7 @@ from stoker.augment import (
     Transform,
     compile_image,
 )
+from stoker.augment.formulas.resample import apply_matrix
 from stoker.augment.geometry.annotations import (
     forward_matrix,
     mirrored,
@@ -44,7 +45,6 @@ from stoker.augment.geometry.annotations import (
 )
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import encode_runs, transform_segments
-from stoker.augment.resample import apply_matrix
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work

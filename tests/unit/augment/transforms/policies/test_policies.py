@@ -26,7 +26,7 @@ from stoker.augment import (
     TrivialAugmentWide,
     compile_image,
 )
-from stoker.augment.dirichlet import DRAWS, dirichlet
+from stoker.augment.formulas.dirichlet import DRAWS, dirichlet
 from stoker.augment.reference.reference import execute
 from stoker.augment.steps import WeightedSum
 from stoker.augment.transforms.policies.operations import GEOMETRIC, Kind, Operations, magnitudes

@@ -17,22 +17,22 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ..dataset.columns.numbers import number_array
-from ..dataset.columns.strings import take_strings
-from ..remote.store import Store, is_url
-from .file_table import FileTable
-from .folders.local_images import walk_images
-from .folders.remote_images import find_remote_images
-from .folders.suffixes import has_image_suffix
-from .folders.walk import SkippedFolder
-from .listing import Listing, Skip
-from .no_images import no_images_error
-from .source_reader import looks_like_image
+from ...dataset.columns.numbers import number_array
+from ...dataset.columns.strings import take_strings
+from ...remote.store import Store, is_url
+from ..file_table import FileTable
+from ..folders.local_images import walk_images
+from ..folders.remote_images import find_remote_images
+from ..folders.suffixes import has_image_suffix
+from ..folders.walk import SkippedFolder
+from ..listing import Listing, Skip
+from ..no_images import no_images_error
+from ..source_reader import looks_like_image
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from .source import Source
+    from ..source import Source
 
 __all__ = ["is_class_folder", "list_class_folder", "list_folder"]
 

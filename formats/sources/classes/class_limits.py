@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ..dataset.columns.strings import take_strings
-from .listing import Skip
+from ...dataset.columns.strings import take_strings
+from ..listing import Skip
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from .listing import Listing
+    from ..listing import Listing
 
     Labels = npt.NDArray[np.int64]
 

@@ -10,8 +10,8 @@ import typer
 
 from stoker.errors import ConfigError
 
-from .shared.console import out, table
-from .shared.options import Dataset, JsonFile, split_names
+from ..shared.console import out, table
+from ..shared.options import Dataset, JsonFile, split_names
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -88,8 +88,8 @@ def buckets(
     """
     from stoker.formats.open import open as open_dataset
 
-    from ..images.sizes.aspect_buckets import AspectBuckets
-    from ..text.bucket_comparison import Settings, compare_methods, text_lengths
+    from ...images.sizes.aspect_buckets import AspectBuckets
+    from ...text.bucket_comparison import Settings, compare_methods, text_lengths
     from .image_buckets import compare_images, compare_padded, fill_packed
 
     opened = open_dataset(dataset)

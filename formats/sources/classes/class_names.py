@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ..dataset.columns.list_column import ListColumn
-from ..dataset.manifest import Manifest
-from ..files.reading import open_regular, read_at
+from ...dataset.columns.list_column import ListColumn
+from ...dataset.manifest import Manifest
+from ...files.reading import open_regular, read_at
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .listing import Listing
+    from ..listing import Listing
 
     Labels = npt.NDArray[np.int64]
 

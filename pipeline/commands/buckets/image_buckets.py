@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
-from .shared.console import out, table
+from ..shared.console import out, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.bucketing.report.shape_report import ShapeReport
     from stoker.formats.dataset.dataset import Dataset
 
-    from ..images.sizes.aspect_buckets import AspectBuckets
+    from ...images.sizes.aspect_buckets import AspectBuckets
 
 __all__ = ["compare_images", "compare_padded", "fill_packed"]
 
@@ -50,8 +50,8 @@ def compare_images(
     Raises:
         ConfigError: There is no such method, or no shape has these multiples and ratios.
     """
-    from ..images.sizes.aspect_buckets import image_sizes
-    from ..images.sizes.bucket_comparison import compare_shapes
+    from ...images.sizes.aspect_buckets import image_sizes
+    from ...images.sizes.bucket_comparison import compare_shapes
 
     sizes = image_sizes(dataset)
     if not len(sizes):
@@ -82,7 +82,7 @@ def compare_padded(
     from stoker.bucketing.report.ratio_report import report_ratio_groups
     from stoker.bucketing.samplers.by_ratio import RatioGroupSampler
 
-    from ..images.sizes.aspect_buckets import image_sizes
+    from ...images.sizes.aspect_buckets import image_sizes
 
     sizes = image_sizes(dataset)
     if not len(sizes):
@@ -117,9 +117,9 @@ def fill_packed(
     Raises:
         ConfigError: The sizes are no patches, or the dataset lacks images or captions.
     """
-    from ..images.sizes.patches.patches import Patches
-    from ..images.sizes.patches.row_fill import fill_of_rows
-    from .shared.loader_arguments import parse_caption, parse_sizes
+    from ...images.sizes.patches.patches import Patches
+    from ...images.sizes.patches.row_fill import fill_of_rows
+    from ..shared.loader_arguments import parse_caption, parse_sizes
 
     patches = None if sizes is None else parse_sizes(sizes)
     if not isinstance(patches, Patches):

@@ -1,0 +1,1 @@
+"""Formulas on arrays: colours, noise, displacement fields, resampling and Dirichlet distributions."""
