@@ -199,7 +199,6 @@ class TextLoader(DescribedText):
         workers: RayWorkers | None = None,
     ) -> None:
         ranks = find_ranks(rank, world_size, mesh, replicate)
-        opened = open_source(resolve(dataset, cache, cache_size), "text")
         batching = BatchingConfig(
             batch_size=batch_size,
             max_tokens=max_tokens,
@@ -219,7 +218,7 @@ class TextLoader(DescribedText):
         )
         framework = adapters.framework_of(output)
         config = make_config(
-            opened,
+            open_source(resolve(dataset, cache, cache_size), "text"),
             batching,
             shuffle=shuffle,
             sampler=sampler,
@@ -236,7 +235,7 @@ class TextLoader(DescribedText):
         )
         super().__init__(config, ranks, prefetch)
         adapters.specialize_loader(self, output)
-        self._cache_prefetcher = make_cache_prefetcher(opened)
+        self._cache_prefetcher = make_cache_prefetcher(config.dataset)
         self._adapter = adapters.load(framework, self._place_batches(device, framework, pin_memory))
         self._use_workers(workers)
 
