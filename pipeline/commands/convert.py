@@ -246,9 +246,8 @@ def convert(
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
     options = dict(locals())  # first, so that they are the arguments; most have the same names there
-    from stoker.formats.sources.classes.class_names import parse_class_names
-
     from stoker.formats.conversion.convert import convert as run
+    from stoker.formats.sources.classes.class_names import parse_class_names
 
     options |= {"src": options.pop("source"), "dst": options.pop("target")}
     options |= {"format": options.pop("container"), "num_threads": options.pop("threads")}

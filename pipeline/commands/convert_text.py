@@ -120,7 +120,6 @@ def convert_text(
     """
     options = dict(locals())  # first, so that they are the arguments; most have the same names there
     from stoker.formats.sources.classes.class_names import parse_class_names
-
     from stoker.formats.text.convert import convert_text as run
 
     options |= {"dst": options.pop("target"), "format": options.pop("container")}

@@ -89,10 +89,9 @@ def index(
       stoker index caffe/train_lmdb --into shards/train --classes cat,dog
       stoker index 'laion/{00000..00099}.tar' --into shards/laion --column width=json:width
     """
-    from stoker.formats.sources.classes.class_names import parse_class_names
-
     from stoker.formats.external.external_index import index as run
     from stoker.formats.in_place.images import is_image_source
+    from stoker.formats.sources.classes.class_names import parse_class_names
 
     if unlabelled or (container == "auto" and len(shards) == 1 and is_image_source(shards[0])):
         _index_images(shards, into, classes, unlabelled)
@@ -123,9 +122,8 @@ def index(
 
 def _index_images(sources: list[str], into: str, classes: str | None, unlabelled: bool) -> None:
     """Index a folder or a list of images, and print what was found."""
-    from stoker.formats.sources.classes.class_names import parse_class_names
-
     from stoker.formats.in_place.images import index_images
+    from stoker.formats.sources.classes.class_names import parse_class_names
 
     if len(sources) > 1:
         raise ConfigError(

@@ -67,9 +67,8 @@ def append(
       stoker append shards/text more.jsonl
       stoker append shards/coco new.json --images new
     """
-    from stoker.formats.sources.classes.class_names import parse_class_names
-
     from stoker.formats.changes.append import append as run
+    from stoker.formats.sources.classes.class_names import parse_class_names
 
     fields = {"image": image, "label": label, **(parse_columns(column) or {})}
     options: dict[str, Any] = {

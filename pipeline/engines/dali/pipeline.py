@@ -187,8 +187,12 @@ def _resampled(image: Any, spec: PipelineSpec, device: str, source: Source) -> A
             out_of_bounds_policy="pad",
             fill_values=list(spec.fill),
         )
-    if spec.vertical:
-        image = fn.flip(image, horizontal=0, vertical=source("vertical", types.INT32, 0))
+    if spec.vertical or spec.mirrors_first:
+        image = fn.flip(
+            image,
+            horizontal=source("horizontal", types.INT32, 0) if spec.mirrors_first else 0,
+            vertical=source("vertical", types.INT32, 0) if spec.vertical else 0,
+        )
     return image
 
 
@@ -226,7 +230,7 @@ def _before_horizon(image: Any, spec: PipelineSpec, device: str, source: Source)
 
 
 def _finished(image: Any, spec: PipelineSpec, image_format: ImageFormat, source: Source) -> Any:
-    """The image with its last colour map, mirrored, in the output's element type and layout."""
+    """The image with its last colour map, in the output's element type and layout; mirrored if it was not."""
     from nvidia.dali import fn, types
 
     scaling: dict[str, Any]
@@ -236,7 +240,7 @@ def _finished(image: Any, spec: PipelineSpec, image_format: ImageFormat, source:
     else:
         names = {"mean": "average", "std": "deviation"}
         scaling = {argument: source(name, types.FLOAT, 1) for argument, name in names.items()}
-    if not spec.warp:
+    if not spec.warp and not spec.mirrors_first:
         scaling["mirror"] = source("horizontal", types.INT32, 0)
     dtypes = {"uint8": types.UINT8, "float16": types.FLOAT if spec.erase else types.FLOAT16}
     return fn.crop_mirror_normalize(

@@ -90,6 +90,11 @@ class PipelineSpec:
         )
 
     @property
+    def mirrors_first(self) -> bool:
+        """Whether images are mirrored before their steps, which may depend on the place of a pixel."""
+        return bool(self.steps) and not self.warp
+
+    @property
     def family(self) -> PipelineSpec:
         """The same for all specifications that one pipeline can execute, see :meth:`covering`."""
         fill = self.fill if self.warp else (0, 0, 0)

@@ -15,6 +15,7 @@ from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
 from PIL import Image
 
 from stoker.augment import (
+    JPEG,
     CenterCrop,
     ColorJitter,
     Normalize,
@@ -137,6 +138,15 @@ def test_interpolations_that_differ_from_sample_to_sample(opened: Dataset) -> No
     difference = np.abs(result.images.astype(np.int64) - truth(opened, params, output))
     assert (difference.mean(axis=(1, 2, 3)) < 0.5).all()
     assert (difference[inside(params)] > 1).mean() < 0.005
+
+
+def test_images_are_mirrored_before_steps_that_depend_on_the_place_of_a_pixel(opened: Dataset) -> None:
+    output = ImageFormat("uint8", "NHWC")
+    params, result = execute(
+        opened, (Resize((64, 70)), RandomHorizontalFlip(1.0), JPEG(quality=(5, 5))), output
+    )
+    difference = np.abs(result.images.astype(np.int64) - truth(opened, params, output))
+    assert difference.mean() < 1, "blocks of 8 pixels begin at the other edge"
 
 
 def encoded(pixels: np.ndarray[Any, Any] | Image.Image, kind: str, **options: Any) -> bytes:

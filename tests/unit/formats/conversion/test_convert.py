@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
 from PIL import Image
-from stoker.formats.sources.classes.class_folder import list_folder
 
 import stoker
 from stoker.formats.codecs.codec import Codec
@@ -19,6 +18,7 @@ from stoker.formats.containers.example import parse_example
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.conversion.shards import write_shard
+from stoker.formats.sources.classes.class_folder import list_folder
 
 Encode = Callable[..., bytes]
 

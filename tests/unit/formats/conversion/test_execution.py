@@ -10,7 +10,6 @@ from unittest.mock import MagicMock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stoker.formats.sources.classes.class_folder import list_folder
 
 import stoker
 from stoker.formats.containers import tfrecord
@@ -25,6 +24,7 @@ from stoker.formats.conversion.shard_file import ShardResult
 from stoker.formats.conversion.shards import Cancelled, ShardContext, write_shard
 from stoker.formats.conversion.targets import folder_target
 from stoker.formats.conversion.targets.folder_target import FolderShardMaker
+from stoker.formats.sources.classes.class_folder import list_folder
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from stoker.formats.sources.classes.class_folder import list_folder
 
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.sources.classes.class_folder import list_folder
 from stoker.formats.sources.file_table import FileTable
 from stoker.formats.sources.folders.walk import FileEntry, walk_folder
 

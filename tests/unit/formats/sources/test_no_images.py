@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from stoker.formats.sources.classes.class_folder import list_folder
 
 from stoker.errors import SourceError
 from stoker.formats.sources.annotated.masks.mask_pairs import list_images
+from stoker.formats.sources.classes.class_folder import list_folder
 from stoker.formats.sources.folders.source_folder import open_folder
 from stoker.formats.sources.lists.file_list import list_file
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stoker.formats.sources.classes.class_folder import list_folder
 
 from stoker.errors import SourceError
+from stoker.formats.sources.classes.class_folder import list_folder
 from stoker.formats.sources.listing import Listing
 
 

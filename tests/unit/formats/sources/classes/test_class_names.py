@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stoker.formats.sources.classes.class_names import parse_class_names
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.formats.sources.classes.class_names import parse_class_names
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stoker.formats.sources.classes.class_names import parse_class_names
 
 import stoker
 from stoker.errors import ConfigError, SourceError
+from stoker.formats.sources.classes.class_names import parse_class_names
 from stoker.formats.sources.listing import Listing
 from stoker.formats.sources.lists.file_list import list_file
 
