@@ -11,11 +11,12 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from stoker.errors import MissingDependencyError
 
@@ -54,15 +55,18 @@ def object_store(latency: float, bytes_per_second: float = 1e12) -> Iterator[str
     before = {name: os.environ.get(name) for name in given}
     command = [sys.executable, "-m", "stoker.benchmarks.storage.object_store"]
     command += [str(port), str(latency), str(bytes_per_second)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # A pipe that is not read would stop the server after some hundreds of requests: it logs each one.
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed below
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
     os.environ.update(given)
     try:
-        _wait(server, port)
+        _wait(server, port, log)
         _client().create_bucket(Bucket=BUCKET, ACL="public-read")
         yield address
     finally:
         server.kill()
-        server.communicate()
+        server.wait()
+        log.close()
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
@@ -88,16 +92,16 @@ def _client() -> Any:
     return boto3.client("s3")
 
 
-def _wait(server: subprocess.Popen[str], port: int) -> None:
+def _wait(server: subprocess.Popen[bytes], port: int, log: IO[str]) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while server.poll() is None and time.monotonic() < deadline:
         with socket.socket() as tried:
             if tried.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
-    server.kill()
+    log.seek(0)
     raise MissingDependencyError(
-        f"the object store did not start: {server.communicate()[1].strip()[-500:]}",
+        f"the object store did not start: {log.read().strip()[-500:]}",
         hint="pip install 'moto[s3,server]'",
     )
 
