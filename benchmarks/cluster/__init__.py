@@ -1,0 +1,1 @@
+"""Measurements of loaders with workers on a Ray cluster."""

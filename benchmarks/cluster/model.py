@@ -1,0 +1,223 @@
+"""A model of a loader with workers on 1 to 64 machines, from parts that are measured on this machine.
+
+    python -m stoker.benchmarks.cluster.model [--cores 16] [--trainer-cores 16] [--ranks 8] [--json FILE]
+
+Measured, for each image: the CPU time to make it in the loader's own engine, to make and send it on a
+worker's machine, and to receive it on the trainer's machine. Both machines are this one: Ray runs twice on it,
+and batches go from one to the other through a TCP connection. The cores and processes of the machines, and the
+link of the trainer's machine, are given. Nothing was measured on several machines, so it is named a model.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
+from stoker.benchmarks.comparison.usage import usage_of_tree
+from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
+from stoker.benchmarks.report.machine import allowed_cores, describe
+
+__all__ = ["Machines", "Parts", "Rates", "model"]
+
+_SIDE = 224
+_BATCH = 64
+_IMAGES = 4096  # of an epoch
+_NODES = (1, 2, 4, 8, 16, 32, 64)
+_LINKS = (10, 25, 100)  # Gbit/s
+_DTYPES = {"uint8": 1, "float32": 4}  # bytes of a value
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The cost of an image. Seconds are CPU time, so that other programs on the machine do not count.
+
+    Attributes:
+        size: Bytes in a batch.
+        here: Seconds to make it in the loader's own engine.
+        sent: Seconds to make it on a worker and to send it, Ray's processes included.
+        received: Seconds of the trainer's process to receive it. One thread receives, so they bound the rate.
+        transfer: Seconds of Ray's process on the trainer's machine to receive it.
+    """
+
+    size: int
+    here: float
+    sent: float
+    received: float
+    transfer: float
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Images a second of all ranks on one machine.
+
+    Attributes:
+        workers: Those of the workers.
+        local: Those of the loaders' own engines, on the cores that receiving leaves.
+        bound: What bounds the workers: "cores" of their machines, "link" or "trainer".
+    """
+
+    workers: int
+    local: int
+    bound: str
+
+
+@dataclass(frozen=True)
+class Machines:
+    """What is given.
+
+    Attributes:
+        cores: Cores of a worker's machine.
+        trainer_cores: Cores of the trainer's machine that the loaders have.
+        ranks: Processes on the trainer's machine, each with a loader.
+    """
+
+    cores: int = 16
+    trainer_cores: int = 16
+    ranks: int = 8
+
+
+def model(parts: Parts, given: Machines, nodes: int, link: float) -> Rates:
+    """Return the rates of a trainer's machine.
+
+    Args:
+        parts: The cost of an image.
+        given: The machines.
+        nodes: Machines of workers.
+        link: Gbit/s of the trainer's link.
+    """
+    received = parts.received + parts.transfer
+    bounds = {
+        "cores": nodes * given.cores / parts.sent,
+        "link": link * 1e9 / 8 / parts.size,
+        "trainer": min(given.ranks / parts.received, given.trainer_cores / received),
+    }
+    bound = min(bounds, key=lambda name: bounds[name])
+    free = max(0.0, given.trainer_cores - bounds[bound] * received)
+    return Rates(round(bounds[bound]), round(free / parts.here), bound)
+
+
+def _measure(dataset: Path, rounds: int) -> dict[str, Parts]:
+    """The parts by dtype; a round is an epoch without workers, and one with a worker on all cores."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    node = cluster.add_node(num_cpus=len(allowed_cores()))
+    ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        return {dtype: _costs(dataset, dtype, rounds, (cluster.head_node, node)) for dtype in _DTYPES}
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def _costs(dataset: Path, dtype: str, rounds: int, nodes: tuple[Any, Any]) -> Parts:
+    """The parts of one dtype, medians of the rounds; ``nodes`` are Ray's of the trainer and of the worker."""
+    long = stoker.mix([(stoker.open(dataset), 1)], samples=_IMAGES)
+    own = [_loader(long, dtype, None), _loader(long, dtype, stoker.RayWorkers(local=False))]
+    raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
+    found = []
+    for loader in own:
+        for _ in loader:  # starts everything and warms the page cache
+            pass
+    for _ in range(rounds):
+        here, _, _ = _epoch(own[0], raylets)
+        received, transfer, sent = _epoch(own[1], raylets)
+        found.append((here, sent, received, transfer))
+    for loader in own:
+        loader.close()
+    here, sent, received, transfer = (median(one) for one in zip(*found, strict=True))
+    seconds = (round(one, 7) for one in (here, sent, received, transfer))
+    return Parts(3 * _SIDE**2 * _DTYPES[dtype], *seconds)
+
+
+def _loader(dataset: stoker.Mixture, dtype: str, workers: stoker.RayWorkers | None) -> Any:
+    return stoker.ImageLoader(
+        dataset,
+        batch_size=_BATCH,
+        transforms=[
+            RandomResizedCrop(_SIDE),
+            RandomHorizontalFlip(),
+            *([Normalize()] if dtype == "float32" else []),
+        ],
+        dtype=dtype,  # type: ignore[arg-type]  # a key of _DTYPES
+        engine="native",
+        num_threads=len(allowed_cores()),
+        shuffle=True,
+        last_batch="drop",
+        workers=workers,
+    )
+
+
+def _epoch(loader: Any, raylets: list[int]) -> list[float]:
+    """Run an epoch; return seconds for an image: of this process, of Ray here, of the worker's machine."""
+
+    def used() -> list[float]:
+        return [process_time(), *(usage_of_tree(raylet).cpu_seconds for raylet in raylets)]
+
+    before = used()
+    images = sum(len(batch.label) for batch in loader)
+    return [(after - earlier) / images for earlier, after in zip(before, used(), strict=True)]
+
+
+def _modelled(parts: Parts, given: Machines) -> list[dict[str, Any]]:
+    return [
+        {"nodes": nodes, "link": link, **asdict(model(parts, given, nodes, link))}
+        for nodes in _NODES
+        for link in _LINKS
+    ]
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Images a second of workers and trainer together by nodes and links, and what bounds the workers."""
+    heading = "| machines | " + " | ".join(f"{link} Gbit/s" for link in _LINKS) + " |"
+    lines = [heading, "|---:" * (len(_LINKS) + 1) + "|"]
+    for nodes in _NODES:
+        rates = [row for row in rows if row["nodes"] == nodes]
+        cells = (f"{one['workers'] + one['local']:,} ({one['bound']})" for one in rates)
+        lines.append(f"| {nodes} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--cores", type=int, default=16, help="cores of a worker's machine")
+    parser.add_argument("--trainer-cores", type=int, default=16, help="cores of the trainer for the loaders")
+    parser.add_argument("--ranks", type=int, default=8, help="processes on the trainer's machine")
+    parser.add_argument("--images", type=int, default=512, help="samples of the dataset")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each part")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    given = Machines(args.cores, args.trainer_cores, args.ranks)
+    with tempfile.TemporaryDirectory(prefix="stoker-model-") as folder:
+        workload = replace(WORKLOADS["imagenet"], copies=args.images)
+        measured = _measure(make_dataset(workload, PHOTOGRAPHS, Path(folder)), args.rounds)
+    modelled = {dtype: _modelled(parts, given) for dtype, parts in measured.items()}
+    print(f"given: {asdict(given)}")
+    for dtype, parts in measured.items():
+        print(f"measured, {dtype}, for an image: {asdict(parts)}")
+        print(f"modelled, {dtype}: images/s, and what bounds the workers\n{_table(modelled[dtype])}")
+    if args.json:
+        document = {
+            "kind": "model: nothing was measured on several machines",
+            "machine": describe(allowed_cores()),
+            "measured": {dtype: asdict(parts) for dtype, parts in measured.items()},
+            "given": asdict(given),
+            "modelled": modelled,
+        }
+        args.json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
