@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LitData"]
 
+# The object store of the comparison has no TLS. Workers that do not fork import this module, too.
+downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
+
 
 class LitDataSample:
     """A function from the number of a sample to what LitData stores."""
@@ -57,8 +60,6 @@ class LitData(WithLoaderState):
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the chunks; the workers start with the first epoch."""
-        if source.remote:  # the server of the comparison has no TLS
-            downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
         dataset = litdata.StreamingDataset(
             f"{source.remote or source.scratch}/litdata",
             cache_dir=str(source.scratch / "cache") if source.remote else None,
