@@ -2,10 +2,11 @@
 
     python -m stoker.benchmarks.cluster.model [--cores 16] [--trainer-cores 16] [--ranks 8] [--json FILE]
 
-Measured, for each image: the CPU time to make it in the loader's own engine, to make and send it on a worker's
-machine, and to receive it on the trainer's machine. Both machines are this one: Ray runs twice on it, and
-batches go from one to the other through a TCP connection. Given are the cores and processes of the machines,
-and the link of the trainer's machine. Nothing was measured on several machines, so it is named a model.
+The command measures the CPU time of an image: to make it in the loader's own engine, to make and send it on
+a worker's machine, and to receive it on the trainer's machine. Both machines are this one: Ray runs twice
+on it, and batches go from one to the other through a TCP connection. The cores and processes of the
+machines, and the link of the trainer's machine, are given. Nothing was measured on several machines, so it
+is named a model.
 """
 
 from __future__ import annotations
