@@ -45,6 +45,8 @@ class TFData:
         options.threading.private_threadpool_size = settings.num_threads
         options.threading.max_intra_op_parallelism = 1
         options.deterministic = False
+        # A checkpoint then leaves out the state of the random crops, without which it would be refused.
+        options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
         if source.container != "tfrecord":
             raise Unsupported(f"tf.data reads TFRecord, and this dataset is {source.container}")
         self._dataset = (
