@@ -162,7 +162,7 @@ class Dispatcher:
             self._finish(request, error=error)
         else:
             if self._finish(request, value):
-                self.traffic.made("local", value.nbytes, self._clock() - began)
+                self.traffic.made("local", value.samples, value.nbytes, began, self._clock())
         return True
 
     def _finish(self, request: Request, value: Any = None, error: BaseException | None = None) -> bool:
@@ -232,10 +232,10 @@ class Dispatcher:
             request = self._open.get(worker.running.pop(answer.reference))
             if request is None or not self._finish(request, answer.value, answer.error):
                 return
-            seconds = self._clock() - request.sent[worker.node]
-            self._seconds.append(seconds)
-            if answer.error is None:
-                self.traffic.made(worker.name, answer.value.nbytes, seconds)
+            asked, received = request.sent[worker.node], self._clock()
+            self._seconds.append(received - asked)
+            if (made := answer.value) is not None:
+                self.traffic.made(worker.name, made.samples, made.nbytes, asked, received)
 
     def _again(self, numbers: list[int]) -> None:
         """Have batches made again that lost workers were making."""

@@ -54,6 +54,11 @@ class MadeImages:
         return self.result.columns
 
     @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return len(self.planned)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the images."""
         return sum(images.nbytes for images in self.images)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["MakerStats", "Traffic"]
 
@@ -14,27 +14,51 @@ class MakerStats:
     Attributes:
         name: "local", or the address of a worker's machine.
         batches: Batches that were received from it.
+        samples: Samples of these batches on this rank.
+        samples_per_second: Samples received in a second, from its first request to its latest answer.
         bytes: Bytes of their images or token ids.
         seconds: Seconds from asking for a batch to receiving it, on average.
     """
 
     name: str
     batches: int
+    samples: int
+    samples_per_second: float
     bytes: int
     seconds: float
 
 
+@dataclass
+class _Counts:
+    """Counts of one maker; ``first`` is the time of its first request, ``last`` that of its latest answer."""
+
+    first: float
+    last: float = 0.0
+    batches: int = 0
+    samples: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
 class Traffic:
-    """Counts of one loader; the dispatcher adds to them."""
+    """Counts of one loader; the dispatcher adds to them.
 
-    def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, int, float]] = {}
-        self.repeated = 0
+    Attributes:
+        repeated: Batches that were made a second time.
+    """
 
-    def made(self, name: str, size: int, seconds: float) -> None:
-        """Count a batch of a maker."""
-        batches, total, spent = self._counts.get(name, (0, 0, 0.0))
-        self._counts[name] = (batches + 1, total + size, spent + seconds)
+    repeated: int = 0
+    _counts: dict[str, _Counts] = field(default_factory=dict)
+
+    def made(self, name: str, samples: int, size: int, asked: float, received: float) -> None:
+        """Count a batch of a maker, of ``size`` bytes, that was asked for and received at these seconds."""
+        counts = self._counts.setdefault(name, _Counts(first=asked))
+        counts.last = received
+        counts.batches += 1
+        counts.samples += samples
+        counts.bytes += size
+        counts.seconds += received - asked
 
     def made_again(self) -> None:
         """Count a batch that is made a second time."""
@@ -42,5 +66,15 @@ class Traffic:
 
     def makers(self) -> tuple[MakerStats, ...]:
         """What each maker has done."""
-        found = list(self._counts.items())
-        return tuple(MakerStats(name, n, size, spent / n) for name, (n, size, spent) in found)
+        return tuple(
+            MakerStats(
+                name=name,
+                batches=one.batches,
+                samples=one.samples,
+                samples_per_second=one.samples / max(one.last - one.first, 1e-9),
+                bytes=one.bytes,
+                seconds=one.seconds / one.batches,
+            )
+            for name, one in list(self._counts.items())
+            if one.batches
+        )

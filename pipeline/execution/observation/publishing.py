@@ -73,7 +73,14 @@ def _line(read: weakref.WeakMethod[Callable[[], Stats]]) -> str:
     return (
         f"rank {stats.rank} of {stats.world_size}: {stats.samples:,} samples, "
         f"{stats.samples_per_second:,.0f} a second, {stats.ready} batches ready. {stats.verdict}"
+        f"{_makers(stats)}"
     )
+
+
+def _makers(stats: Stats) -> str:
+    """The rates of the makers of batches, and how many batches they made again; empty without workers."""
+    rates = ", ".join(f"{one.name} {one.samples_per_second:,.0f}" for one in stats.makers)
+    return f" Samples a second by maker: {rates}; {stats.made_again} batches made again." if rates else ""
 
 
 class _Collector:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -97,14 +99,23 @@ def test_batches_are_those_of_one_process_while_workers_die_and_are_added(
     assert shared.state_dict() == alone.state_dict()
 
 
-def test_workers_make_the_batches_of_text_and_of_ranks(shards: Path, use: Callable[..., RayStandIn]) -> None:
+def test_workers_make_the_batches_of_text_and_of_ranks(
+    shards: Path, use: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
+) -> None:
     ray = use(a0=4, b0=2)
     options = {"batch_size": 4, "shuffle": True, "rank": 1, "world_size": 2, "output": "torch"}
     alone, shared = TextLoader(shards, **options), TextLoader(shards, **options, workers=ALONE)
     for _ in range(2):
         assert_same(list(shared), list(alone))
     assert ray.placed == {"a0": 2, "b0": 1}
-    assert made_by(shared) <= {"machine (a0)", "machine (b0)"}
+    makers = shared.stats().makers
+    assert {one.name for one in makers} <= {"machine (a0)", "machine (b0)"}
+    assert sum(one.samples for one in makers) >= shared.stats().samples >= 98
+    with caplog.at_level("INFO", "train"):
+        shared.publish(logging.getLogger("train"))
+    assert re.search(
+        r" by maker: (machine \(\w0\) [\d,]+(, )?)+; \d+ batches made again\.$", caplog.messages[-1]
+    )
     shared.close()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.observation import stats
+from stoker.pipeline.execution.observation.makers import MakerStats, Traffic
 from stoker.pipeline.execution.observation.stats import StatsTotals
 
 
@@ -105,3 +106,10 @@ def test_the_verdict_names_the_engine_and_the_steps_that_cost(
     verdict = totals.stats().verdict
     assert words in verdict
     assert ("threads" in verdict) == (engine == "native")
+
+
+def test_the_rate_of_a_maker_goes_from_its_first_request_to_its_latest_answer() -> None:
+    traffic = Traffic()
+    traffic.made("local", samples=30, size=100, asked=10.0, received=12.0)
+    traffic.made("local", samples=20, size=50, asked=11.0, received=15.0)
+    assert traffic.makers() == (MakerStats("local", 2, 50, 10.0, 150, 3.0),)
