@@ -84,7 +84,7 @@ class ColorMap:
         self.changed = True
 
     def add_steps(self, *steps: Step) -> None:
-        """Append steps, at most one of which is applied to a sample.
+        """Append steps that exclude each other: no sample takes two of one call.
 
         Steps act on the colours that the transforms before them have made: the map of the samples that a
         step is applied to is rounded here, the map of the others goes on.

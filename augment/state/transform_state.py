@@ -240,7 +240,7 @@ class TransformState:
             self.warp.show_around_center(size)
 
     def add_steps(self, *steps: Step) -> None:
-        """Append steps, at most one of which is applied to a sample; see :meth:`ColorMap.add_steps`."""
+        """Append steps that exclude each other: no sample takes two. See :meth:`ColorMap.add_steps`."""
         self.color.add_steps(*steps)
 
     def fix_size(self, transform: str) -> None:

@@ -65,8 +65,9 @@ class Transform(Description):
     - ``erase(origin, size)`` overwrites a box at the end.
     - ``take(rows)`` and ``put(rows, taken)`` apply other transforms to some of the images.
 
-    Every engine executes the changes of geometry and colours; DALI lacks some modes of padding. Every engine
-    executes the steps of :mod:`stoker.augment.steps`; DALI lacks ``Table``, ``AddNoise`` and ``Displace``.
+    Every engine executes the changes of geometry and colours; DALI lacks some modes of padding. The
+    native and the reference engine execute all steps of :mod:`stoker.augment.steps`; DALI lacks ``Table``,
+    ``AddNoise``, ``Displace`` and ``Compiled``.
 
     Attributes:
         draws: Number of random numbers that it needs for each sample. If that depends on the arguments,

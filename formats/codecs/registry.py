@@ -59,10 +59,11 @@ class ImageCodec:
     """One codec.
 
     Attributes:
-        decode: Decodes a payload in Python. The reference engine always calls it; other engines call it only
-            for codecs that C++ does not decode. Returns (H, W, 3) uint8 RGB with the EXIF orientation
-            applied; called with the payload, the height and width of the index, and the most pixels. Raises
-            ImageTooLargeError for more pixels, and almost any exception for a damaged payload.
+        decode: Decodes a payload in Python. The reference engine always calls it; other engines call it for
+            codecs that C++ does not decode, and for images that C++ refuses unless ``strict``. Returns
+            (H, W, 3) uint8 RGB with the EXIF orientation applied; called with the payload, the height and
+            width of the index, and the most pixels. Raises ImageTooLargeError for more pixels, and almost any
+            exception for a damaged payload.
         engines: Names of the engines, besides the native one, that decode payloads themselves. All others
             get pixels from ``decode``.
         pillow_formats: Pillow's names of the formats that this codec stands for.
@@ -73,12 +74,12 @@ class ImageCodec:
             for codecs whose files must be decoded for that.
         grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None where no image is
             grey, or where the header does not say it.
-        strict: Whether C++ refuses damage that Pillow does not see. Of other codecs that C++ decodes, Pillow
-            says what is wrong with an image.
+        strict: If true, the error of C++ stands, which refuses damage that Pillow does not see. If false,
+            Pillow tries an image again that C++ refuses, and its error counts.
         lossy: Whether encoding changes pixels; masks may not use it.
         resized_as_jpeg: Whether a resized image is stored as JPEG where its encoding is kept; else as PNG.
-        written_as: What C++ writes for this target: the JPEG itself, or raw pixels, which ``compress``
-            encodes where it is given. None for codecs that are only read.
+        written_as: What C++ hands over for this target: a finished JPEG, or raw pixels, which ``compress``
+            encodes if it is given. None for codecs that are only read.
         compress: Encodes raw pixels, called with bytes, height and width; None where they stay raw.
         bytes_per_pixel: Average of photographs in codecs that are written, to plan the sizes of shards.
     """

@@ -1,7 +1,8 @@
 """The contract of a container: what a format of shard files must say to be read, indexed and written.
 
 A container is one module with one :class:`Container`, and one row in
-:mod:`stoker.formats.containers.registry`. No other module knows which containers there are.
+:mod:`stoker.formats.containers.registry`. The others find containers there; some sources import
+one directly.
 """
 
 from __future__ import annotations
@@ -195,9 +196,9 @@ class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
 
     Loaders read a payload by offset and length, so it must be contiguous in the data file. A container whose
-    records may lie in several pieces provides ``join``. A container that is only read sets
-    the fields without a default and leaves out the others. Its module opens and reads files by
-    ``open_regular`` and ``read_at`` of :mod:`..files.reading`, which check every length, and takes the
+    records may lie in several pieces provides ``join``. A container that is only read leaves out ``writing``;
+    of the other fields with a default it sets those that its format needs. Its module opens and reads files
+    by ``open_regular`` and ``read_at`` of :mod:`..files.reading`, which check every length, and takes the
     dimensions of an image from ``read_header`` of :mod:`..codecs.header`.
 
     Attributes:
@@ -221,8 +222,8 @@ class Container:
         feature_names: The names by which ``parse_image`` finds the parts of a record unless the user gives
             others; None for a container that needs no names.
         beside: Name of a file in the folder of a shard that ``scan`` compares it with; empty for none.
-        join: Returns the bytes of a record in one piece for a value that lies in several, with the number of
-            bytes before the value. The indexer writes such records to a shard of its own.
+        join: Takes a value that lies in several pieces, and returns a record of one piece with the number of
+            bytes before the value in it. The indexer writes such records to a shard of its own.
         payload_files: How payloads are read; None where they lie in the data file.
     """
 

@@ -13,7 +13,7 @@ the same sources, such as ``is_list``, which takes every file on a disk.
 skips. ``Listing(**vars(found.files), ...)`` sets root, keys, sizes and times; ``found.entries`` says which
 name each file had. A format of objects adds each to an
 :class:`.annotated.object_table.ObjectTable`, in pixels with edges at integers, and passes
-``table.columns(rows, len(files))`` on as ``objects``, where ``rows`` are the rows of the objects' images.
+``table.columns(rows, len(files))`` on as ``objects``; ``rows`` has, for each object, the row of its image.
 Labels are numbered from 0 by ``classes``. An object that cannot be used raises BadObjectError and becomes a
 :class:`.listing.Skip`; a source without images or objects raises SourceError. :mod:`.annotated.coco` does all
 of this for JSON, and :mod:`.annotated.voc` for XML, whose entities must be refused. Classes are in the order
@@ -21,9 +21,9 @@ of the source where it declares them, and sorted otherwise.
 
 A new option is a field of :class:`.source.Source`, an argument of ``stoker.convert`` and of ``stoker
 convert``, and a name in ``options`` of the rows that accept it. Further columns of the index go to
-``Listing.columns``. Loaders can hand out a column of numbers or strings. A column of lists stays in the
-index, except ``label`` and those named ``object_*``, which have one entry for each object. A column of labels
-is renumbered with the classes only if it is ``label`` or ``object_labels``.
+``Listing.columns``. Loaders can hand out a column of numbers or strings. They hand out columns of lists only
+if they are named ``label`` or ``object_*``, with one entry for each object; others stay in the index. A
+column of labels is renumbered with the classes only if it is ``label`` or ``object_labels``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SourceFormat:
         name: Its name, which ``source_format`` and ``--source-format`` take.
         detects: Whether a source has this format, from the names of its files or the start of one.
         list_samples: Lists the samples of a source in this format.
-        options: Fields of :class:`Source` that only formats which name them accept.
+        options: Fields of :class:`Source` that this format accepts; those that do not name a field refuse it.
         reads_instances: Whether the format reads the masks in ``instances`` itself. Elsewhere they are masks
             of images, whose values number the objects.
     """

@@ -4,7 +4,7 @@
 // `const RegisteredCodec registered({...})` in its anonymous namespace (decode/codecs.h). CMake finds the file.
 // decode/png is an example, in several files. A decoder may hold the whole image, as interlaced images ask for. The program in
 // tests/sanitize compiles only decode, records, restarts and cpu, so a decoder uses no .cpp file of another folder.
-// Its number is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
+// The number of the codec is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
 // (DECODED_CODECS): it then sends this decoder all payloads of the codec, so the decoder must read all variants.
 // A decoder returns the pixels as they are stored; the renderer applies the EXIF orientation. It must read every
 // file of the codec that Pillow reads, and return the pixels of to_rgb in formats/codecs/pixels.py. Pixels that
@@ -39,8 +39,8 @@ struct EncodedImage {
     std::int64_t height = 0;
     std::int64_t width = 0;
     std::int64_t max_pixels = 0;
-    // Of a JPEG: where its bands begin. If `checked` is false, which only a JPEG's payload is, the decoder compares
-    // the checksums itself: those of the bands that it reads, or that of the whole payload.
+    // Of a JPEG: where its bands begin. Only a JPEG may arrive with `checked` false: its decoder compares the
+    // checksums itself, those of the bands that it reads or that of the whole payload.
     Bands bands{};
     std::uint32_t crc = 0;
     bool checked = true;

@@ -6,7 +6,8 @@
 
 namespace stoker {
 
-// The numbers of stoker.formats.codecs.codec.Codec. Those without a name here are in the files of their codecs.
+// The numbers of stoker.formats.codecs.codec.Codec. Shared code uses those that are named
+// here; each other codec writes its number, `Codec{n}`, in its own file.
 enum class Codec : std::uint8_t { raw = 0, jpeg = 1, other = 255 };
 
 struct Header {

@@ -24,7 +24,8 @@
 //
 // The name, in snake case, is the `operation` of the Python class, and the columns are its fields: Python checks
 // their names, dtypes and shapes against the table. A step that maps each value to another calls apply_lut(); any
-// other changes the planes of 8-bit values that StepRunner::image() returns (pixels/planar_image.h), and copy() keeps them as they were.
+// other writes into the planes of 8-bit values that StepRunner::image() returns (pixels/planar_image.h). To read the
+// pixels as they were, it calls copy() first.
 #pragma once
 
 #include <cstddef>

@@ -79,7 +79,7 @@ def index(
     """Make a dataset of shards that other programs wrote, or of image files, without copying them.
 
     The command writes an index of the shards or images, and neither changes nor moves them. Names of shards
-    may have lists in braces and patterns; a folder stands for the tar archives in it. In a folder of
+    may have lists in braces and patterns; a folder stands for the shards in it. In a folder of
     images, the first level of folders names the classes.
 
     Examples:

@@ -169,9 +169,9 @@ class MixedOrder:
 
     Attributes:
         quota_schedule: Assigns the draws of an epoch to the orders.
-        rounds: One order for each dataset. Cycle c of a dataset is epoch c of its order. The name stands in
-            the repr that checkpoints hold.
-        quotas: Draws of each dataset in an epoch; with ``moving``, of a round of its last part.
+        rounds: One order for each dataset. Cycle c of a dataset is epoch c of its order. The field keeps its
+            name, since states hold it in the repr.
+        quotas: Draws of each dataset in an epoch; with ``moving``, in a round of the last part.
         moving: Parts of the training with other weights; None if weights never change.
     """
 
@@ -185,7 +185,7 @@ class MixedOrder:
         object.__setattr__(self, "quotas", tuple(self.quota_schedule.quotas.tolist()))
 
     def __repr__(self) -> str:
-        # As before there were parts: states hold it.
+        # Without parts the repr stays as it was, since states of earlier releases hold it.
         parts = "" if self.moving is None else f", parts={self.moving.to_json()}"
         return f"MixedOrder(rounds={self.rounds!r}, quotas={self.quotas!r}{parts})"
 

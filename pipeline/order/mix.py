@@ -47,8 +47,8 @@ def mix(
         datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
         samples: Draws in an epoch; by default the number of samples of all datasets together.
         schedule: Weights that hold later, by the step of the training from which on they hold:
-            ``{10_000: (0.5, 0.5)}``. Each part between two steps has exact shares. Batches of text, which are
-            planned for whole epochs, mix the shares of an epoch.
+            ``{10_000: (0.5, 0.5)}``. Each part between two steps has exact shares. Text is planned
+            for whole epochs: an epoch that spans two parts mixes the shares of both.
         global_batch: Samples of a step on all ranks, by which ``schedule`` counts. A training that goes on
             with another number of ranks or batch size keeps this number.
 

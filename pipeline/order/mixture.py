@@ -54,7 +54,7 @@ class Mixture:
 
     Attributes:
         datasets: The D datasets.
-        quotas: (D,) int64, draws of each dataset in an epoch; with ``moving``, of a round of its last part.
+        quotas: (D,) int64, draws of each dataset in an epoch; with ``moving``, in a round of the last part.
         merged_classes: Their merged classes.
         moving: Parts of the training with other weights; None if weights never change.
     """

@@ -1,8 +1,8 @@
 """Examples of every transform: tests of engines and of recipes run over them.
 
 A new transform needs a :class:`Case` here, and no change of these tests. The tolerances are the largest and
-the mean difference in levels; where an operation has a threshold, or the same level on both sides of a
-rounding, a difference of one level before it may become a large one behind it, in few pixels.
+the mean difference in levels. Before a threshold or a rounding, a difference of one level may grow large, in
+few pixels.
 """
 
 from __future__ import annotations

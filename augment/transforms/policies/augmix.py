@@ -1,8 +1,8 @@
 """Weighted sums of chains of operations: torchvision.transforms.v2.AugMix.
 
 Chains are executed operation by operation, each geometric operation on the uint8 image that it finds.
-They act on the output. So transforms that follow may mirror and warp the image, which is executed before
-the chains, but not crop or resize it. The sum is rounded; torchvision truncates it.
+They act on the output. Transforms that follow may mirror or warp the image, which is done before the chains.
+They may not crop or resize it. The sum is rounded; torchvision truncates it.
 """
 
 from __future__ import annotations

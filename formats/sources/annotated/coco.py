@@ -157,7 +157,7 @@ class _Reader:
         left, top, width, height = box
         corners = checked_box(left, top, left + width, top + height)
         crowd = _is_crowd(value.get("iscrowd"))
-        # The last check: it keeps the size of run lengths under the number that the object will have.
+        # Keep this call last: it stores the size of run lengths under the number of the next object.
         polygons, runs = self._segmentation(value.get("segmentation"), image, object_id)
         self._table.add(
             image,

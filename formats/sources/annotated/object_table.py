@@ -43,7 +43,7 @@ class ObjectTable:
         image: Number of the image of each object.
         label: Label of each object.
         keypoint_values: x, y and visibility of all keypoints of all objects.
-        keypoint_sizes: Numbers of each object in them. An object with others than 3K has none in an index.
+        keypoint_sizes: Numbers of each object in them. If they are not 3K, the index stores none of them.
         polygon_values: x and y of all vertices of all polygons of all objects.
         polygon_sizes: Vertices of each polygon.
         polygon_counts: Polygons of each object.

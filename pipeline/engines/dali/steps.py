@@ -255,7 +255,7 @@ class _Operators:
     Attributes:
         inputs: Inputs of a step of N samples, (N, ...) by name.
         add: Adds the step's nodes; takes what :func:`add_steps` takes, for one signature.
-        options: Values of a step that its nodes depend on, for its signature.
+        options: Values of a step that are fixed when the pipeline is built; others build another pipeline.
     """
 
     inputs: Callable[[Any], Inputs]

@@ -70,7 +70,7 @@ class Substituted:
     distinct: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        # A substitute may be drawn twice in an epoch. Keys of random numbers stay those of the order.
+        # A substitute may be drawn twice in an epoch; random numbers are keyed as without exclusions.
         object.__setattr__(self, "distinct", self.order.distinct)
 
     def __repr__(self) -> str:

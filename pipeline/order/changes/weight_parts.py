@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["MovingWeights", "WeightPart", "scheduled_parts"]
 
 _CHUNK = 1 << 20
-_ROUNDS = 1 << 40  # rounds of a part; keys of random numbers count them from a multiple of this
+_ROUNDS = 1 << 40  # part p numbers its rounds from p times this, so no two parts share keys of random numbers
 
 
 @dataclass(frozen=True)
 class WeightPart:
     """Draws of a training in which all datasets keep their weights.
 
-    The part consists of rounds, each with exact quotas. A part of a schedule is one round; one whose end is
-    not known repeats rounds of an epoch.
+    The part consists of rounds, each with exact quotas. A part of a schedule is one round. The last
+    part has no end and repeats rounds of an epoch's length.
 
     Attributes:
         begin: First draw, counted over all epochs.
@@ -54,7 +54,7 @@ class MovingWeights:
 
     Attributes:
         parts: The parts.
-        spread: If False, an epoch that is one round has its draws group after group, see
+        spread: If False, a round that is a whole epoch is drawn dataset after dataset, see
             :class:`~stoker.pipeline.order.quotas.QuotaSchedule`.
     """
 
@@ -120,8 +120,8 @@ class MovingWeights:
     def then(self, point: int, later: MovingWeights, schedule: QuotaSchedule) -> MovingWeights:
         """These parts up to a draw, and from the end of its block on those of ``later``.
 
-        A block has its draws in random order, so only at its end each dataset has drawn the first ones of its
-        cycle.
+        Weights may change only at the end of a block, whose draws are in random order: before it, the drawn
+        samples of a dataset are not yet the first ones of its cycle.
         """
         number = max(i for i, part in enumerate(self.parts) if part.begin <= point)
         rounds, place = divmod(point - self.parts[number].begin, self.parts[number].length)

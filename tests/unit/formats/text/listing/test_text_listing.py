@@ -261,10 +261,14 @@ def parquet() -> bytes:
     ("name", "content", "message"),
     [
         ("a.txt", parquet(), "no text in UTF-8, but Parquet"),
-        ("a.txt.gz", gzip.compress(pa.compress(b"one", codec="zstd", asbytes=True)), "compressed twice"),
+        (
+            "a.txt.gz",
+            gzip.compress(pa.compress(b"one", codec="zstd", asbytes=True), mtime=0),
+            "compressed twice",
+        ),
         ("a.txt", lzma.compress(b"one"), "compressed with xz"),
         ("a.txt", bz2.compress(b"one"), "compressed with bzip2"),
-        ("a.txt.gz", gzip.compress(b"one"), "compressed twice"),
+        ("a.txt.gz", gzip.compress(b"one", mtime=0), "compressed twice"),
         ("a.txt", "one\ntwo".encode("utf-16"), "no text in UTF-8, but UTF-16"),
         ("a.txt", "one\ntwo".encode("utf-16-le"), "it has a zero byte"),
         ("a.txt.gz", parquet(), "no text in UTF-8, but Parquet"),
