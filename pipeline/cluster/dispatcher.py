@@ -1,6 +1,6 @@
-"""The decision about who makes which batch: the workers, or this process.
+"""The choice of the maker of each batch: a worker, or this process.
 
-Whoever has room takes the oldest batch that nobody makes, so that each makes its share. A batch is made
+A maker with room takes the oldest batch that has no maker, so that each makes its share. A batch is made
 again where its worker dies, or takes much longer than others; the first answer counts.
 """
 
@@ -73,7 +73,7 @@ class Dispatcher:
         self._seconds: deque[float] = deque(maxlen=_KNOWN)
         self._next = 0
         self._open: dict[int, Request] = {}  # those that are asked of workers
-        self._pending: list[Request] = []  # those that nobody makes, the oldest first
+        self._pending: list[Request] = []  # those without a maker, the oldest first
         self._here: deque[tuple[Request, Callable[[], Any]]] = (
             deque()
         )  # in the order of this process's engine
@@ -122,7 +122,7 @@ class Dispatcher:
             self._pending.clear()
             self._open.clear()
         for _, collect in self._here:
-            with suppress(BaseException):  # nobody waits for it any more
+            with suppress(BaseException):  # nothing waits for it any more
                 collect()
         self._here.clear()
         raise LoaderClosedError("the loader is being stopped", hint="Make a new loader.")
@@ -138,7 +138,7 @@ class Dispatcher:
         return [] if self._pool is None else list(self._pool.workers.values())
 
     def _begin_here(self) -> None:
-        """Begin the oldest batches that nobody makes, while there is room."""
+        """Begin the oldest batches that have no maker, while there is room."""
         while len(self._here) < self._limit:
             with self._changed:
                 if not self._pending or not self._works_here():
@@ -178,7 +178,7 @@ class Dispatcher:
             return True
 
     def _ask_workers(self) -> None:
-        """Ask each worker that has room for the oldest batch that nobody makes."""
+        """Ask each worker that has room for the oldest batch that has no maker."""
         for worker in sorted(self._workers(), key=lambda one: len(one.running)):
             while self._pool and worker.has_room:
                 found = (i for i, one in enumerate(self._pending) if worker.node not in one.sent)

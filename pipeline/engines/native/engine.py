@@ -184,7 +184,7 @@ class NativeEngine:
                 return
         try:
             self._start(batch)
-        except Exception as error:  # whatever it is, who collects must hear of it
+        except Exception as error:  # whatever it is, collect() must raise it
             batch.error = error
             batch.started.set()
 
