@@ -107,7 +107,9 @@ class ImageBatchProducer:
             if following is None:
                 return False
             if self._cache_prefetcher:
-                self._cached_epoch = self._cached_epoch or self._cache_prefetcher.begin(self._reads)
+                # Given up at once: this producer and its generator are a cycle, which would keep it alive.
+                self._cached_epoch, self._cache_prefetcher = self._cache_prefetcher.begin(self._reads), None
+            if self._cached_epoch:
                 with stages.stage("fetching"):
                     self._cached_epoch.wait()
             self._in_flight.append((following[0], self._submit(*following)))

@@ -18,9 +18,9 @@ from stoker.augment import (
     RandomInvert,
     RandomPhotometricDistort,
     ToDtype,
-    color,
     compile_image,
 )
+from stoker.augment.formulas import color
 from stoker.augment.reference.reference import execute
 from stoker.augment.state.transform_state import TransformState
 from stoker.errors import ConfigError
