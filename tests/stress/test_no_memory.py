@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 # From less memory than an encoder begins with to more than it needs.
-PROGRAM = """
+PROGRAM = r"""
 import mmap, resource
 import numpy as np
 from stoker import _native
@@ -16,6 +16,12 @@ def limit(more):
 
 pixels = np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)
 unlimited = resource.RLIM_INFINITY, resource.RLIM_INFINITY
+# Libraries allocate data of a thread when it first needs them, and glibc ends the process where it cannot.
+_native.transcode_pixels(pixels, "none", 0, 0, "jpeg", 100, "444", 10**6)
+try:
+    _native.probe(b"\xff\xd8\xff")
+except ValueError:
+    pass
 outcomes = []
 for more in range(0, 16 << 20, 1 << 19):
     try:
