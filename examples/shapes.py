@@ -12,7 +12,7 @@ CLASSES, POINTS = ("disc", "square", "arrow"), ("tip", "left_corner", "right_cor
 
 
 def corners(kind: str, angle: float, radius: float) -> np.ndarray:
-    """The corners of a shape around (0, 0); of an arrow the tip, and what is left and right of its way."""
+    """The corners of a shape around (0, 0). An arrow has its tip first, then the corners beside it."""
     turns = {"disc": np.arange(24) / 24, "square": np.arange(4) / 4, "arrow": np.array([0, 0.61, 0.39])}[kind]
     around = angle + 2 * np.pi * turns
     return radius * np.stack((np.cos(around), np.sin(around)), axis=1)

@@ -106,7 +106,7 @@ def _remove(folder: Path) -> None:
 
 
 def _disk_of(path: Path) -> str:
-    """Return the numbers of the disk, of which a partition has others."""
+    """Return the device numbers of the whole disk; a partition's own numbers differ."""
     number = path.stat().st_dev
     device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if (device / "partition").exists():

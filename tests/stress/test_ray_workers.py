@@ -1,4 +1,4 @@
-"""Workers on real Ray clusters of several nodes: kills, lost and added nodes, and what is left behind."""
+"""Workers on real Ray clusters of several nodes: kills, lost and added nodes, and an empty store after."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Images"]
 
-# Categories that an image does not show, and those of which it may show more (lvisdataset.org/dataset).
+# An image does not show the first categories; it may show more objects of the second (LVIS).
 _CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 
 

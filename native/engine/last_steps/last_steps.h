@@ -19,7 +19,7 @@ class LastSteps {
     virtual bool applies(std::size_t i) const = 0;
     // Whether run() takes several images, which then have one size.
     virtual bool takes_several() const = 0;
-    // Changes images, of which images[k] has the position rows[k] in the array.
+    // Changes images. images[k] lies at the position rows[k] of the array.
     virtual void run(std::span<const std::size_t> rows, std::span<PlanarImage> images) const = 0;
 };
 

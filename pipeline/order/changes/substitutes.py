@@ -126,7 +126,7 @@ class Substituted:
 
 
 def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[Int64, Int64]:
-    """Positions of draws without and with substitutes for what is left out at other draws.
+    """Positions of draws, as drawn and with substitutes for samples that other draws leave out.
 
     The partners of an image are other draws of its epoch, earlier or later ones, and padding repeats its
     first draws. What is left out of such an image is what is left out at the image's own place.
