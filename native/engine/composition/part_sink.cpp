@@ -19,6 +19,11 @@ struct Columns {
     }
 };
 
+// The first of `count` columns whose centre is not before `edge`, or `count`. A slope near 0 leads to edges that no int holds.
+int column_from(double edge, int count) {
+    return static_cast<int>(std::ceil(std::clamp(edge, 0.0, static_cast<double>(count)) - 0.5));
+}
+
 }  // namespace
 
 void PartSink::begin(PlanarImage& image, const Geometry& geometry) {
@@ -41,8 +46,8 @@ PartSink::Span PartSink::seen(int y) const {
         range.keep(slope[axis] - low[axis] * slope[2], at[axis] - low[axis] * at[2]);
         range.keep(high[axis] * slope[2] - slope[axis], high[axis] * at[2] - at[axis]);
     }
-    const int begin = static_cast<int>(std::ceil(range.low - 0.5));
-    return {begin, std::max(begin, static_cast<int>(std::ceil(range.high - 0.5)))};
+    const int begin = column_from(range.low, image_->width());
+    return {begin, std::max(begin, column_from(range.high, image_->width()))};
 }
 
 void PartSink::row(int y, const std::uint8_t* planes, int plane) {
