@@ -1,10 +1,7 @@
 #include "engine/sample_runner.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <exception>
-#include <new>
 #include <span>
 #include <utility>
 
@@ -22,24 +19,15 @@ Codec codec_of(const BatchWork& work, std::size_t i) {
 }
 
 // The size of an image that is decoded at `eighths`/8 of its size.
-Size reduced(Size size, int eighths) { return {(size.height * eighths + 7) / 8, (size.width * eighths + 7) / 8}; }
+Size reduced(Size size, int eighths) {
+    const auto side = [eighths](std::int64_t whole) { return static_cast<int>((whole * eighths + 7) / 8); };
+    return {side(size.height), side(size.width)};
+}
 
 }  // namespace
 
-template <class Execute>
-Outcome SampleRunner::guarded(Execute execute) {
-    try {
-        return execute();
-    } catch (const std::bad_alloc&) {
-        return {Status::not_decodable, "no memory to decode it"};
-    } catch (const std::exception& error) {
-        std::snprintf(fault_, sizeof fault_, "%s", error.what());  // std::string might fail to allocate
-        return {Status::read_error, fault_};
-    }
-}
-
 Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
-    const Outcome outcome = guarded([&] { return execute(work, i); });
+    const Outcome outcome = guard_.run([&] { return execute(work, i); });
     if (outcome.status != Status::ok && !work.options.decode_only)
         for (const ImageArray& images : work.images)
             for (std::size_t image = i; image < images.count; image += work.count) {
@@ -50,7 +38,7 @@ Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
 }
 
 Outcome SampleRunner::finish_waiting() {
-    const Outcome outcome = guarded([&] {
+    const Outcome outcome = guard_.run([&] {
         waiting_.finish(finisher_);
         return Outcome{};
     });
@@ -59,7 +47,7 @@ Outcome SampleRunner::finish_waiting() {
 }
 
 Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink) {
-    return guarded([&]() -> Outcome {
+    return guard_.run([&]() -> Outcome {
         KeptImages& kept = *work.kept;
         const Decoder* reader = decoders_.find(codec_of(work, i));
         const int exif = reader != nullptr && reader->needs_orientation() ? work.samples.orientation[i] : 1;
@@ -69,6 +57,10 @@ Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& 
         const KeptImages::Key key{work.samples.shard[i], work.samples.offset[i], eighths};
         const bool keeps = work.decoded[i].data == nullptr && kept.keeps(reduced(size, eighths));
         KeptImages::Shared pixels = keeps ? kept.find(key) : nullptr;
+        // A damaged index may give a payload two sizes: the other one is compared with that of the image.
+        const bool transposed = Orientation::exif(exif).transposed;
+        const Size stored = reduced(transposed ? Size{size.width, size.height} : size, eighths);
+        if (pixels != nullptr && pixels->size() != stored) pixels = nullptr;
         sink.begin(image, geometry);
         if (pixels == nullptr) {
             Decoder* decoder = nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "decode/codecs.h"
+#include "decode/guard.h"
 #include "engine/batch_work.h"
 #include "engine/composition/kept_images.h"
 #include "engine/composition/part_sink.h"
@@ -24,8 +25,6 @@ class SampleRunner {
     Outcome render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink);
 
   private:
-    template <class Execute>
-    Outcome guarded(Execute execute);
     Outcome execute(const BatchWork& work, std::size_t i);
     Outcome open_checked(const BatchWork& work, std::size_t i, Decoder*& decoder, Orientation& orientation);
     Outcome open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder);
@@ -43,7 +42,7 @@ class SampleRunner {
     ImageFinisher finisher_;  // of images that waited
     std::vector<std::uint8_t> storage_;  // holds a payload that is not mapped
     std::string message_;
-    char fault_[1024] = "";
+    Guard guard_;
 };
 
 }  // namespace stoker

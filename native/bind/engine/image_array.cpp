@@ -48,6 +48,8 @@ BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int lay
         images_.erase.push_back(unpack<EraseColumns>(columns, kEraseColumns, images_.count, kept_));
     require(last_steps == nullptr || last_steps->count() == images_.count,
             "last_steps must be for the same number of samples as the batch");
+    require(last_steps == nullptr || !last_steps->takes_several() || images_.parameters.image_size == nullptr,
+            "last_steps that take several images need images of one size");
     images_.last_steps = std::move(last_steps);
     if (steps == nullptr) return;
     require(steps->count() == images_.count, "steps must be for the same number of samples as the batch");

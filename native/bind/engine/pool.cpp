@@ -61,6 +61,9 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
     require(work.composition.count() == 0 || (others.empty() && !decode_only),
             "images of several samples cannot be made beside others, or decoded only");
     add_images(work, images, kept);
+    const ParameterColumns& parameters = work.images.front().parameters;
+    require(work.composition.count() == 0 || (parameters.tile == nullptr && parameters.image_size == nullptr),
+            "images of several samples have no border, and one size");
     for (BoundImageArray* other : others) {
         require(other != nullptr, "others must be image arrays");
         add_images(work, *other, kept);

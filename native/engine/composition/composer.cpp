@@ -28,14 +28,22 @@ void Composer::run(Batch& batch, std::size_t i, SampleRunner& runner) {
     const BatchWork& work = batch.work();
     const Composition& composition = work.composition;
     const std::size_t first = composition.first[i], end = composition.first[i + 1];
-    failures_.assign(end - first, {Status::ok, {}});
-    if (compose(work, i, runner)) {
-        store(work, i);
-    } else {
+    bool good = false;
+    const Outcome whole = guard_.run([&]() -> Outcome {
+        failures_.assign(end - first, {Status::ok, {}});
+        good = compose(work, i, runner);
+        if (good) store(work, i);
+        return {};
+    });
+    if (!good || whole.status != Status::ok) {
         const Target target = target_of(work.images.front(), first, i);
         std::memset(target.out, 0, target.bytes);
     }
     for (std::size_t part = first; part < end; ++part) {
+        if (whole.status != Status::ok) {
+            batch.finish(part, whole.status, whole.message);
+            continue;
+        }
         const Failure& failure = failures_[part - first];
         batch.finish(part, failure.status, failure.message.c_str());
     }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/guard.h"
 #include "engine/batch.h"
 #include "engine/composition/part_sink.h"
 #include "engine/image_finisher.h"
@@ -33,6 +34,7 @@ class Composer {
     PlanarImage canvas_, layer_;
     PartSink sink_;
     ImageFinisher finisher_;
+    Guard guard_;
     std::vector<Failure> failures_;  // by part, from the image's first
 };
 

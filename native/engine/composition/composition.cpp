@@ -22,7 +22,7 @@ void check_layer(const CompositionColumns& columns, std::size_t part, bool begin
     require(columns.share[part] >= 0 && columns.share[part] <= Composition::kWhole, part,
             "share must be from 0 to 65536");
     const std::int32_t mask = columns.mask[part];
-    require(mask >= -1 && (static_cast<std::size_t>(mask + 1)) * pixels(output) <= columns.masks.row_size, part,
+    require(mask >= -1 && static_cast<std::size_t>(std::int64_t{mask} + 1) * pixels(output) <= columns.masks.row_size, part,
             "mask must be -1 or the number of a mask");
 }
 

@@ -10,9 +10,9 @@ void WaitingImages::add(const ImageArray& images, std::size_t i, PlanarImage& im
     auto group = std::ranges::find_if(groups_, [&](const Group& one) { return one.array == &images; });
     if (group == groups_.end()) group = std::ranges::find_if(groups_, [](const Group& one) { return one.rows.empty(); });
     if (group == groups_.end()) group = groups_.emplace(group);
+    if (group->images.size() <= group->rows.size()) group->images.emplace_back();
     group->array = &images;
     group->rows.push_back(i);
-    if (group->images.size() < group->rows.size()) group->images.emplace_back();
     std::swap(group->images[group->rows.size() - 1], image);
 }
 

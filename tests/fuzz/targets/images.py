@@ -79,7 +79,7 @@ def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path
 def execute(
     data: bytes, height: int, width: int, pool: _native.Pool, rng: np.random.Generator, path: Path
 ) -> bool:
-    """A batch of the input as JPEG, raw pixels, PNG and WebP, with random boxes."""
+    """A batch of the input as JPEG, raw pixels, PNG and WebP, each an image or a part of one."""
     path.unlink(missing_ok=True)  # the one before may be mapped still
     path.write_bytes(data)
     shards = _native.Shards([str(path)], [len(data)], bool(rng.integers(0, 2)))
@@ -111,11 +111,16 @@ def execute(
         "fill": np.zeros(3, np.uint8),
     }
     optional, others = extras(n, size, rng)
+    count = n
+    if rng.integers(0, 3) == 0:
+        others["composition"] = composition(n, size, rng)
+        count = int(others["composition"]["composition.image"][-1]) + 1
+        pool = _native.Pool(2, kept=2)  # which belong to the file
     job = pool.submit(
         shards,
         samples,
         params | optional,
-        out=np.empty((n, 3, *size), np.float32),
+        out=np.empty((count, 3, *size), np.float32),
         layout=0,
         status=status,
         max_pixels=_MAX_PIXELS,
@@ -154,6 +159,25 @@ def extras(n: int, size: list[int], rng: np.random.Generator) -> tuple[dict[str,
             erase["quantiles"] = quantiles()
         others["erase"] = [erase]
     return optional, others
+
+
+def composition(n: int, size: list[int], rng: np.random.Generator) -> dict[str, Any]:
+    """How ``n`` parts make images, each of one part or more, on layers with masks or shares."""
+    image, layer = np.zeros(n, np.int32), np.zeros(n, np.uint8)
+    for part in range(1, n):
+        goes_on = rng.random() < 0.7
+        image[part] = image[part - 1] + (not goes_on)
+        layer[part] = (layer[part - 1] + rng.integers(0, 2)) * goes_on
+    masks = int(rng.integers(0, 3))
+    columns = {
+        "image": image,
+        "shown": rng.random(n) < 0.8,
+        "layer": layer,
+        "share": rng.integers(0, 65537, n, np.int32),
+        "mask": rng.integers(-1, masks, n, np.int32),
+        "masks": rng.integers(0, 2, masks * size[0] * size[1], np.uint8),
+    }
+    return {f"composition.{name}": column for name, column in columns.items()}
 
 
 def matrices(n: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
