@@ -37,7 +37,7 @@ def main() -> None:
     """Run from the command line."""
     device, scale, folder, function, *arguments = sys.argv[1:]
     context = Context(device, SCALES[scale], Path(folder))
-    module = importlib.import_module(f"stoker.benchmarks.gpu.{_HOMES[function]}")
+    module = importlib.import_module(f"stoker.benchmarks.gpu.programs.{_HOMES[function]}")
     try:
         getattr(module, function)(context, *arguments)
     except Refused as reason:

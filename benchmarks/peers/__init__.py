@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["PEERS", "TITLES", "installed_rivals", "load_peer"]
 
 PEERS = {
-    "stoker": "stoker_native:StokerNative",
-    "stoker-no-read-ahead": "stoker_native:StokerWithoutReadAhead",
-    "stoker-ray": "stoker_ray:StokerRay",
-    "stoker-dali": "stoker_dali:StokerDali",
+    "stoker": "stoker_loaders.native:StokerNative",
+    "stoker-no-read-ahead": "stoker_loaders.native:StokerWithoutReadAhead",
+    "stoker-ray": "stoker_loaders.ray:StokerRay",
+    "stoker-dali": "stoker_loaders.dali:StokerDali",
     "torch": "torch_loader:TorchLoader",
     "tfdata": "tfdata:TFData",
     "tfdata-plain": "tfdata:TFDataPlain",
@@ -36,22 +36,22 @@ PEERS = {
     "hf-datasets": "own_format.hugging_face:HuggingFaceDatasets",
     "hf-streaming": "own_format.hugging_face:HuggingFaceStreaming",
     "ray-data": "own_format.ray_data:RayData",
-    "stoker-jitter": "stoker_native:StokerJitter",
-    "stoker-randaugment": "stoker_native:StokerRandAugment",
+    "stoker-jitter": "stoker_loaders.native:StokerJitter",
+    "stoker-randaugment": "stoker_loaders.native:StokerRandAugment",
     "torch-jitter": "torch_loader:TorchJitter",
     "torch-randaugment": "torch_loader:TorchRandAugment",
     "dali-jitter": "dali_pipeline:DaliJitter",
     "dali-randaugment": "dali_pipeline:DaliRandAugment",
-    "stoker-blocks": "stoker_native:StokerBlocks",
+    "stoker-blocks": "stoker_loaders.native:StokerBlocks",
     "stoker-files": "loose_files:StokerFiles",
     "stoker-conversion": "loose_files:StokerConversion",
     "torch-files": "torch_loader:TorchFiles",
     "ffcv-rn18": "own_format.ffcv:FFCVResNet18",
     "ffcv-rn50": "own_format.ffcv:FFCVResNet50",
-    "stoker-rn18": "stoker_published:StokerResNet18",
-    "stoker-rn50": "stoker_published:StokerResNet50",
+    "stoker-rn18": "stoker_loaders.published:StokerResNet18",
+    "stoker-rn50": "stoker_loaders.published:StokerResNet50",
     "spdl-example": "spdl:SPDLExample",
-    "stoker-resized": "stoker_published:StokerResized",
+    "stoker-resized": "stoker_loaders.published:StokerResized",
 }
 """Module and class of each peer, by its name for ``--against``."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import stoker
 from stoker.benchmarks.peers.base import RAW_REASON, PeerPayloads, Unsupported
-from stoker.benchmarks.peers.stoker_native import StokerNative
+from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
 
 if TYPE_CHECKING:
     from stoker.benchmarks.peers.base import PeerSettings, PeerSource

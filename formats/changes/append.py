@@ -13,7 +13,7 @@ from stoker.urls import without_credentials
 
 from ..containers.registry import CONTAINERS, find_writing
 from ..conversion.samples.existing import appended_classes
-from ..conversion.shard_file import published_names
+from ..conversion.shards.shard_file import published_names
 from ..dataset.index import Index
 from ..dataset.manifest import SKIPPED_NAME, Manifest, Shard, index_name
 from ..dataset.sha256_file import read_sha256, with_sha256

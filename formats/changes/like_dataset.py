@@ -10,7 +10,7 @@ from stoker.errors import ConfigError
 
 from ..conversion.convert import convert
 from ..dataset.index import BAND_COLUMNS
-from ..sources.annotated.yolo_splits import is_data_file
+from ..sources.annotated.yolo.yolo_splits import is_data_file
 from ..sources.detect import find_format
 from ..sources.source import Source
 from ..text.convert import convert_text

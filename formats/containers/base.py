@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..files.reading import FileDigests
-    from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
-    from .wire import Span
+    from .messages.image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
+    from .messages.wire import Span
 
 __all__ = [
     "Container",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .base import ReadStart
-    from .image_record import FeatureNames
+    from .messages.image_record import FeatureNames
 
     Int64 = npt.NDArray[np.int64]
 

@@ -21,8 +21,8 @@ from stoker.errors import CorruptRecordError
 
 from ..files.reading import file_digests, open_regular, read_at
 from .base import Container, Record, Writing, WrittenShard
-from .datum import parse_image, wrap_arrays, wrap_image
 from .lmdb_pages import BadPageError, walk
+from .messages.datum import parse_image, wrap_arrays, wrap_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,10 +16,10 @@ from stoker.errors import CorruptRecordError, SourceError
 from ..codecs.header import read_header
 from ..files.reading import open_regular, read_at
 from .base import Container, Record
-from .image_record import ExternalSample
+from .messages.image_record import ExternalSample
+from .messages.wire import Span
 from .parts.labels import to_label
 from .parts.raw_pixels import raw_header
-from .wire import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..codecs.header import Header
     from .base import ReadStart
-    from .image_record import FeatureNames, Label
+    from .messages.image_record import FeatureNames, Label
 
 __all__ = ["LENGTH_BYTES", "RECORDIO", "join_pieces", "scan"]
 

@@ -22,8 +22,8 @@ from stoker.errors import CorruptRecordError
 
 from ..files.reading import FileDigests, digest_of, open_regular, read_at
 from .base import Container, Record, Sidecar, Writing, WrittenShard
-from .image_example import parse_image, wrap_arrays, wrap_image
-from .image_record import FeatureNames
+from .messages.image_example import parse_image, wrap_arrays, wrap_image
+from .messages.image_record import FeatureNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..sources.listing import Listing
-    from .encoder import Encoder, IndexColumns
     from .options import ShardOptions
+    from .shards.encoder import Encoder, IndexColumns
 
     Rows = npt.NDArray[np.int64]
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from .plan import ConversionPlan
-    from .shard_file import ShardResult
-    from .shards import ShardContext
+    from .shards.planned_shard import ShardContext
+    from .shards.shard_file import ShardResult
 
 __all__ = ["Progress", "ProgressCounter", "Run", "Runner", "ShardMaker", "no_progress"]
 

@@ -14,7 +14,7 @@ from stoker.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..containers.image_record import ExternalSample, Label
+    from ..containers.messages.image_record import ExternalSample, Label
 
 __all__ = ["ClassNames", "Contradiction", "LabelName", "check_class", "names_in", "unlike_those_before"]
 

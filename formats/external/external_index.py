@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.arguments import check_progress
 from stoker.errors import DatasetError
 
-from ..containers.image_record import FeatureNames
+from ..containers.messages.image_record import FeatureNames
 from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import (
     folder_for_writing,

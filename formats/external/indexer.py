@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..containers.base import Container, Record, Sidecar
-    from ..containers.image_record import ExternalSample, FeatureNames
+    from ..containers.messages.image_record import ExternalSample, FeatureNames
     from .parsed_records import ParsedRecord
     from .shards import ExternalShard
 

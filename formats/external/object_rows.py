@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..containers.image_record import ExternalObjects
+    from ..containers.messages.image_record import ExternalObjects
 
 __all__ = ["ObjectRows"]
 

@@ -11,7 +11,7 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DecodeError, SourceError
 
 from ..concurrency.bounded_map import bounded_map
-from ..containers.image_record import LeftOutError
+from ..containers.messages.image_record import LeftOutError
 from ..dataset.reading.samples import NO_CHECKSUM
 from ..sources.archives.window import window_at_url
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..containers.base import Container, Record
-    from ..containers.image_record import ExternalSample, FeatureNames
+    from ..containers.messages.image_record import ExternalSample, FeatureNames
     from .shards import ExternalShard
 
 __all__ = ["ParsedRecord", "naming", "parse_records", "parsed_at_urls"]

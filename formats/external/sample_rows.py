@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ..containers.image_record import ExternalSample, Value
+    from ..containers.messages.image_record import ExternalSample, Value
     from .joined_records import JoinedRecords
 
 __all__ = ["TAKEN_NAMES", "SampleRows"]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from stoker.errors import SourceError
 
 from ..remote.store import is_url
-from .annotated.coco import is_coco
-from .annotated.yolo_names import YAML_NAMES
-from .annotated.yolo_splits import read_data_file
+from .annotated.coco.coco import is_coco
+from .annotated.yolo.yolo_names import YAML_NAMES
+from .annotated.yolo.yolo_splits import read_data_file
 from .source import Source
 
 if TYPE_CHECKING:

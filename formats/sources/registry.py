@@ -11,13 +11,13 @@ the same sources, such as ``is_list``, which takes every file on a disk.
 ``list_samples(source)`` returns a :class:`.listing.Listing` and reads no image. ``find_files`` of
 :mod:`.lists.file_list` finds the named images, on a disk or at a URL, sorts them, and returns the rest as
 skips. ``Listing(**vars(found.files), ...)`` sets root, keys, sizes and times; ``found.entries`` says which
-name each file had. A format of objects adds each to an
-:class:`.annotated.object_table.ObjectTable`, in pixels with edges at integers, and passes
-``table.columns(rows, len(files))`` on as ``objects``; ``rows`` has, for each object, the row of its image.
-Labels are numbered from 0 by ``classes``. An object that cannot be used raises BadObjectError and becomes a
-:class:`.listing.Skip`; a source without images or objects raises SourceError. :mod:`.annotated.coco` does all
-of this for JSON, and :mod:`.annotated.voc` for XML, whose entities must be refused. Classes are in the order
-of the source where it declares them, and sorted otherwise.
+name each file had. A format of objects adds each to an :class:`.annotated.object_table.ObjectTable`, in
+pixels with edges at integers, and passes ``table.columns(rows, len(files))`` on as ``objects``; ``rows``
+has, for each object, the row of its image. Labels are numbered from 0 by ``classes``. An object that cannot
+be used raises BadObjectError and becomes a :class:`.listing.Skip`; a source without images or objects
+raises SourceError. :mod:`.annotated.coco.coco` does all of this for JSON, and :mod:`.annotated.voc` for
+XML, whose entities must be refused. Classes are in the order of the source where it declares them, and
+sorted otherwise.
 
 A new option is a field of :class:`.source.Source`, an argument of ``stoker.convert`` and of ``stoker
 convert``, and a name in ``options`` of the rows that accept it. Further columns of the index go to
@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING
 from .annotated.boxes.crowdhuman import is_crowdhuman, list_crowdhuman
 from .annotated.boxes.mot import is_mot, list_mot
 from .annotated.boxes.open_images import is_open_images, list_open_images
-from .annotated.coco import is_coco, list_coco
+from .annotated.coco.coco import is_coco, list_coco
 from .annotated.masks.mask_pairs import has_masks, list_pairs
 from .annotated.voc import is_voc, list_voc
-from .annotated.yolo import is_yolo, list_yolo
+from .annotated.yolo.yolo import is_yolo, list_yolo
 from .archives.records import is_mds, is_recordio, list_mds, list_recordio
 from .archives.tar import is_tar, list_tar
 from .classes.class_folder import is_class_folder, list_class_folder

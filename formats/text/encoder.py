@@ -17,8 +17,8 @@ import numpy as np
 
 from stoker.errors import SourceError
 
-from ..containers.wire import delimited
-from ..conversion.encoder import EncodedRecord
+from ..containers.messages.wire import delimited
+from ..conversion.shards.encoder import EncodedRecord
 from ..dataset.columns.list_column import ListColumn
 from ..dataset.manifest import TOKENIZER_NAME
 from ..sources.listing import Skip
@@ -55,7 +55,7 @@ def trained_column(field: str) -> str:
 
 @dataclass(frozen=True)
 class TextEncoder:
-    """Encodes the samples of a text listing, see :class:`stoker.formats.conversion.encoder.Encoder`.
+    """Encodes the samples of a text listing, see :class:`stoker.formats.conversion.shards.encoder.Encoder`.
 
     Attributes:
         listing: The text.

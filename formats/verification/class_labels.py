@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.errors import ConfigError, StokerError
 
-from ..containers.image_record import FeatureNames, LeftOutError
+from ..containers.messages.image_record import FeatureNames, LeftOutError
 from ..containers.registry import find_container
 from ..external.class_names import ClassNames, names_in
 

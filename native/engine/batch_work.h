@@ -8,7 +8,7 @@
 
 #include "engine/composition/composition.h"
 #include "engine/composition/kept_images.h"
-#include "engine/image_array.h"
+#include "engine/images/image_array.h"
 #include "pixels/rgb_view.h"
 #include "records/sample_columns.h"
 #include "records/shards.h"

@@ -11,7 +11,7 @@
 #include "engine/batch_work.h"
 #include "engine/composition/kept_images.h"
 #include "engine/composition/part_sink.h"
-#include "engine/image_runner.h"
+#include "engine/images/image_runner.h"
 
 namespace stoker {
 

@@ -6,7 +6,7 @@
 
 #include "decode/codecs.h"
 #include "decode/header.h"
-#include "engine/renderer.h"
+#include "engine/images/renderer.h"
 #include "pixels/image_writer.h"
 
 namespace stoker {

@@ -11,7 +11,7 @@ from stoker import _native
 from stoker.errors import StokerError
 from stoker.version import __version__
 
-from ..execution.epoch_steps import OnlyStep
+from ..execution.epochs.epoch_steps import OnlyStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import Cleanup
 
-from ..execution.epoch_steps import OnlyStep
+from ..execution.epochs.epoch_steps import OnlyStep
 from ..execution.threads import Worker
 from ..order.changes.steered_loader import SteeredLoader
 from .batch_maker import Copy, WantedBatch

@@ -11,7 +11,7 @@ from stoker.formats.open import open as open_dataset
 from ..description.describe import ELSEWHERE, describe_dataset, unpack_rows
 from ..description.portable import NotPortableError
 from ..order.changes.weight_parts import MovingWeights
-from ..order.mix import mix
+from ..order.mixtures.mix import mix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

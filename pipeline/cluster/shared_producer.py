@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..execution.batch import FinishedBatch
-    from ..execution.epoch_iterator import Steps
+    from ..execution.epochs.epoch_iterator import Steps
     from ..execution.observation.stats import StatsTotals
     from .dispatcher import Dispatcher
     from .request import Request

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from stoker.errors import ConfigError
-from stoker.formats.containers.image_record import LABEL_TYPES, parse_shape
+from stoker.formats.containers.messages.image_record import LABEL_TYPES, parse_shape
 from stoker.formats.containers.registry import CONTAINERS, external
 
 from .shared.console import count, out, print_skipped

@@ -13,8 +13,8 @@ from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
 from .arguments import whole_number
-from .epoch_iterator import EpochIterator, Progress
-from .epoch_steps import OnlyStep, following_producers, single_step
+from .epochs.epoch_iterator import EpochIterator, Progress
+from .epochs.epoch_steps import OnlyStep, following_producers, single_step
 from .interrupts import check_owner
 from .observation.observed import Observed
 from .observation.stats import StatsTotals

@@ -20,7 +20,7 @@ class State:
     Attributes:
         epoch: The epoch of the next pass.
         position: What all ranks together have received of that epoch; draws for an ImageLoader and steps for
-            a TextLoader, see :class:`~stoker.pipeline.execution.epoch_iterator.Steps`.
+            a TextLoader, see :class:`~stoker.pipeline.execution.epochs.epoch_iterator.Steps`.
         identity: Everything that determines order and content of batches: dataset, seed, shuffle, transforms
             and the form of objects. Ranks, batch size, threads and engine are not part of it.
     """

@@ -13,7 +13,7 @@ from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
-from ..execution.history import resumed
+from ..execution.epochs.history import resumed
 from ..execution.state import State, convert_stream_state
 from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
@@ -21,7 +21,7 @@ from ..order.rank_draws import LastBatch, Schedule
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ..execution.history import History
+    from ..execution.epochs.history import History
     from ..execution.ranks.ranks import Ranks
     from .config import ImageLoaderConfig
 

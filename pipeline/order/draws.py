@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.random import hash_words, unit_interval
 
-from ..execution.epoch_cache import EpochCache
+from ..execution.epochs.epoch_cache import EpochCache
 from .permutation import permute
 from .quotas import QuotaSchedule, apportion_draws
 

@@ -1,7 +1,7 @@
 """The interface between a loader and the samples that it draws from.
 
-A :class:`~stoker.formats.dataset.dataset.Dataset` and a :class:`~.mixture.Mixture` satisfy it. Loaders,
-samplers and the cache prefetcher use these members only.
+A :class:`~stoker.formats.dataset.dataset.Dataset` and a :class:`~.mixtures.mixture.Mixture` satisfy it.
+Loaders, samplers and the cache prefetcher use these members only.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from stoker.formats.open import open as open_dataset
 from ..execution.arguments import whole_number
 from .draws import Balanced, BalancedObjects, WeightedDraws, WeightedShuffle
 from .epoch_order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
-from .mixture import Mixture
+from .mixtures.mixture import Mixture
 
 if TYPE_CHECKING:
     import numpy.typing as npt

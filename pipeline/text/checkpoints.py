@@ -12,7 +12,7 @@ from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
-from ..execution.history import History, checked_history, resumed
+from ..execution.epochs.history import History, checked_history, resumed
 from ..execution.state import State
 from ..order.changes.substitutes import groups_of
 from .planning.schedule import Leaving, TextSchedule

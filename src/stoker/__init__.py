@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from stoker.pipeline.images.sizes.patches.patches import Patches
     from stoker.pipeline.images.sizes.schedules import RandomSizes
     from stoker.pipeline.order.epoch_order import BlockShuffle
-    from stoker.pipeline.order.mix import mix
-    from stoker.pipeline.order.mixture import Mixture
+    from stoker.pipeline.order.mixtures.mix import mix
+    from stoker.pipeline.order.mixtures.mixture import Mixture
     from stoker.pipeline.order.sampling import ClassBalanced, Repeated, Weighted
     from stoker.pipeline.text.loader import TextLoader
 
@@ -89,7 +89,7 @@ _HOME = {
     "DaliOptions": "stoker.pipeline.engines.dali.options",
     "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
-    "Mixture": "stoker.pipeline.order.mixture",
+    "Mixture": "stoker.pipeline.order.mixtures.mixture",
     "Patches": "stoker.pipeline.images.sizes.patches.patches",
     "RandomSizes": "stoker.pipeline.images.sizes.schedules",
     "RayWorkers": "stoker.pipeline.cluster.ray_workers",
@@ -105,7 +105,7 @@ _HOME = {
     "duplicates": "stoker.pipeline.duplicates.find",
     "exclude": "stoker.formats.changes.exclude",
     "merge": "stoker.formats.changes.merge",
-    "mix": "stoker.pipeline.order.mix",
+    "mix": "stoker.pipeline.order.mixtures.mix",
     "open": "stoker.formats.open",
     "verify": "stoker.formats.verification.verify",
 }

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Runs = dict[str, Future[subprocess.CompletedProcess[str] | None]]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
+FOLDERS = {path.name: path.parent for path in EXAMPLES.glob("*/*.py") if path.parent.name != "clusters"}
+FILES = sorted(FOLDERS)
 HELPERS = {"shapes.py", "small_rcnn.py"}
 """What examples import: it runs with them."""
 NAMES = [name for name in FILES if name not in HELPERS]
@@ -31,7 +32,7 @@ STANDINS = Path(__file__).parent / "standins"
 def missing(name: str) -> list[str]:
     """Returns the packages that an example imports and that are neither installed nor stood in for."""
     found: set[str] = set()
-    for node in ast.parse((EXAMPLES / name).read_text()).body:
+    for node in ast.parse((FOLDERS[name] / name).read_text()).body:
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -44,7 +45,7 @@ def missing(name: str) -> list[str]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_an_example_is_at_most_sixty_lines(file: str) -> None:
-    assert len((EXAMPLES / file).read_text().splitlines()) <= 60
+    assert len((FOLDERS[file] / file).read_text().splitlines()) <= 60
 
 
 def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -52,7 +53,7 @@ def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path += [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
     folder.mkdir()
     return subprocess.run(
-        [sys.executable, EXAMPLES / name, folder / "shards", "1"],
+        [sys.executable, FOLDERS[name] / name, folder / "shards", "1"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from helpers.data.datasets import jpeg
-from helpers.data.tar_shards import write_samples
+from helpers.data.shards.tar_shards import write_samples
 
 import stoker
 from stoker.augment import CenterCrop

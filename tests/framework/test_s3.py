@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
 from helpers.data.file_trees import read_files
-from helpers.data.tar_shards import write_samples
+from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
 
 import stoker
@@ -19,7 +19,7 @@ from stoker.augment import CenterCrop, Resize
 from stoker.errors import DatasetError, StorageError
 from stoker.formats.caching.stage import stage
 from stoker.formats.containers import tfrecord
-from stoker.formats.containers.example import encode_example
+from stoker.formats.containers.messages.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.remote import retry
 from stoker.formats.sources.source_reader import read_source_file

@@ -1,6 +1,6 @@
 """A fuzzer of everything that reads files of others: each input must be accepted rightly or refused.
 
-A target is a module in ``targets`` with a function ``make(scratch)``. It returns an attack, which makes one
+A target is a module below ``targets`` with a function ``make(scratch)``. It returns an attack, which makes an
 input from a generator of random numbers, hands it to Stoker and returns whether Stoker accepted it. A target
 checks itself that what was accepted has the right meaning. To refuse is to raise a StokerError, or to return
 False. Any other exception is a finding. So are a crash, an input that takes more than ``--limit`` seconds of
@@ -32,29 +32,13 @@ from stoker.errors import StokerError
 
 Attack = Callable[[np.random.Generator], bool]
 
-TARGETS = (
-    "images",
-    "png",
-    "webp",
-    "drawing",
-    "masks",
-    "orientation",
-    "yolo",
-    "coco",
-    "voc",
-    "boxes",
-    "index",
-    "manifest",
-    "records",
-    "shards_in_place",
-    "packed_mds",
-    "tables",
-    "restarts",
-    "tars",
-)
-
-
 _FOLDER = Path(__file__).resolve().parent
+TARGETS = {
+    path.stem: ".".join(path.relative_to(_FOLDER).with_suffix("").parts)
+    for path in sorted(_FOLDER.glob("targets/**/*.py"))
+    if "\ndef make(" in path.read_text("utf-8")
+}
+"""The module of each target, by its name."""
 
 
 @dataclass
@@ -120,7 +104,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Fuzz, and print a line for each target."""
     options = parse()
-    sys.path[1:1] = [str(_FOLDER / "targets"), str(_FOLDER.parent)]
+    sys.path[1:1] = [str(_FOLDER.parent)]
     faulthandler.enable()
     warnings.simplefilter("ignore")  # Pillow warns of much of what it then refuses
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
@@ -128,7 +112,7 @@ def main() -> None:
         targets = []
         for name in options.target or TARGETS:
             (scratch := Path(folder) / name).mkdir()
-            made = importlib.import_module(name).make(scratch)
+            made = importlib.import_module(TARGETS[name]).make(scratch)
             targets.append(Target(name, made, inputs=options.first))
         if options.memory:
             limit_memory(options.memory)

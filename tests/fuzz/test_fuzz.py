@@ -14,7 +14,7 @@ def test_damaged_files_are_read_rightly_or_refused() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counts = re.findall(r"(\w+): 50 inputs, (\d+) accepted, (\d+) refused", done.stdout)
-    targets = [file.stem for file in FOLDER.glob("targets/*.py") if "\ndef make(" in file.read_text()]
+    targets = [file.stem for file in FOLDER.glob("targets/**/*.py") if "\ndef make(" in file.read_text()]
     assert sorted(name for name, *_ in counts) == sorted(targets)
     # A target that accepts nothing, or refuses nothing, tests nothing.
     assert [name for name, *numbers in counts if "0" in numbers] == []

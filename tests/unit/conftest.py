@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import numpy as np
 import pytest
-from helpers.data.text_shards import read_sequences, write_shards
+from helpers.data.shards.text_shards import read_sequences, write_shards
 from PIL import Image
 
 from stoker import ImageLoader
@@ -80,11 +80,11 @@ def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small dataset of text, see :mod:`helpers.data.text_shards`."""
+    """A small dataset of text, see :mod:`helpers.data.shards.text_shards`."""
     return write_shards(tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="module")
 def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
-    """Its token ids, see :func:`helpers.data.text_shards.read_sequences`."""
+    """Its token ids, see :func:`helpers.data.shards.text_shards.read_sequences`."""
     return read_sequences(shards)

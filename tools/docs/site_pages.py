@@ -23,6 +23,13 @@ _COPIED = {
     "CHANGELOG.md": "changelog.md",
     "examples/photos/CREDITS.md": "credits.md",
 }
+_PROGRAMS = {
+    "frameworks": "Frameworks",
+    "images": "Images",
+    "detection": "Detection, segmentation and poses",
+    "text": "Text",
+}
+"""The heading of each folder of programs in examples/."""
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
@@ -30,7 +37,7 @@ _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 def addresses() -> dict[str, str]:
     """Return the address on the site of everything outside docs/ that a page may link to, by its path."""
     notebooks = {f"examples/notebooks/{path.name}": f"notebooks/{path.stem}.md" for path in _notebooks()}
-    programs = {f"examples/{path.name}": f"examples.md#{path.stem}py" for path in _programs()}
+    programs = {str(path.relative_to(ROOT)): f"examples.md#{path.stem}py" for path in _programs()}
     return {**_COPIED, "examples": "examples.md", **notebooks, **programs}
 
 
@@ -78,7 +85,8 @@ def _notebooks() -> list[Path]:
 
 
 def _programs() -> list[Path]:
-    return sorted((ROOT / "examples").glob("*.py"))
+    """Return the programs of the page of examples, those of one folder after the other."""
+    return [path for folder in _PROGRAMS for path in sorted((ROOT / "examples" / folder).glob("*.py"))]
 
 
 def _notebook_page(path: Path) -> str:
@@ -103,8 +111,12 @@ def _output(output: dict[str, Any]) -> str:
 def _examples_page() -> str:
     """Return the page that shows the programs in examples/."""
     parts = ["# Examples", "Each program trains a network on photographs, texts or shapes in `examples/`."]
+    folder = ""
     for path in _programs():
+        if path.parent.name != folder:
+            folder = path.parent.name
+            parts.append(f"## {_PROGRAMS[folder]}")
         code = path.read_text("utf-8")
         first_line = (ast.get_docstring(ast.parse(code)) or "").partition("\n")[0]
-        parts += [f"## {path.name}", first_line, f"```python\n{code}```"]
+        parts += [f"### {path.name}", first_line, f"```python\n{code}```"]
     return "\n\n".join(parts)

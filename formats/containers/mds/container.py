@@ -11,9 +11,9 @@ from stoker.errors import CorruptRecordError, SourceError
 
 from ...files.reading import open_regular, read_at
 from ..base import Container, Part, Record
-from ..image_record import ExternalSample, FeatureNames
+from ..messages.image_record import ExternalSample, FeatureNames
+from ..messages.wire import Span
 from ..parts.labels import to_label
-from ..wire import Span
 from .compression import compression_of, decompress_command, decompressed_start
 from .header import BadShardError, Column, read_header, starts_as_shard
 from .index_file import INDEX_FILE, check_index_file
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..base import ReadStart
-    from ..image_record import Label
+    from ..messages.image_record import Label
 
 __all__ = ["MDS", "scan"]
 

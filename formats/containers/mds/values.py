@@ -10,15 +10,15 @@ import numpy as np
 from stoker.errors import SourceError
 
 from ...codecs.header import read_header
+from ..messages.wire import Span
 from ..parts.raw_pixels import raw_header
-from ..wire import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...codecs.header import Header
     from ..base import Part
-    from ..image_record import FeatureNames, Value
+    from ..messages.image_record import FeatureNames, Value
 
 __all__ = ["IMAGES", "decode_value", "find_image", "is_value"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
-from ..image_record import ExternalObjects
+from ..messages.image_record import ExternalObjects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from stoker.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..image_record import Label
+    from ..messages.image_record import Label
 
 __all__ = ["to_label"]
 

@@ -8,7 +8,7 @@ from stoker.errors import SourceError
 
 from ...codecs.codec import Codec
 from ...codecs.header import MAX_PIXELS, Header
-from ..image_record import is_pixel_shape
+from ..messages.image_record import is_pixel_shape
 
 __all__ = ["raw_header"]
 

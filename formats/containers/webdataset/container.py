@@ -14,7 +14,7 @@ from ...codecs.header import read_header
 from ...codecs.partial_header import read_partial_header
 from ...files.reading import open_regular, read_at
 from ..base import Container, Record
-from ..image_record import ExternalSample, FeatureNames, LeftOutError
+from ..messages.image_record import ExternalSample, FeatureNames, LeftOutError
 from .headers import BLOCK, BadArchiveError, parse_header
 from .members import compression
 from .parts import SampleParts
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ...codecs.header import Header
     from ..base import Part, Read, ReadStart
-    from ..wire import Span
+    from ..messages.wire import Span
 
 __all__ = ["TAR_NAMES", "WEBDATASET", "archive_error", "image_part", "scan"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..base import Part
-    from ..image_record import Value
+    from ..messages.image_record import Value
 
 __all__ = ["SampleParts"]
 

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base import Part
-from ..wire import Span
+from ..messages.wire import Span
 from .headers import BadArchiveError
 from .members import find_members
 

@@ -11,7 +11,7 @@ from ...codecs.codec import Codec
 from ...codecs.decode import decode_rgb
 from ...codecs.registry import CODECS
 from ...codecs.transcode import TranscodeRules, target_codec, transcode
-from ...containers.image_record import ImageRecord
+from ...containers.messages.image_record import ImageRecord
 from ...sources.source_reader import SkippedError, check_image
 from ..options import QUALITY, SUBSAMPLING
 from .object_features import object_features

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ...dataset.columns.annotations import Annotations
     from ...sources.listing import ListedBlocks, Listing
     from ...sources.tables.block_images import BlockImages
-    from ..encoder import EncodedRecord
     from ..options import ConvertOptions
+    from ..shards.encoder import EncodedRecord
     from .encode_image import EncodedImage
     from .sample_record import RecordDetails
 
@@ -62,7 +62,7 @@ class _Source(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageEncoder(ImageColumns):
-    """Encodes the images of a listing, see :class:`stoker.formats.conversion.encoder.Encoder`.
+    """Encodes the images of a listing, see :class:`stoker.formats.conversion.shards.encoder.Encoder`.
 
     Attributes:
         listing: The images.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...containers.example import Feature
+    from ...containers.messages.example import Feature
     from ...dataset.columns.annotations import Annotations
 
 __all__ = ["object_features"]

@@ -24,7 +24,7 @@ from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import Origin
 from ...dataset.index import BAND_COLUMNS
 from ...sources.listing import Skip
-from ..encoder import EncodedRecord
+from ..shards.encoder import EncodedRecord
 from .encode_image import Sample, image_record
 from .image_objects import encode_mask, fit_objects
 from .mask_values import MaskRules, mask_table
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from stoker.errors import StokerError
 
-    from ...containers.image_record import StoredArray
+    from ...containers.messages.image_record import StoredArray
     from ...dataset.columns.annotations import AnnotationInfo, Annotations
     from ..options import ConvertOptions
     from .encode_image import EncodedImage
@@ -81,7 +81,7 @@ class ImageSample(NamedTuple):
 
 
 class ImageColumns:
-    """The index columns that every image has, see :class:`stoker.formats.conversion.encoder.IndexColumns`.
+    """The columns that every image has, see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`.
 
     :class:`stoker.formats.dataset.reading.samples.Samples` says what they mean.
     """

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...concurrency.task_group import TaskGroup
-from ..shards import ShardContext
+from ..shards.planned_shard import ShardContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

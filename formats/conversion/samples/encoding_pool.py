@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from ...sources.listing import Skip
-    from ..encoder import EncodedRecord
+    from ..shards.encoder import EncodedRecord
     from .sample_encoder import SampleEncoder
     from .values.given_sample import GivenSample
 

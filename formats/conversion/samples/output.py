@@ -15,7 +15,7 @@ from ...dataset.versions.publishing import check_unchanged, remove_remains
 from ...files.publishing import check_target, folder_lock, os_errors
 from ...sources.listing import Listing, Skip
 from ..plan import DatasetPlan, PlannedShard
-from ..shard_file import ShardFile, new_attempt
+from ..shards.shard_file import ShardFile, new_attempt
 from ..targets.appending import AppendedShards
 from ..targets.folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
 from ..targets.published import count_published
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...dataset.manifest import Manifest
-    from ..encoder import EncodedRecord
     from ..options import ConvertOptions
-    from ..shard_file import ShardResult
+    from ..shards.encoder import EncodedRecord
+    from ..shards.shard_file import ShardResult
     from ..targets.published import PublishedDatasets
     from .sample_encoder import SampleEncoder
 

@@ -16,7 +16,7 @@ from ...dataset.columns.array_columns import array_types, place_of, shape_column
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import origin_columns
 from ...dataset.manifest import TOKENIZER_NAME
-from ...sources.annotated.coco_categories import swap_of
+from ...sources.annotated.coco.coco_categories import swap_of
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
 from ...tokenization.captions import CaptionTokens, encode_captions
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from ...dataset.columns.annotations import Annotations
     from ...tokenization.tokenizers import Tokenizer
-    from ..encoder import EncodedRecord
     from ..images.sample_record import RecordDetails
     from ..options import ConvertOptions
+    from ..shards.encoder import EncodedRecord
     from .values.given_sample import GivenSample, SampleChecker, SampleForm
 
 __all__ = ["SampleEncoder"]
@@ -58,7 +58,7 @@ class _Details(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleEncoder(ImageColumns):
-    """Encodes checked samples, see :class:`stoker.formats.conversion.encoder.IndexColumns`.
+    """Encodes checked samples, see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`.
 
     Attributes:
         options: How images are stored.

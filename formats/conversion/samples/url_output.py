@@ -11,7 +11,7 @@ from stoker.errors import StorageError
 
 from ...files.publishing import remove
 from ...remote.store import Store, is_url
-from ..shard_file import shard_files
+from ..shards.shard_file import shard_files
 from ..targets.folder_state import STATE_NAME
 from ..targets.published import count_published
 from ..targets.url_target import UrlTarget, upload_files
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...dataset.manifest import Manifest
     from ..options import ConvertOptions
     from ..plan import DatasetPlan
-    from ..shard_file import ShardFile, ShardResult
+    from ..shards.shard_file import ShardFile, ShardResult
     from ..targets.folder_state import FolderState
     from ..targets.published import PublishedDatasets
     from .sample_encoder import SampleEncoder

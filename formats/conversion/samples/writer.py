@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from ..encoder import EncodedRecord
+    from ..shards.encoder import EncodedRecord
     from .output import ShardedOutput
 
 __all__ = ["Writer"]

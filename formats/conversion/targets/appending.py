@@ -18,7 +18,7 @@ from ...dataset.index import Index
 from ...dataset.manifest import SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
 from ...dataset.versions.publishing import NextVersion, publish_version
 from ...files.publishing import move_durably, sync_folder, write_durably
-from ..shard_file import published_names, shard_files
+from ..shards.shard_file import published_names, shard_files
 from .index_parts import merge_parts, ordered_part
 from .published import PublishedDatasets
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...sources.listing import Skip
-    from ..shard_file import ShardResult
+    from ..shards.shard_file import ShardResult
 
 __all__ = ["AppendedShards"]
 

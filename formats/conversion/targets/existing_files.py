@@ -9,7 +9,7 @@ from stoker.errors import DatasetError
 from ...containers.registry import find_writing
 from ...dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME
 from ...files.publishing import remove
-from ..shard_file import published_names
+from ..shards.shard_file import published_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -27,7 +27,7 @@ from ...dataset.sha256_file import SHA256_NAME, sha256_content
 from ...dataset.versions.naming import is_of_version
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
-from ..shard_file import ShardResult, finished_shard, published_names, shard_files
+from ..shards.shard_file import ShardResult, finished_shard, published_names, shard_files
 from .existing_files import make_room
 from .split_output import SplitOutput
 

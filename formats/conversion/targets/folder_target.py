@@ -9,7 +9,7 @@ from stoker.errors import SampleError, SourceError
 
 from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.publishing import check_target, folder_lock, os_errors
-from ..shards import write_shard
+from ..shards.planned_shard import write_shard
 from .already_converted import FoundDataset, find_converted
 from .folder_state import FolderState, empty_trash
 from .published import PublishedDatasets, count_published
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from ..plan import ConversionPlan
     from ..run import Run
-    from ..shard_file import ShardResult
-    from ..shards import ShardContext
+    from ..shards.planned_shard import ShardContext
+    from ..shards.shard_file import ShardResult
 
 __all__ = ["FolderShardMaker", "convert_to_folder"]
 

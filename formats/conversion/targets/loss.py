@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...sources.listing import Listing, Skip
-    from ..shard_file import ShardResult
+    from ..shards.shard_file import ShardResult
 
 __all__ = ["check_loss", "parse_loss"]
 

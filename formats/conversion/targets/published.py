@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..plan import DatasetPlan
-    from ..shard_file import ShardResult
+    from ..shards.shard_file import ShardResult
 
 __all__ = ["PublishedDatasets", "count_published"]
 

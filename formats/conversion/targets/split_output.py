@@ -12,7 +12,7 @@ from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
 from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest
-from ..shard_file import ShardResult, shard_files
+from ..shards.shard_file import ShardResult, shard_files
 from .index_parts import empty_index, merge_parts, renumbered_part
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from ...concurrency.bounded_map import bounded_map
 from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ...dataset.versions.naming import is_of_version
 from ...remote.store import Store
-from ..shard_file import published_names, shard_files
-from ..shards import write_shard
+from ..shards.planned_shard import write_shard
+from ..shards.shard_file import published_names, shard_files
 from .already_converted import FoundDataset, find_converted
 from .folder_state import STATE_NAME, WRITER_FINGERPRINT, FolderState
 from .published import PublishedDatasets, count_published
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from ..plan import ConversionPlan, DatasetPlan
     from ..run import Run
-    from ..shard_file import ShardResult
-    from ..shards import ShardContext
+    from ..shards.planned_shard import ShardContext
+    from ..shards.shard_file import ShardResult
 
 __all__ = ["UrlShardMaker", "UrlTarget", "convert_to_url", "upload_files"]
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from stoker.errors import CorruptRecordError, StokerError
 
-from ...containers.image_record import FeatureNames, LeftOutError
 from ...containers.mds.compression import compression_of
 from ...containers.mds.container import MDS
 from ...containers.mds.index_file import INDEX_FILE
+from ...containers.messages.image_record import FeatureNames, LeftOutError
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
 

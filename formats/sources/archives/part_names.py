@@ -12,7 +12,7 @@ from ...dataset.index import KNOWN_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...containers.image_record import FeatureNames
+    from ...containers.messages.image_record import FeatureNames
 
 __all__ = ["free_name", "name_parts"]
 

@@ -20,9 +20,9 @@ from stoker.errors import CorruptRecordError, DecodeError, SourceError
 from ...codecs.codec import Codec
 from ...concurrency.bounded_map import bounded_map
 from ...concurrency.cores import available_cores
-from ...containers.image_record import FeatureNames, LeftOutError
 from ...containers.mds.container import MDS
 from ...containers.mds.index_file import INDEX_FILE
+from ...containers.messages.image_record import FeatureNames, LeftOutError
 from ...containers.recordio import RECORDIO
 from ...dataset.columns.strings import Strings
 from ...remote.store import is_url
@@ -37,7 +37,7 @@ from .part_names import free_name, name_parts
 
 if TYPE_CHECKING:
     from ...containers.base import Container, Record
-    from ...containers.image_record import ExternalSample, Value
+    from ...containers.messages.image_record import ExternalSample, Value
     from ..source import Source
 
 __all__ = ["is_mds", "is_recordio", "list_mds", "list_recordio"]

@@ -17,7 +17,7 @@ import numpy as np
 from stoker.errors import SourceError
 
 from ...concurrency.bounded_map import bounded_map
-from ...containers.image_record import LeftOutError
+from ...containers.messages.image_record import LeftOutError
 from ...containers.webdataset.container import TAR_NAMES, archive_error, image_part
 from ...containers.webdataset.headers import BadArchiveError
 from ...containers.webdataset.parts import SampleParts
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...containers.base import Part, Read
-    from ...containers.image_record import FeatureNames, Value
+    from ...containers.messages.image_record import FeatureNames, Value
     from ...containers.webdataset.samples import TarSample
     from ..source import Source
 

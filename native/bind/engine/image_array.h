@@ -10,7 +10,7 @@
 #include "bind/engine/python_steps.h"
 #include "bind/steps.h"
 #include "engine/composition/composition.h"
-#include "engine/image_array.h"
+#include "engine/images/image_array.h"
 
 namespace stoker {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "decode/decoder.h"
-#include "decode/jpeg/region_decoder.h"
+#include "decode/jpeg/baseline/region_decoder.h"
 #include "decode/jpeg/turbo_decoder.h"
 
 namespace stoker {

@@ -8,7 +8,7 @@
 #include "decode/guard.h"
 #include "engine/batch.h"
 #include "engine/composition/part_sink.h"
-#include "engine/image_finisher.h"
+#include "engine/images/image_finisher.h"
 #include "engine/sample_runner.h"
 #include "pixels/planar_image.h"
 

@@ -1,7 +1,7 @@
 // The place of one sample in an image that is made of several.
 #pragma once
 
-#include "engine/renderer.h"
+#include "engine/images/renderer.h"
 #include "pixels/planar_image.h"
 #include "pixels/row_sink.h"
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "engine/image_array.h"
-#include "engine/image_finisher.h"
+#include "engine/images/image_array.h"
+#include "engine/images/image_finisher.h"
 #include "pixels/planar_image.h"
 
 namespace stoker {

@@ -13,7 +13,7 @@ from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 from stoker.errors import ConfigError
 
 from ...execution.arguments import optional_number, whole_number
-from ...execution.epoch_cache import SharedEpochs
+from ...execution.epochs.epoch_cache import SharedEpochs
 from ...order.rank_draws import Schedule
 from .cover import cover_by_default
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
     from stoker.types import Layout, Size
 
-    from ...execution.history import History
+    from ...execution.epochs.history import History
     from ...execution.ranks.ranks import Ranks
     from ...order.rank_draws import LastBatch
     from ..columns.image_column import Transforms

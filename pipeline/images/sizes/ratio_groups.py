@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stoker.bucketing.samplers.by_ratio import RatioGroupSampler
 
-from ...execution.epoch_cache import SharedEpochs
+from ...execution.epochs.epoch_cache import SharedEpochs
 from .aspect_buckets import BucketSchedule
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan
     from stoker.types import Layout, Size
 
-    from ...execution.history import History
+    from ...execution.epochs.history import History
     from ...execution.ranks.ranks import Ranks
     from ...order.rank_draws import LastBatch
     from ..columns.image_column import Transforms

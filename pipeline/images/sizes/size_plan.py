@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stoker.types import Size
 
-    from ...execution.history import History
+    from ...execution.epochs.history import History
     from ...execution.ranks.ranks import Ranks
     from ...order.rank_draws import LastBatch
     from .aspect_buckets import AspectBuckets, BucketPlanner

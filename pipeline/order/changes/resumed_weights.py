@@ -13,7 +13,7 @@ import numpy as np
 from stoker.errors import CheckpointError, ConfigError
 
 from ..draws import MixedOrder
-from ..mixture import Mixture
+from ..mixtures.mixture import Mixture
 from .weight_parts import MovingWeights, WeightPart
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.boundaries.lengths import cost_function
 from stoker.bucketing.samplers.random_order import narrowed
 
-from ...execution.epoch_cache import SharedEpochs
+from ...execution.epochs.epoch_cache import SharedEpochs
 from ...order.draws import without_interleaving
 from ...order.epoch_order import Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan, BatchSampler, PackingPlan
     from stoker.bucketing.samplers.batch_sampler import Balance
 
-    from ...execution.history import History
+    from ...execution.epochs.history import History
     from ...order.epoch_order import Order
     from .batching_config import BatchingConfig
 

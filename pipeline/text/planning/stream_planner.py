@@ -13,14 +13,14 @@ from stoker.bucketing.packing.token_streams import Pieces, TokenStreams
 from stoker.bucketing.samplers.random_order import narrowed
 from stoker.errors import ConfigError
 
-from ...execution.epoch_cache import SharedEpochs
+from ...execution.epochs.epoch_cache import SharedEpochs
 from .epoch import TokenSlices
 from .planner import TextPlanner, drawn_positions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ...execution.history import History
+    from ...execution.epochs.history import History
     from ...order.epoch_order import Order
     from .batching_config import BatchingConfig
 

@@ -6,4 +6,4 @@ from helpers.processes.programs import run_program
 
 
 def test_a_killed_change_leaves_the_last_version_and_can_be_made_again(tmp_path: Path) -> None:
-    assert int(run_program("killed_changes.py", tmp_path, "all", "calls")) >= 3
+    assert int(run_program("killed/changes.py", tmp_path, "all", "calls")) >= 3

@@ -10,4 +10,4 @@ from helpers.processes.programs import run_program
 def test_a_conversion_resumes_after_a_kill_at_a_call_of_each_kind(
     photos: Path, tmp_path: Path, container: str
 ) -> None:
-    assert int(run_program("killed_conversions.py", photos, tmp_path / "out", container, "calls")) >= 6
+    assert int(run_program("killed/conversions.py", photos, tmp_path / "out", container, "calls")) >= 6

@@ -11,12 +11,12 @@ from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError
-from stoker.formats.conversion import shard_file, shards
+from stoker.formats.conversion.shards import planned_shard, shard_file
 
 # The conversion is killed as it writes a later result: it makes two shards at once, so others are finished.
 SCRIPT = """
 import os, signal, sys, stoker
-from stoker.formats.conversion import shard_file
+from stoker.formats.conversion.shards import shard_file
 real, begun = shard_file.write_durably, []
 def write_durably(path, content):
     begun.append(path)
@@ -79,7 +79,7 @@ def test_a_full_disk_leaves_no_dataset_and_the_next_run_ends_it(
 def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = shards.write_shard
+    real = planned_shard.write_shard
 
     def touched(*args: object, **options: object) -> object:
         os.utime(source, ns=(0, 0))

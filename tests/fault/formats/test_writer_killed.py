@@ -15,7 +15,7 @@ from stoker.errors import LockedError
 def test_a_killed_writer_leaves_a_whole_dataset_or_none_and_can_write_again(
     tmp_path: Path, container: str
 ) -> None:
-    assert int(run_program("killed_writers.py", tmp_path, container, "calls")) >= 6
+    assert int(run_program("killed/writers.py", tmp_path, container, "calls")) >= 6
 
 
 def test_a_forked_child_is_told_that_the_writer_is_its_parents_and_ends_without_harm(tmp_path: Path) -> None:

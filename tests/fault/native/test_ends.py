@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.native_payloads import GOOD, SIZE, Dataset
+from helpers.data.payloads.native_payloads import GOOD, SIZE, Dataset
 
 from stoker import _native
 from stoker.errors import EngineError

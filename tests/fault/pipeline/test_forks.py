@@ -56,7 +56,7 @@ def run(code: str, folder: Path) -> None:
 def test_a_child_does_not_wait_for_a_thread_that_fills_the_epoch_cache(tmp_path: Path) -> None:
     run(
         """
-from stoker.pipeline.execution.epoch_cache import EpochCache
+from stoker.pipeline.execution.epochs.epoch_cache import EpochCache
 
 recent, begun, allowed = EpochCache(), threading.Event(), threading.Event()
 
@@ -100,7 +100,7 @@ def test_a_child_gets_an_error_of_the_native_engine(tmp_path: Path) -> None:
     run(
         f"""
 sys.path.insert(0, {TESTS!r})
-from helpers.data.native_payloads import GOOD, Dataset
+from helpers.data.payloads.native_payloads import GOOD, Dataset
 from stoker.errors import EngineError
 from stoker.pipeline.engines.base import Work
 

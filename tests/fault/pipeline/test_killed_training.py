@@ -8,5 +8,5 @@ from helpers.processes.programs import run_program
 
 def test_a_run_goes_on_after_kills_between_and_in_checkpoints(tmp_path: Path, thumbnails: Path) -> None:
     pytest.importorskip("torch")
-    torn = int(run_program("killed_training.py", thumbnails, tmp_path, "places"))
+    torn = int(run_program("killed/training.py", thumbnails, tmp_path, "places"))
     assert torn >= 2, "runs that were killed while they wrote a checkpoint"

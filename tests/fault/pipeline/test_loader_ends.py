@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data import annotated_scenes
+from helpers.data.annotations import annotated_scenes
 from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader

@@ -11,7 +11,7 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution.batch import FinishedBatch
-from stoker.pipeline.execution.epoch_iterator import EpochIterator, Progress
+from stoker.pipeline.execution.epochs.epoch_iterator import EpochIterator, Progress
 from stoker.pipeline.execution.observation.stats import StatsTotals
 from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.order.rank_draws import Schedule

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import N, write_annotated
+from helpers.data.annotations.annotated_scenes import N, write_annotated
 
 from stoker import ImageLoader
 from stoker.augment import RandomMask, RandomResizedCrop, Resize, Views

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 from fsspec.implementations.memory import MemoryFileSystem
-from helpers.data import coco_files
-from helpers.data.tar_shards import write_samples
-from helpers.data.external_shards import datum, example, write_lmdb, write_tfrecord
+from helpers.data.annotations import coco_files
+from helpers.data.shards.tar_shards import write_samples
+from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
 from PIL import Image
 from pyarrow import parquet
 
 from stoker.formats.tokenization.tokenizers import Whitespace
-from stoker.formats.containers.example import encode_example
+from stoker.formats.containers.messages.example import encode_example
 
 # A folder with classes for training, and one for validation.
 photos = sorted(Path("examples/photos/val").rglob("*.jpg"))

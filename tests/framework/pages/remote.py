@@ -7,8 +7,8 @@ from pathlib import Path
 from fsspec.implementations.memory import MemoryFileSystem
 from io import BytesIO
 
-from helpers.data import coco_files
-from helpers.data.external_shards import example, write_tfrecord
+from helpers.data.annotations import coco_files
+from helpers.data.shards.external_shards import example, write_tfrecord
 from moto.server import ThreadedMotoServer
 from PIL import Image
 

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from stoker.formats.codecs.header import read_header
-from stoker.formats.containers.image_record import ImageRecord
+from stoker.formats.containers.messages.image_record import ImageRecord
 from stoker.formats.containers.registry import find_writing
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import concat_indexes, write_index

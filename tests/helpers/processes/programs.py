@@ -1,4 +1,4 @@
-"""Programs of this folder, run in processes of their own."""
+"""Programs of this folder and those below it, run in processes of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 def run_program(name: str, *arguments: str | Path, timeout: float = 1200) -> str:
     """Runs a program to its good end and returns what it prints."""
-    command = [sys.executable, Path(__file__).with_name(name), *arguments]
+    command = [sys.executable, Path(__file__).parent / name, *arguments]
     path = os.pathsep.join(
         [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     )

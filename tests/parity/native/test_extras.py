@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from helpers.compiled_functions import darken
-from helpers.data.native_payloads import execute, photograph, samples_of, whole
+from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
 from helpers.pillow_decoding import decode_with_pillow
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from helpers.data.native_payloads import execute, samples_of
+from helpers.data.payloads.native_payloads import execute, samples_of
 
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec

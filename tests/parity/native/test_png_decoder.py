@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.png_files import KINDS, chunk, png
+from helpers.data.payloads.png_files import KINDS, chunk, png
 
 import stoker
 from stoker import _native

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.webp_files import KINDS, webp
+from helpers.data.payloads.webp_files import KINDS, webp
 
 import stoker
 from stoker import _native

@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.datum import encode_datum, parse_datum
-from stoker.formats.containers.example import encode_example, parse_example
-from stoker.formats.containers.wire import Span, delimited, fields, read_varint, varint
+from stoker.formats.containers.messages.datum import encode_datum, parse_datum
+from stoker.formats.containers.messages.example import encode_example, parse_example
+from stoker.formats.containers.messages.wire import Span, delimited, fields, read_varint, varint
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FEATURES = st.dictionaries(

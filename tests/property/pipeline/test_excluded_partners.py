@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import write_annotated
+from helpers.data.annotations.annotated_scenes import write_annotated
 
 import stoker
 from stoker import ImageLoader

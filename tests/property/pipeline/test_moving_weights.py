@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data import text_shards
+from helpers.data.shards import text_shards
 
 import stoker
 from stoker import ImageLoader

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import N, make, write_shards
+from helpers.data.shards.text_shards import N, make, write_shards
 
 from stoker.bucketing import MaskTokens, SpanCorruption
 

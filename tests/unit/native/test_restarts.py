@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.jpeg_coefficients import restart_interval, segments
+from helpers.data.payloads.jpeg_coefficients import restart_interval, segments
 from PIL import Image
 
 from stoker import _native

@@ -15,7 +15,7 @@ from .columns import store_array, store_value, types_of
 from .objects import OBJECT_FIELDS, OPTIONAL_FIELDS, make_objects
 
 if TYPE_CHECKING:
-    from ....containers.image_record import StoredArray
+    from ....containers.messages.image_record import StoredArray
     from ....dataset.columns.annotations import Annotations
     from .columns import ColumnType
 

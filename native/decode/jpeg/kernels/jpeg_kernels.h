@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "decode/jpeg/symbol_stream.h"
+#include "decode/jpeg/baseline/symbol_stream.h"
 
 namespace stoker::jpeg {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "decode/jpeg/symbol_stream.h"
+#include "decode/jpeg/baseline/symbol_stream.h"
 
 namespace stoker::jpeg {
 namespace {

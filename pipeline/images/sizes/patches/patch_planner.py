@@ -11,7 +11,7 @@ import numpy as np
 from stoker.bucketing import FixedBucketSampler, pack
 from stoker.errors import ConfigError
 
-from ....execution.epoch_cache import SharedEpochs
+from ....execution.epochs.epoch_cache import SharedEpochs
 from ....order.rank_draws import Schedule
 from .patches import patch_grids, resize_to_patches
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoker.bucketing import BatchPlan, PackingPlan
     from stoker.types import Layout, Size
 
-    from ....execution.history import History
+    from ....execution.epochs.history import History
     from ....execution.ranks.ranks import Ranks
     from ....order.rank_draws import LastBatch
     from ...captions.captions import Captions

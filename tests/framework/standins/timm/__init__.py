@@ -1,4 +1,4 @@
-"""What examples/timm_training.py uses of timm, for machines on which timm cannot be installed.
+"""What examples/frameworks/timm_training.py uses of timm, for machines on which timm cannot be installed.
 
 timm imports torchvision, of which PyPI has no build for a PyTorch without CUDA.
 """

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.data.annotated_folders import FOLDERS
+from helpers.data.annotations.annotated_folders import FOLDERS
 from helpers.processes.waiting import wait_until
 
 import stoker

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data import coco_files
+from helpers.data.annotations import coco_files
 from PIL import Image
 
 import stoker

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.mds_shards import shard, write_mds
+from helpers.data.shards.mds_shards import shard, write_mds
 from PIL import Image
 
 import stoker

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.recordio_shards import MAGIC, image, write_recordio
+from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
 
 import stoker
 from stoker.augment import CenterCrop

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.toy_container import POSITIONS, READ_ONLY, TOY, TOY_ROW
+from helpers.data.shards.toy_container import POSITIONS, READ_ONLY, TOY, TOY_ROW
 
 import stoker
 from stoker.augment import Resize

@@ -14,10 +14,10 @@ from PIL import Image
 
 import stoker
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.containers.example import parse_example
+from stoker.formats.containers.messages.example import parse_example
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
-from stoker.formats.conversion.shards import write_shard
+from stoker.formats.conversion.shards.planned_shard import write_shard
 from stoker.formats.sources.classes.class_folder import list_folder
 
 Encode = Callable[..., bytes]

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 import stoker
 from stoker.formats.containers import tfrecord
-from stoker.formats.conversion import shards
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
 from stoker.formats.conversion.run import Run, no_progress
 from stoker.formats.conversion.runners import local_runner
 from stoker.formats.conversion.runners.local_runner import LocalRunner
 from stoker.formats.conversion.runners.ray_runner import RayRunner
-from stoker.formats.conversion.shard_file import ShardResult
-from stoker.formats.conversion.shards import Cancelled, ShardContext, write_shard
+from stoker.formats.conversion.shards import planned_shard
+from stoker.formats.conversion.shards.planned_shard import Cancelled, ShardContext, write_shard
+from stoker.formats.conversion.shards.shard_file import ShardResult
 from stoker.formats.conversion.targets import folder_target
 from stoker.formats.conversion.targets.folder_target import FolderShardMaker
 from stoker.formats.sources.classes.class_folder import list_folder
@@ -151,7 +151,7 @@ def test_progress_counts_shards_of_an_earlier_run(
 
 @given(st.lists(st.integers(0, 1 << 21), max_size=40), st.integers(1, 9))
 def test_chunks_cover_all_and_are_as_small_as_asked_for(sizes: list[int], most: int) -> None:
-    chunks = list(shards._chunks(sizes, most))
+    chunks = list(planned_shard._chunks(sizes, most))
     assert [i for chunk in chunks for i in chunk] == list(range(len(sizes)))
     for chunk in chunks:
         assert 1 <= len(chunk) <= most

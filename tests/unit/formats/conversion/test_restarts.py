@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.jpeg_coefficients import coefficients, restart_interval, segments
+from helpers.data.payloads.jpeg_coefficients import coefficients, restart_interval, segments
 from PIL import Image, ImageCms
 
 import stoker

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.data.datasets import jpeg
-from helpers.data.external_shards import example, write_tfrecord
-from helpers.data.tar_shards import write_samples
+from helpers.data.shards.external_shards import example, write_tfrecord
+from helpers.data.shards.tar_shards import write_samples
 
 import stoker
 from stoker.augment import Resize

@@ -11,7 +11,7 @@ from typing import Any
 import lmdb as py_lmdb
 import numpy as np
 import pytest
-from helpers.data.external_shards import datum, example, write_lmdb, write_tfrecord
+from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -19,7 +19,7 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedError, SourceError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.containers.example import Feature
+from stoker.formats.containers.messages.example import Feature
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.external import external_index, indexer, sample_rows
 from stoker.formats.files.publishing import folder_lock

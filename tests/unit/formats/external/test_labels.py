@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.data.external_shards import example, write_tfrecord
+from helpers.data.shards.external_shards import example, write_tfrecord
 
 import stoker
 from stoker.errors import SourceError

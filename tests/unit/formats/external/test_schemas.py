@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.external_shards import write_tfrecord
+from helpers.data.shards.external_shards import write_tfrecord
 
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.containers.example import Feature
-from stoker.formats.containers.image_record import parse_shape
+from stoker.formats.containers.messages.example import Feature
+from stoker.formats.containers.messages.image_record import parse_shape
 from stoker.formats.external import external_index
 
 Jpeg = Callable[..., bytes]

@@ -14,8 +14,8 @@ from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, DatasetError, SourceError, StorageError
 from stoker.formats.caching.stage import stage
 from stoker.formats.containers import tfrecord
-from stoker.formats.containers.datum import encode_datum
-from stoker.formats.containers.example import encode_example
+from stoker.formats.containers.messages.datum import encode_datum
+from stoker.formats.containers.messages.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.external import shards as external_shards
 from stoker.formats.remote.store import Store

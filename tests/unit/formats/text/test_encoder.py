@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from stoker.formats.containers.wire import varint
+from stoker.formats.containers.messages.wire import varint
 from stoker.formats.text.encoder import encode_varints
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.toy_container import TOY
+from helpers.data.shards.toy_container import TOY
 
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.containers import tfrecord
-from stoker.formats.containers.example import encode_example
-from stoker.formats.containers.image_record import FeatureNames
+from stoker.formats.containers.messages.example import encode_example
+from stoker.formats.containers.messages.image_record import FeatureNames
 from stoker.formats.containers.registry import CONTAINERS, ContainerRow, writable
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.index import Index

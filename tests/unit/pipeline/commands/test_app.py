@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from helpers.data.annotated_folders import FOLDERS
+from helpers.data.annotations.annotated_folders import FOLDERS
 from PIL import Image
 
 import stoker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.data.text_shards import write_shards
+from helpers.data.shards.text_shards import write_shards
 
 import stoker
 from stoker.augment import CenterCrop

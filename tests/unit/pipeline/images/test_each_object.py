@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_folders import BOXES, FOLDERS, truth
+from helpers.data.annotations.annotated_folders import BOXES, FOLDERS, truth
 
 import stoker
 from stoker.augment import (

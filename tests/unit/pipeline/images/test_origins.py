@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.coco_files import convert, document, write_images
+from helpers.data.annotations.coco_files import convert, document, write_images
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, keypoints_to_source, to_source

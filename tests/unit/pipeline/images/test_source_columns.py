@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import HEIGHT, WIDTH, N, write_annotated
+from helpers.data.annotations.annotated_scenes import HEIGHT, WIDTH, N, write_annotated
 
 import stoker
 from stoker import ImageLoader

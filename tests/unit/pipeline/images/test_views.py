@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import N as SCENES
-from helpers.data.annotated_scenes import found, write_annotated
+from helpers.data.annotations.annotated_scenes import N as SCENES
+from helpers.data.annotations.annotated_scenes import found, write_annotated
 
 from stoker import ImageLoader
 from stoker.augment import (

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.data.annotated_folders import FOLDERS, truth
+from helpers.data.annotations.annotated_folders import FOLDERS, truth
 
 import stoker
 from stoker import ClassBalanced

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data import annotated_scenes, text_shards
+from helpers.data.annotations import annotated_scenes
+from helpers.data.shards import text_shards
 from PIL import Image
 from typer.testing import CliRunner
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stoker.pipeline.order.mixture import Mixture
+    from stoker.pipeline.order.mixtures.mixture import Mixture
 
 COLUMNS = ("input_ids", "attention_mask", "row", "key", "dataset")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import N, make, same
+from helpers.data.shards.text_shards import N, make, same
 
 from stoker.bucketing import BatchContext, MaskTokens, Pad, Ragged, SpanCorruption
 from stoker.errors import CheckpointError, ConfigError

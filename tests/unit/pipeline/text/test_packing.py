@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import N, make
+from helpers.data.shards.text_shards import N, make
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.data.text_shards import N, make, same
+from helpers.data.shards.text_shards import N, make, same
 
 from stoker.errors import CheckpointError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import make, same
+from helpers.data.shards.text_shards import make, same
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError

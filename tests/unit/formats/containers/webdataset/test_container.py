@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
-from helpers.data.tar_shards import member, with_checksum, write_members, write_samples
+from helpers.data.shards.tar_shards import member, with_checksum, write_members, write_samples
 from PIL import Image
 
 import stoker

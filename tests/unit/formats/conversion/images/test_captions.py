@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers.data.tar_shards import write_samples
+from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
 from typer.testing import CliRunner
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.coco_files import document, write, write_images
+from helpers.data.annotations.coco_files import document, write, write_images
 from typer.testing import CliRunner
 
 import stoker

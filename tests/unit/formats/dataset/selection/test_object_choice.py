@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.coco_files import CATEGORIES, convert, write_images
+from helpers.data.annotations.coco_files import CATEGORIES, convert, write_images
 from helpers.data.datasets import build, jpeg
 
 import stoker

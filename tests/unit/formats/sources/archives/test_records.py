@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.data.mds_shards import write_mds
-from helpers.data.recordio_shards import MAGIC, image, write_recordio
+from helpers.data.shards.mds_shards import write_mds
+from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
 
 import stoker
 from stoker.errors import CorruptRecordError, SourceError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.data.datasets import jpeg
-from helpers.data.tar_shards import member, write_members, write_samples
+from helpers.data.shards.tar_shards import member, write_members, write_samples
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError, SourceError

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 from helpers.compiled_functions import darken
-from helpers.data.annotated_scenes import COLUMNS, write_annotated
-from helpers.data.annotated_scenes import first as first_annotated
+from helpers.data.annotations.annotated_scenes import COLUMNS, write_annotated
+from helpers.data.annotations.annotated_scenes import first as first_annotated
 from helpers.processes.waiting import wait_until
 
 import stoker

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annotated
+from helpers.data.annotations.annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annotated
 from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader

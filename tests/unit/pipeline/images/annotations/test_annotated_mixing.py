@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import COLUMNS, N, first, found, load, write_annotated
+from helpers.data.annotations.annotated_scenes import COLUMNS, N, first, found, load, write_annotated
 
 from stoker.augment import CutMix, MixUp, Mosaic, Resize
 from stoker.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import (
+from helpers.data.annotations.annotated_scenes import (
     HEIGHT,
     WIDTH,
     N,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.coco_files import rle
+from helpers.data.annotations.coco_files import rle
 from PIL import Image
 
 import stoker

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotated_scenes import write_annotated
+from helpers.data.annotations.annotated_scenes import write_annotated
 
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import CenterCrop, MixUp, Normalize, Pad, RandomHorizontalFlip, RandomResizedCrop, Resize

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import N, make
+from helpers.data.shards.text_shards import N, make
 
 from stoker.bucketing import SortedBucketSampler
 from stoker.errors import ConfigError

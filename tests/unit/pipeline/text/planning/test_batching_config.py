@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import make
+from helpers.data.shards.text_shards import make
 
 import stoker
 from stoker.bucketing import Pad

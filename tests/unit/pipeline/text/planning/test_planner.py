@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.text_shards import make, write_shards
+from helpers.data.shards.text_shards import make, write_shards
 
 from stoker.pipeline.order.epoch_order import FullShuffle
 from stoker.pipeline.text.planning.batching_config import BatchingConfig

@@ -1,0 +1,1 @@
+"""Benchmarks of decoding, and of the C++ engine over decoding alone."""

@@ -1,0 +1,127 @@
+"""The rate of Stoker's JPEG decoder over that of libjpeg-turbo, for random resized crops or whole images.
+
+    python -m stoker.benchmarks.decoding.jpeg_decoders PHOTOS [--whole | --size 224 --scale 0.08 1]
+
+One thread decodes the regions that RandomResizedCrop(224) draws, in two processes that take turns: one with
+``STOKER_JPEG=turbo``. ``--size 96 --scale 0.05 0.4`` are the small views of DINO; with ``--size 64``
+most regions are decoded at half their size. ``stoker.benchmarks.comparison.photographs`` makes photographs
+of ImageNet's kind.
+The result, medians of microseconds of processor time an image, is printed as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker import _native
+from stoker.augment import RandomResizedCrop, Resize
+from stoker.benchmarks.arguments import make_parser
+
+from .native_ceiling import Encoded, PreparedBatches, as_is, shorter_256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoker.augment import Transform
+
+_LEAST = 256
+
+
+def marked(data: bytes) -> Encoded:
+    """Return the file with restart markers."""
+    payload, reason, _ = _native.mark_restarts(data)
+    if payload is None:
+        raise ValueError(reason)
+    return as_is(payload)
+
+
+WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
+    "as-is": as_is,
+    "restart-marked": marked,
+    "shorter-256": shorter_256,
+    "shorter-256-restart-marked": lambda data: marked(shorter_256(data).payload),
+}
+
+
+def work(files: list[Path], workload: str, crop: Transform) -> None:
+    """Print the processor time of a pass for each line of standard input."""
+    with tempfile.TemporaryDirectory() as folder:
+        batches = PreparedBatches(
+            [WORKLOADS[workload](file.read_bytes()) for file in files], _LEAST, Path(folder), crop
+        )
+        pool, buffers = _native.Pool(1), _native.BufferPool(4)
+        batches.run(pool, buffers, decode_only=True)
+        print(_native.jpeg_decoder(), flush=True)
+        for _ in sys.stdin:
+            seconds = batches.run(pool, buffers, decode_only=True).cpu_seconds
+            print(1e6 * seconds / batches.images, flush=True)
+
+
+def measure(photos: Path, workload: str, rounds: int, options: list[str]) -> dict[str, float]:
+    """Return the medians of both decoders, and of the ratios of their rounds."""
+    command = [sys.executable, "-m", __spec__.name, str(photos), "--workloads", workload, "--work", *options]
+    workers = [
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "STOKER_JPEG": decoder},
+            text=True,
+        )
+        for decoder in ("turbo", "stoker")
+    ]
+
+    def ask(worker: subprocess.Popen[str]) -> float:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+        return float(worker.stdout.readline())
+
+    names = [worker.stdout.readline().strip() for worker in workers if worker.stdout is not None]
+    times = [[ask(worker) for worker in workers] for _ in range(rounds)]
+    for worker in workers:
+        worker.communicate()
+    found = {
+        name: round(statistics.median(column), 1)
+        for name, column in zip(names, zip(*times, strict=True), strict=True)
+    }
+    return {**found, "ratio": round(statistics.median(turbo / own for turbo, own in times), 2)}
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("photos", type=Path, help="a folder of JPEG files, at any depth")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--whole", action="store_true", help="decode whole images")
+    parser.add_argument("--size", type=int, default=224, help="pixels of a side of the output")
+    parser.add_argument(
+        "--scale", type=float, nargs=2, default=(0.08, 1.0), help="share of the area of a region"
+    )
+    parser.add_argument("--work", action="store_true", help="be one of the processes that take turns")
+    given = parser.parse_args()
+    if given.work:
+        size = (given.size, given.size)
+        crop = Resize(size) if given.whole else RandomResizedCrop(given.size, scale=tuple(given.scale))
+        work(sorted(given.photos.rglob("*.jpg")), given.workloads[0], crop)
+        return
+    options = ["--size", str(given.size), "--scale", *map(str, given.scale), *["--whole"] * given.whole]
+    print(
+        json.dumps(
+            {name: measure(given.photos, name, given.rounds, options) for name in given.workloads},
+            indent=2,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""The rate of Stoker's loader over those of Pillow and torchvision on as many threads, by kind of pixels.
+
+    python -m stoker.benchmarks.decoding.pillow_on_threads PHOTOS [--codec png] [--rounds 5] [--json FILE]
+
+The photographs are written anew: as PNG, as lossy and lossless WebP, as JPEGs that are loaded in grey, with
+alpha, and as grey of 16 bits. All make random resized crops of 224 pixels of them, without conversion to
+floats, and take turns. A round is a pass over all images, on two threads each. The result is printed as JSON:
+medians of images a second of processor time, and of the ratios of rounds. torchvision is left out where it is
+not installed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import statistics
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+import stoker
+from stoker.augment import RandomResizedCrop, compile_image
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.report.machine import allowed_cores, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoker.types import Color
+
+    Box = tuple[int, int, int, int]
+    Crop = Callable[[bytes, Box], Any]
+
+__all__: list[str] = []
+
+_SIZE = 224
+_LEAST_IMAGES = 256
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How photographs are stored and loaded.
+
+    Attributes:
+        suffix: Of the files.
+        color: What the loader makes of them.
+        options: Of Pillow's encoder.
+    """
+
+    suffix: str
+    color: Color
+    options: dict[str, Any]
+
+    def stored(self, image: Image.Image) -> Image.Image:
+        """The photograph as it is stored."""
+        if self.color == "as_stored":
+            return Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
+        image = image.convert("RGB")
+        if self.color == "rgba":
+            image.putalpha(image.convert("L"))
+        return image
+
+
+_KINDS = {
+    "png": _Kind("png", "rgb", {}),
+    "webp": _Kind("webp", "rgb", {"quality": 90}),
+    "lossless-webp": _Kind("webp", "rgb", {"lossless": True}),
+    "gray": _Kind("jpg", "gray", {"quality": 90}),
+    "rgba": _Kind("png", "rgba", {}),
+    "uint16": _Kind("png", "as_stored", {}),
+}
+
+
+def encode(photos: Path, kind: _Kind, folder: Path) -> None:
+    """Write photographs in another kind, again and again until there are enough."""
+    files = sorted(photos.rglob("*.jpg"))
+    folder.mkdir()
+    for number in range(max(_LEAST_IMAGES, len(files))):
+        target = folder / f"{number:05}.{kind.suffix}"
+        if number < len(files):
+            with Image.open(files[number]) as image:
+                kind.stored(image).save(target, **kind.options)
+        else:
+            target.hardlink_to(folder / f"{number % len(files):05}.{kind.suffix}")
+
+
+def crop_with_pillow(kind: _Kind) -> Crop:
+    """A function that decodes an image with Pillow, and crops and resizes it."""
+    mode = {"rgb": "RGB", "gray": "L", "rgba": "RGBA", "as_stored": "F"}[kind.color]
+
+    def crop(data: bytes, box: Box) -> np.ndarray:
+        top, left, bottom, right = box
+        with Image.open(io.BytesIO(data)) as image:
+            if mode == "L":
+                image.draft("L", image.size)
+            pixels = image.convert("I").convert("F") if mode == "F" else image.convert(mode)
+        return np.asarray(
+            pixels.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR, (left, top, right, bottom))
+        )
+
+    return crop
+
+
+def crop_with_torchvision(kind: _Kind) -> Crop:
+    """A function that decodes an image with torchvision, and crops and resizes it."""
+    import torch
+    from torchvision.io import ImageReadMode, decode_jpeg, decode_png, decode_webp
+    from torchvision.transforms.v2 import functional
+
+    torch.set_num_threads(1)
+    decode = {"png": decode_png, "webp": decode_webp, "jpg": decode_jpeg}[kind.suffix]
+    modes = {
+        "gray": ImageReadMode.GRAY,
+        "rgba": ImageReadMode.RGB_ALPHA,
+        "as_stored": ImageReadMode.UNCHANGED,
+    }
+    mode = modes.get(kind.color, ImageReadMode.RGB)
+
+    def crop(data: bytes, box: Box) -> Any:
+        top, left, bottom, right = box
+        pixels = decode(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=mode)
+        pixels = pixels.float() if kind.color == "as_stored" else pixels
+        return functional.resized_crop(pixels, top, left, bottom - top, right - left, [_SIZE, _SIZE])
+
+    return crop
+
+
+def measure(dataset: Path, images: Path, kind: _Kind, threads: int, rounds: int) -> dict[str, float]:
+    """Return the medians of all rates, and of Stoker's over the others' in each round."""
+    opened = stoker.open(dataset)
+    payloads = [(images / key.rpartition("/")[2]).read_bytes() for key in opened.keys(range(len(opened)))]
+    plan = compile_image([RandomResizedCrop(_SIZE)])
+    samples = opened.samples(np.arange(len(opened)))
+
+    def on_threads(crop: Crop) -> Callable[[int], None]:
+        def run(epoch: int) -> None:
+            region = plan.draw(samples.height, samples.width, samples.row, 0, epoch).region
+            boxes = [tuple(map(int, row)) for row in region.tolist()]
+            with ThreadPoolExecutor(threads) as pool:
+                for _ in pool.map(crop, payloads, boxes):
+                    pass
+
+        return run
+
+    def own(epoch: int) -> None:
+        with stoker.ImageLoader(
+            opened,
+            batch_size=64,
+            seed=epoch,
+            transforms=plan.transforms,
+            color=kind.color,
+            engine="native",
+            num_threads=threads,
+        ) as loader:
+            for step, _ in enumerate(loader, 1):
+                if step == len(loader):
+                    return
+
+    runs = {"pillow": on_threads(crop_with_pillow(kind))}
+    if find_spec("torchvision"):
+        runs["torchvision"] = on_threads(crop_with_torchvision(kind))
+    runs["stoker"] = own
+    rates = [
+        {name: _rate(run, epoch, len(payloads)) for name, run in runs.items()} for epoch in range(rounds + 1)
+    ][1:]
+    found: dict[str, float] = {name: round(statistics.median(one[name] for one in rates)) for name in runs}
+    for peer in [name for name in runs if name != "stoker"]:
+        ratio = statistics.median(one["stoker"] / one[peer] for one in rates)
+        found[f"over {peer}"] = round(ratio, 2)
+    return found
+
+
+def _rate(run: Callable[[int], None], epoch: int, images: int) -> float:
+    began = process_time()
+    run(epoch)
+    return images / (process_time() - began)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("photos", type=Path, help="a folder of JPEG files, at any depth")
+    parser.add_argument("--codec", nargs="+", choices=list(_KINDS), default=list(_KINDS))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="also write the result into this file")
+    given = parser.parse_args()
+    result: dict[str, Any] = {"machine": describe(allowed_cores())}
+    for name in given.codec:
+        with tempfile.TemporaryDirectory() as folder:
+            images, dataset = Path(folder) / "images", Path(folder) / "shards"
+            encode(given.photos, _KINDS[name], images)
+            stoker.convert(images, dataset, unlabelled=True)
+            result[name] = measure(dataset, images, _KINDS[name], given.threads, given.rounds)
+    text = json.dumps(result, indent=2)
+    print(text)
+    if given.json:
+        given.json.write_text(f"{text}\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the steps of a run on a GPU execute, by subject."""

@@ -1,0 +1,1 @@
+"""Stoker with each of its engines, and as other projects have measured themselves."""

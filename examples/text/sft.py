@@ -1,0 +1,60 @@
+"""Train a small causal transformer on the answers of GSM8K, in packed rows: supervised fine-tuning.
+
+python examples/text/sft.py [SHARDS] [EPOCHS]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+import stoker
+
+TEXT = Path(__file__).with_name("gsm8k-1000.jsonl.gz")
+
+
+class Transformer(nn.Module):
+    """A language model whose tokens see the earlier tokens of their own sequence alone."""
+
+    def __init__(self, vocabulary: int, length: int, width: int = 64) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        one = nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0, batch_first=True, norm_first=True)
+        self.layers, self.output = (
+            nn.TransformerEncoder(one, 1, enable_nested_tensor=False),
+            nn.Linear(width, vocabulary),
+        )
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
+        apart = (segments[:, :, None] != segments[:, None]) | (positions[:, :, None] < positions[:, None])
+        x = self.tokens(ids) + self.positions(positions)
+        return self.output(self.layers(x, apart.repeat_interleave(2, dim=0)))  # a mask for each head
+
+
+def main(shards: str = "shards/sft", epochs: str = "3", length: int = 256) -> None:
+    fields = ["question", "answer"]
+    stoker.convert_text(TEXT, shards, fields=fields, train_on="answer", tokenizer="bytes", eos=True)
+    loader = stoker.TextLoader(
+        stoker.open(shards).select(f"text_length <= {length}"),
+        batch_size=4, pack=length, shuffle=True, seed=0, output="torch",
+        columns=("input_ids", "position_ids", "segment_ids", "labels"),
+    )  # fmt: skip
+    model = Transformer(259, length)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for epoch in range(int(epochs)):
+        for ids, positions, segments, labels in loader:
+            logits = model(ids, positions, segments)
+            # The labels of questions and of padding are -100, which is left out.
+            loss = cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(f"epoch {epoch}  loss {loss.item():.3f}  {loader.stats().verdict}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,233 @@
+"""Images in records: what a conversion writes of an image, and what an external record says of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003 - the types of fields are read at run time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...codecs.header import Header
+    from .example import Feature
+    from .wire import Span
+
+__all__ = [
+    "LABEL_TYPES",
+    "ExternalObjects",
+    "ExternalSample",
+    "FeatureNames",
+    "ImageRecord",
+    "Label",
+    "LeftOutError",
+    "StoredArray",
+    "Value",
+    "is_pixel_shape",
+    "parse_shape",
+]
+
+Value = int | float | str
+"""A value of a column of an external sample."""
+
+
+Label = int | str | float | tuple[int, ...]
+"""The label of a sample: the number or the name of a class, a number that is not a class (a float), or the
+numbers of several classes."""
+
+LABEL_TYPES = {
+    "int": "one whole number, the class",
+    "float": "one number that is not a class, such as a score",
+    "several": "any number of classes",
+    "one-hot": "a number for each class, 1 for the class of the sample and 0 for the others",
+    "multi-hot": "a number for each class, 1 for each class of the sample and 0 for the others",
+    "shard": "no part of the record: each shard is a class, by its position",
+}
+"""The forms of labels in records, and what they say."""
+
+
+class LeftOutError(Exception):
+    """The reason to leave a record out and to count it, in words that many records share."""
+
+
+@dataclass(frozen=True)
+class ImageRecord:
+    """An image of a conversion and all that its record may say of it.
+
+    Attributes:
+        key: Path of the image relative to the source.
+        payload_bytes: Length of the encoded image.
+        format: Name of its codec, such as JPEG; RAW for (height, width, 3) uint8 RGB pixels.
+        height: Pixels, after the EXIF orientation has been applied.
+        width: Likewise.
+        orientation: EXIF orientation of the encoded image, 1 to 8.
+        labels: Labels of the sample, from 0; None where it has none of its own.
+        classes: Names of the labels; empty where they have none.
+        objects: Returns the features of the image's objects; None where the source knows of none.
+        mask: Encoded mask, PNG; None where there is none.
+    """
+
+    key: str
+    payload_bytes: int
+    format: str
+    height: int
+    width: int
+    orientation: int = 1
+    labels: tuple[int, ...] | None = None
+    classes: Sequence[str] = ()
+    objects: Callable[[], Mapping[str, Feature]] | None = None
+    mask: bytes | None = None
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of the user's beside the image of a record.
+
+    Attributes:
+        name: Name of its column.
+        dtype: NumPy's name of its element type.
+        shape: Its shape.
+        data: Its elements in C order, little-endian.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class FeatureNames:
+    """The names and the forms of the parts of a record. The defaults are ImageNet's tf.train.Example.
+
+    Attributes:
+        encoded: The image, bytes.
+        label: The class; None or absent from the records where there is none.
+        text: The class's name, bytes.
+        key: The sample's name, bytes; where it is absent, shard and record name the sample.
+        label_type: Form of the label, one of :data:`LABEL_TYPES`.
+        raw: Whether the image is pixels, uint8 of one or three channels with rows from the top, and not an
+            encoded image.
+        height: Height of raw pixels, an integer.
+        width: Width of raw pixels, an integer.
+        shape: Height, width and channels of raw pixels, if all images have the same; ``height`` and ``width``
+            are then not read.
+        objects: Start of the names of objects, as TensorFlow's object detection API has them; None to read no
+            objects.
+        columns: Names of further parts by the names of their columns of the index.
+    """
+
+    encoded: str = "image/encoded"
+    label: str | None = "image/class/label"
+    text: str | None = "image/class/text"
+    key: str | None = "image/filename"
+    label_type: str = "int"
+    raw: bool = False
+    height: str | None = None
+    width: str | None = None
+    shape: tuple[int, ...] | None = None
+    objects: str | None = "image/object"
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.label_type not in LABEL_TYPES:
+            raise ConfigError(f"label_type must be one of {', '.join(LABEL_TYPES)}, not {self.label_type!r}")
+        sized = self.height or self.width or self.shape
+        if sized and not self.raw:
+            raise ConfigError(
+                "height, width and shape are for raw pixels", hint="add --raw, in Python raw=True"
+            )
+        if self.shape is not None and not is_pixel_shape(self.shape):
+            raise ConfigError(
+                f"shape must be height x width, and 1 or 3 channels, not {'x'.join(map(str, self.shape))}"
+            )
+
+    def to_manifest(self) -> dict[str, str | bool | None]:
+        """Return the options for a manifest: the first four names, and all that differ from the default."""
+        options = {name: getattr(self, name) for name in ("encoded", "label", "text", "key")}
+        options |= {name: value for name, value in vars(self).items() if value != getattr(_DEFAULT, name)}
+        texts = {
+            "shape": "x".join(map(str, self.shape or ())),
+            "columns": ",".join(f"{name}={part}" for name, part in self.columns.items()),
+        }
+        return options | {name: text for name, text in texts.items() if text}
+
+    @classmethod
+    def from_manifest(cls, options: Mapping[str, Any]) -> FeatureNames:
+        """Return the names that :meth:`to_manifest` wrote, without those of columns.
+
+        Raises:
+            ConfigError: :meth:`to_manifest` does not write such options.
+        """
+        known = {name: options[name] for name in vars(_DEFAULT) if name in options and name != "columns"}
+        if known.get("shape") is not None:
+            known["shape"] = parse_shape(str(known["shape"]))
+        return cls(**known)
+
+
+_DEFAULT = FeatureNames()
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Return the shape that a text such as 32x32x3 states.
+
+    Raises:
+        ConfigError: The text is not a shape.
+    """
+    if not re.fullmatch(r"\d{1,9}(x\d{1,9}){1,2}", text, re.ASCII):
+        raise ConfigError(f"shape must be such as 32x32x3, not {text!r}")
+    return tuple(map(int, text.split("x")))
+
+
+def is_pixel_shape(shape: Sequence[int]) -> bool:
+    """Whether raw pixels may have a shape: height and width, and channels if there are three or one."""
+    return len(shape) in (2, 3) and min(shape) > 0 and (*shape, 1)[2] in (1, 3)
+
+
+@dataclass(frozen=True)
+class ExternalObjects:
+    """The M objects in a record of an external shard.
+
+    Attributes:
+        boxes: Left, top, right, bottom of each, in pixels, not clipped.
+        labels: Class of each, from 0.
+        area: Pixels of each; None where the record does not say it.
+        crowd: Whether each is a group of objects; None where the record does not say it.
+        flags: Further numbers of each, 0 or 1, by name.
+    """
+
+    boxes: Sequence[tuple[float, float, float, float]]
+    labels: Sequence[int]
+    area: Sequence[float] | None = None
+    crowd: Sequence[int] | None = None
+    flags: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExternalSample:
+    """The image in a record of an external shard.
+
+    Attributes:
+        payload: Where the encoded image lies within the record's value.
+        header: Header of the image.
+        key: The sample's name; empty where the record has none.
+        label: The label; None where the record has none.
+        text: The name of a class that is a number; empty where the record has none.
+        named: Further numbers of classes that the record names, such as those of objects, with the names.
+        columns: Values of further columns; None where the record lacks one.
+        objects: The objects; None where the record says nothing of objects.
+        crc: CRC32C of the image, if its record stays in a file and all of the image was read.
+    """
+
+    payload: Span
+    header: Header
+    key: str
+    label: Label | None
+    text: str
+    named: Sequence[tuple[int, str]] = ()
+    columns: Mapping[str, Value | None] = field(default_factory=dict)
+    objects: ExternalObjects | None = None
+    crc: int | None = None

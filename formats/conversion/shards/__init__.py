@@ -1,0 +1,1 @@
+"""Making one shard: the encoder of its samples, its file, and the task that writes it."""

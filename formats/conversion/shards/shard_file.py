@@ -1,0 +1,186 @@
+"""One shard and its part of the index while they are written, and how they become finished files.
+
+:mod:`.planned_shard` writes the shards of a plan through it, and :class:`stoker.Writer` those of given
+samples.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from array import array
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...containers.registry import find_container, find_writing
+from ...dataset.columns.strings import Strings
+from ...dataset.data_files import Shard
+from ...dataset.index_writing import write_index
+from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
+from ...sources.listing import Skip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .encoder import EncodedRecord, IndexColumns
+
+__all__ = ["ShardFile", "ShardResult", "finished_shard", "new_attempt", "published_names", "shard_files"]
+
+
+@dataclass(frozen=True)
+class ShardResult:
+    """The content of a finished shard.
+
+    Attributes:
+        bytes: Size of the data file.
+        records: Number of records.
+        digest: CRC32C of the data file, ``crc32c:%08x``.
+        sha256: SHA-256 of the data file, 64 hexadecimal digits.
+        skipped: Files and objects that were left out, in the order of the plan.
+    """
+
+    bytes: int
+    records: int
+    digest: str
+    sha256: str
+    skipped: tuple[Skip, ...]
+
+    def named(self, name: str) -> Shard:
+        """Return what a manifest says of the shard under its final name."""
+        return Shard(name, self.bytes, self.records, self.digest, sha256=self.sha256)
+
+
+def shard_files(state: Path, number: int, container: str) -> dict[str, Path]:
+    """Return the files of a finished shard until it is published: shard, index, result, and its sidecars.
+
+    Each sidecar file has its suffix as key.
+    """
+    suffixes = {"shard": find_writing(container).suffix, "index": ".arrow", "result": ".json"}
+    suffixes |= {sidecar.suffix: sidecar.suffix for sidecar in find_container(container).sidecars}
+    return {file: state / f"{number:05d}{suffix}" for file, suffix in suffixes.items()}
+
+
+def published_names(name: str, container: str) -> dict[str, str]:
+    """Return the names in a dataset of the shard ``name`` and its sidecar files, with the same keys."""
+    sidecars = find_container(container).sidecars
+    return {"shard": name} | {sidecar.suffix: sidecar.name(name) for sidecar in sidecars}
+
+
+def finished_shard(state: Path, number: int, container: str) -> ShardResult | None:
+    """Result of a shard that is finished; None if it is not."""
+    try:
+        document = json.loads(shard_files(state, number, container)["result"].read_text())
+    except FileNotFoundError:
+        return None
+    document["skipped"] = tuple(Skip(*skip) for skip in document["skipped"])
+    return ShardResult(**document)
+
+
+@contextmanager
+def new_attempt(state: Path) -> Iterator[Path]:
+    """Make a folder of an unpredictable name for a shard that is written, and remove it at the end."""
+    attempt = state / f"attempt-{secrets.token_hex(8)}"
+    attempt.mkdir()
+    try:
+        yield attempt
+    finally:
+        remove(attempt)
+
+
+class ShardFile:
+    """A shard that is written record by record, with its part of the index.
+
+    Every file is written in ``attempt``, synced and renamed; the result comes last. So a shard is there with
+    all its files or not at all, whichever process is killed.
+
+    Args:
+        attempt: Folder of :func:`new_attempt`.
+        number: Number of the shard, which names its files.
+        container: Name of the container.
+        columns: Makes the index columns of the records.
+    """
+
+    def __init__(self, attempt: Path, number: int, container: str, columns: IndexColumns) -> None:
+        self._attempt = attempt
+        self._number = number
+        self._container = container
+        self._columns = columns
+        self._files = shard_files(attempt, number, container)
+        self._writer = find_writing(container).writer(self._files["shard"])
+        # A shard may have millions of records: arrays of numbers take less memory than objects.
+        self._attributes, self._rows = array("i"), array("q")
+        self._keys = Strings()
+        self._details: list[Any] = []  # empty as long as no record has any
+        self._skipped: list[Skip] = []
+        self.bytes = 0
+        """Bytes of the records so far, without what the container adds."""
+
+    def __enter__(self) -> ShardFile:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._writer.__exit__(*exception)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, outcome: EncodedRecord | Skip, row: int) -> None:
+        """Append a record, or note what was left out.
+
+        Args:
+            outcome: The record, or the sample that was left out.
+            row: Number of the sample that ``columns`` knows it by.
+        """
+        if isinstance(outcome, Skip):
+            self._skipped.append(outcome)
+            return
+        key = outcome.key.encode()
+        self._writer.write(key, outcome.prefix, outcome.payload, outcome.suffix)
+        self.bytes += len(outcome.prefix) + len(outcome.payload) + len(outcome.suffix)
+        self._attributes.extend(outcome.attributes)
+        self._rows.append(row)
+        self._keys.add(key)
+        if outcome.details is not None or self._details:
+            self._details += [None] * (len(self._rows) - 1 - len(self._details))
+            self._details.append(outcome.details)
+        self._skipped += outcome.skipped
+
+    def finish(self, state: Path, position: int) -> ShardResult:
+        """Write the index, and move all files to ``state``.
+
+        Args:
+            state: Folder of the unfinished conversion.
+            position: Position of the shard in its dataset.
+        """
+        result = self._finish_files(position)
+        sync(self._attempt)
+        final = shard_files(state, self._number, self._container)
+        for name in final.keys() - {"result"}:
+            move_durably(self._files[name], final[name])
+        sync_folder(state)
+        write_durably(final["result"], json.dumps(asdict(result)).encode())
+        return result
+
+    def _finish_files(self, position: int) -> ShardResult:
+        shard = self._writer.finish()
+        table = np.frombuffer(self._attributes, np.int32).reshape(-1, len(self._columns.attributes))
+        rows = np.frombuffer(self._rows, np.int64)
+        details = self._details or [None] * len(rows)
+        columns = {
+            "shard": np.full(len(rows), position, np.int32),
+            "record": np.arange(len(rows)),
+            "offset": shard.offset,
+            "length": shard.length,
+            "crc": shard.crc,
+            "key": self._keys.to_arrow(),
+        }
+        for (name, dtype), values in zip(self._columns.attributes.items(), table.T, strict=True):
+            columns[name] = values.astype(dtype)
+        encoded = self._columns.columns(rows, details, shard.offset + shard.length)
+        write_index(self._files["index"], {**columns, **encoded})
+        return ShardResult(shard.data_bytes, shard.records, *shard.digests, tuple(self._skipped))

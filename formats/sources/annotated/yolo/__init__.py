@@ -1,0 +1,1 @@
+"""YOLO's text files as a source."""

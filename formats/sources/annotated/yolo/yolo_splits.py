@@ -1,0 +1,174 @@
+"""The splits of a YOLO dataset, whose images a ``data.yaml`` of Ultralytics or Roboflow names.
+
+``train``, ``val`` and ``test`` are each a folder, a list of images as a .txt, or several of these. Paths
+start at ``path``, which starts at the folder of the file. The rules are those of ``check_det_dataset`` of
+Ultralytics: where ``../train/images`` is not there, ``train/images`` is meant, since Roboflow writes the
+former.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import SourceError
+
+from ...folders.source_folder import open_folder, split_at_folder
+from ...listing import ListedFiles, Skip
+from ...lists.file_list import find_files
+from ...no_images import no_images_error
+from .yolo_names import YoloNames, fail_yaml, load_yaml, parse_names, yaml_strings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from ...folders.source_folder import SourceFolder
+
+__all__ = ["SplitImages", "YoloData", "is_data_file", "read_data_file"]
+
+_SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test",)}
+
+
+class SplitImages(NamedTuple):
+    """The images of all splits of a dataset.
+
+    Attributes:
+        root: The folder that holds images and labels; keys are relative to it.
+        files: The images, split by split.
+        split: (N,) int8, the number of each image's split.
+        folders: The folders of images that the file names, relative to the root.
+        skipped: Files that were left out.
+    """
+
+    root: SourceFolder
+    files: ListedFiles
+    split: npt.NDArray[np.int8]
+    folders: tuple[str, ...]
+    skipped: list[Skip]
+
+
+@dataclass(frozen=True)
+class YoloData:
+    """What a ``data.yaml`` says.
+
+    Attributes:
+        path: The file.
+        names: Classes and keypoints.
+        base: The folder of the dataset, resolved.
+        splits: Paths of folders and lists by split, "train", "val" or "test", as the file has them.
+    """
+
+    path: Path
+    names: YoloNames
+    base: Path
+    splits: dict[str, tuple[str, ...]]
+
+    def images(self, *, follow_links: bool) -> SplitImages:
+        """Find the images of all splits.
+
+        Raises:
+            SourceError: A folder or a list is not there or cannot be read, or a split has no image.
+        """
+        places = {split: [self._place(split, one) for one in given] for split, given in self.splits.items()}
+        folders = {split: [one for one in found if one.is_dir()] for split, found in places.items()}
+        listed = {
+            split: [path for one in found if one not in folders[split] for path in self._listed(one)]
+            for split, found in places.items()
+        }
+        root = self._root([*chain(*folders.values()), *{path.parent for path in chain(*listed.values())}])
+        opened = open_folder(root, follow_links=follow_links)
+        parts, skipped = [], []
+        for split in self.splits:
+            keys = [os.path.relpath(path, root) for path in listed[split]]
+            for folder in folders[split]:
+                start = os.path.relpath(folder, root)
+                found, lost = open_folder(folder, follow_links=follow_links).images()
+                keys += [os.path.normpath(f"{start}/{key}") for key in found.names()]
+                skipped += [Skip(os.path.normpath(f"{start}/{skip.key}"), *skip[1:]) for skip in lost]
+            named, lost = find_files(opened.root, keys, follow_links=follow_links)
+            skipped += lost
+            parts.append(named.files)
+            if not len(named.files):
+                raise no_images_error(f"{split} holds no image", str(self.path), skipped)
+        files = ListedFiles(
+            opened.root,
+            pa.concat_arrays([part.keys for part in parts]),
+            np.concatenate([part.sizes for part in parts]),
+            np.concatenate([part.modified for part in parts]),
+            follow_links=follow_links,
+        )
+        numbers = np.repeat(np.arange(len(parts), dtype=np.int8), list(map(len, parts)))
+        starts = {os.path.relpath(folder, root): None for folder in chain(*folders.values())}
+        return SplitImages(opened, files, numbers, tuple(starts), skipped)
+
+    def _root(self, folders: list[Path]) -> str:
+        """The folder that has the dataset and these folders of images, and their labels."""
+        root = os.path.commonpath([self.base, *folders])
+        parts = split_at_folder(root, "images")  # the labels lie beside the images
+        return root if parts is None else parts[0]
+
+    def _place(self, split: str, entry: str) -> Path:
+        """The folder or list that an entry names, its absolute path."""
+        for base in (self.base, self.path.parent):
+            for place in (base / entry, base / entry.removeprefix("../")):
+                if _is_there(place):
+                    return place.resolve()
+        raise SourceError(
+            f"{split} names {entry[:200]!r}, which is not there",
+            path=self.path,
+            hint=f"correct the path in the file, or remove the line; paths start at {self.base}",
+        )
+
+    def _listed(self, path: Path) -> Iterator[Path]:
+        """Absolute paths of the images that a list names."""
+        lines = [line.strip() for line in open_folder(path.parent).lines(path.name) or ()]
+        lines = [line for line in lines if line]
+        bases = (path.parent, self.base)
+        base = next((one for one in bases if lines and _is_there(one / lines[0])), path.parent)
+        return (Path(os.path.normpath(base / line)) for line in lines)
+
+
+def is_data_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is that of a ``data.yaml``, by its suffix; the file may have any name."""
+    return os.fspath(path).lower().endswith((".yaml", ".yml"))
+
+
+def read_data_file(path: str | os.PathLike[str]) -> YoloData:
+    """Read a ``data.yaml`` on a disk.
+
+    Raises:
+        SourceError: It cannot be read, or names no images or no classes.
+    """
+    file = Path(path).absolute()
+    name = str(file)
+    lines = open_folder(file.parent).lines(file.name)
+    if lines is None:
+        raise SourceError("there is no such file", path=name, hint="name the data.yaml of a YOLO dataset")
+    members = load_yaml(name, "\n".join(lines))
+    splits = {}
+    for split, keys in _SPLITS.items():
+        given = next((members[key] for key in keys if members.get(key)), None)
+        if given is not None:
+            splits[split] = yaml_strings(name, split, [given] if isinstance(given, str) else given)
+    names = parse_names(name, lines)
+    if not splits:
+        fail_yaml(name, "it names no images: train, val or test")
+    if not names.classes:
+        fail_yaml(name, "it has no names of classes")
+    base = members.get("path") or ""
+    if not isinstance(base, str) or any("\0" in one for one in (base, *sum(splits.values(), ()))):
+        fail_yaml(name, "path, train, val and test must be paths")
+    found = file.parent / base
+    return YoloData(file, names, (found if _is_there(found) else file.parent).resolve(), splits)
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises an error for a name that is too long

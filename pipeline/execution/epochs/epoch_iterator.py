@@ -1,0 +1,187 @@
+"""One pass over a loader: the iterator that ``iter(loader)`` returns, and its progress."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stoker.errors import LoaderClosedError
+from stoker.log import EventLog
+
+from ..state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ..batch import FinishedBatch
+    from ..observation.stats import StatsTotals
+    from ..prefetch import Prefetcher
+
+__all__ = ["EpochIterator", "Progress", "Steps"]
+
+_LOG = EventLog("samples")
+
+
+class Steps(Protocol):
+    """The steps of an epoch, or of what is left of one, on one rank.
+
+    A checkpoint's ``position`` counts what each kind of loader can resume at: an ImageLoader counts draws
+    (:class:`~stoker.pipeline.order.rank_draws.Schedule`), a TextLoader steps of the epoch's batch plan.
+    """
+
+    def __len__(self) -> int: ...
+
+    def consumed(self, steps: int) -> int:
+        """The checkpoint's ``position`` after ``steps`` steps."""
+
+
+@dataclass
+class Progress:
+    """How far the consumer is in the pass that was started last.
+
+    Attributes:
+        epoch: Epoch of the pass.
+        steps: Steps of the pass.
+        received: Number of batches that the consumer has received.
+        failed: Whether an error has stopped the pass, so that the next pass goes on with its next batch.
+    """
+
+    epoch: int
+    steps: Steps
+    received: int = 0
+    failed: bool = False
+
+    def state(self, identity: Mapping[str, Any]) -> State:
+        """The state in which the next batch is the one after those received."""
+        if self.received == len(self.steps):
+            return State(self.epoch + 1, 0, identity)
+        return State(self.epoch, self.steps.consumed(self.received), identity)
+
+
+class EpochIterator:
+    """The iterator over one pass, which counts what the consumer has received. Threads can share it.
+
+    Args:
+        keep: Takes the prefetcher back at the end of the pass with this progress, for the next pass. It is a
+            method of the loader, and so keeps the loader alive as long as the iterator.
+        batches: Makes the batches.
+        progress: Counts the batches received.
+        totals: Adds up the figures of received batches.
+    """
+
+    def __init__(
+        self,
+        keep: Callable[[Prefetcher[FinishedBatch], Progress], None],
+        batches: Prefetcher[FinishedBatch],
+        progress: Progress,
+        totals: StatsTotals,
+    ) -> None:
+        self._keep = keep
+        self._batches = batches
+        self._progress = progress
+        self._totals = totals
+        self._first = batches.handed_out
+        self._complete = False
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> EpochIterator:
+        return self
+
+    def __next__(self) -> Any:
+        self._batches.check_process()  # first: in a forked child the lock may stay locked for ever
+        # One thread at a time: after the end of the pass the prefetcher has batches of the next one.
+        with self._lock:
+            return self._receive()
+
+    def _receive(self) -> Any:
+        self._check_ended()
+        if self._complete:
+            raise StopIteration
+        try:
+            if self._handed_out > len(self._progress.steps):  # an interrupt lost the end of the pass
+                raise StopIteration
+            finished = next(self._batches)
+        except StopIteration:
+            if self._handed_out < len(self._progress.steps):
+                self._ended = True  # the worker was stopped before the end of the pass
+            self._check_ended()  # another thread may have ended the pass meanwhile
+            self._complete = True
+            self._count()
+            self._keep(self._batches, self._progress)
+            raise
+        except BaseException:
+            # An interrupt leaves the prefetcher open, and this iterator goes on.
+            self._ended = self._progress.failed = self._batches.closed
+            raise
+        self._count()
+        is_first_bad = bool(finished.bad_keys) and not self._totals.bad_keys
+        self._totals.receive(finished)
+        if is_first_bad:
+            _warn_of_bad_sample(finished)
+        elif finished.bad_keys:
+            _LOG.warning("bad", f"{_what_happened(finished)}: {', '.join(map(repr, finished.bad_keys))}")
+        if finished.ready:
+            finished.ready()
+        return finished.batch
+
+    @property
+    def _handed_out(self) -> int:
+        """Batches of this pass that the prefetcher has handed out, and 1 for the end of the pass."""
+        return self._batches.handed_out - self._first
+
+    def _count(self) -> None:
+        self._progress.received = min(self._handed_out, len(self._progress.steps))
+
+    def _check_ended(self) -> None:
+        if self._ended:
+            raise LoaderClosedError(
+                "this pass was ended by close(), by a newer pass or by an error",
+                hint="After an error iterate over the loader again, which goes on where this pass stood. "
+                "A loader runs one pass at a time; make a second loader to run two.",
+            )
+
+    @contextmanager
+    def exchanged(self) -> Iterator[Callable[[Prefetcher[FinishedBatch]], None]]:
+        """Drop the batches that are made ahead, and take others for the rest of the pass.
+
+        No thread receives a batch in the block, in which the caller gives the new batches to the function
+        that it receives. Without them the pass stays as it is; one that has ended takes none.
+        """
+        with self._lock:
+            yield self._exchange
+
+    def _exchange(self, batches: Prefetcher[FinishedBatch]) -> None:
+        self._batches = batches
+        self._first = batches.handed_out - self._progress.received
+
+    @property
+    def ready(self) -> int:
+        """Batches that lie ready."""
+        return self._batches.ready
+
+    @property
+    def runs(self) -> bool:
+        """Whether batches of the pass are still to come."""
+        return not (self._ended or self._complete)
+
+    def end(self) -> None:
+        """End the pass, and drop the batches that were not received; after a complete pass do nothing."""
+        self._ended = self._progress.received < len(self._progress.steps)
+        if not self._complete:
+            self._batches.close()
+
+
+def _warn_of_bad_sample(finished: FinishedBatch) -> None:
+    warnings.warn(
+        f"{_what_happened(finished)}, {finished.bad_keys[0]!r}; "
+        "loader.stats() counts them all, and stoker verify --decode lists them",
+        stacklevel=4,  # the line of the consumer, above _receive and __next__
+    )
+
+
+def _what_happened(finished: FinishedBatch) -> str:
+    return f"a bad sample was {'skipped' if finished.skipped else 'replaced'}"

@@ -1,0 +1,1 @@
+"""Mixtures of several datasets as one source of samples."""

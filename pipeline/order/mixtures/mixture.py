@@ -1,0 +1,276 @@
+"""A mixture: several datasets as one source of samples, with a share of the draws for each."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import CorruptRecordError, SampleError
+from stoker.formats.dataset.columns.annotation_columns import MASK_COLUMNS
+from stoker.formats.dataset.columns.array_columns import merged_column
+from stoker.formats.dataset.columns.list_column import ListColumn
+from stoker.formats.dataset.columns.origin_columns import Origins
+from stoker.formats.dataset.reading.samples import Samples
+
+from ..draws import MixedOrder
+from ..epoch_order import BlockShuffle, make_order
+from ..quotas import QuotaSchedule
+from ..sample_source import batchable_columns
+from .class_merging import common_info
+from .joined_values import dataset_parts, gathered, gathered_bands, joined_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.columns.annotations import Annotations
+    from stoker.formats.dataset.columns.array_columns import ArrayColumn
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.dataset.manifest import Manifest
+
+    from ..changes.weight_parts import MovingWeights
+    from .class_merging import MergedClasses
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["Mixture"]
+
+_LABELS = ("label", "object_labels")  # columns whose values are classes
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Several datasets as one :class:`~.sample_source.SampleSource`; made by :func:`stoker.mix`.
+
+    Positions, rows and shards are counted through the datasets one after the other. The column ``dataset``
+    has the number of a sample's dataset, from 0.
+
+    Attributes:
+        datasets: The D datasets.
+        quotas: (D,) int64, draws of each dataset in an epoch; with ``moving``, in a round of the last part.
+        merged_classes: Their merged classes.
+        moving: Parts of the training with other weights; None if weights never change.
+    """
+
+    datasets: tuple[Dataset, ...]
+    quotas: Int64
+    merged_classes: MergedClasses
+    moving: MovingWeights | None = None
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{quota:,} of {dataset!r}"
+            for quota, dataset in zip(self.quotas.tolist(), self.datasets, strict=True)
+        )
+        without = f"; without {', '.join(sorted(self.left_out))}" if self.left_out else ""
+        return f"<Mixture: an epoch draws {parts}{without}>"
+
+    @property
+    def path(self) -> Path:
+        """Folder of the first dataset."""
+        return self.datasets[0].path
+
+    @property
+    def manifest(self) -> Manifest:
+        """Manifest of the first dataset, which stands for all, with the annotations that all have."""
+        first = self.datasets[0].manifest
+        return replace(first, annotations=common_info(self.datasets))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+        return self.merged_classes.names
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where the datasets have none."""
+        return len(self.classes)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Arrow's type of each index column that all datasets have, and of ``dataset``, by name."""
+        common = set.intersection(*(set(dataset.types.items()) for dataset in self.datasets))
+        return {"dataset": "int64", **dict(sorted(common))}
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """Tasks that the samples of all datasets have annotations for."""
+        return frozenset.intersection(*(dataset.tasks for dataset in self.datasets))
+
+    @property
+    def left_out(self) -> dict[str, tuple[Path, ...]]:
+        """Tasks and columns that only some datasets have, with the folders of the datasets that lack them."""
+        have = [
+            {*one.tasks, *batchable_columns(one), *one.arrays} - MASK_COLUMNS.keys() for one in self.datasets
+        ]
+        some = have[0].union(*have) - have[0].intersection(*have)
+        paths = [(dataset.path, names) for dataset, names in zip(self.datasets, have, strict=True)]
+        return {name: tuple(path for path, names in paths if name not in names) for name in sorted(some)}
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayColumn]:
+        """The array columns that all datasets have with one dtype and as many sides, by name."""
+        common = set.intersection(*(set(dataset.arrays) for dataset in self.datasets))
+        found = {name: [dataset.arrays[name] for dataset in self.datasets] for name in sorted(common)}
+        kinds = {name: {(one.dtype, len(one.shape)) for one in columns} for name, columns in found.items()}
+        return {name: merged_column(columns) for name, columns in found.items() if len(kinds[name]) == 1}
+
+    @property
+    def data_files(self) -> list[Path]:
+        """Absolute path of each shard's data file."""
+        return list(chain.from_iterable(dataset.data_files for dataset in self.datasets))
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Size of each data file in bytes."""
+        return list(chain.from_iterable(dataset.data_sizes for dataset in self.datasets))
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that identify these samples in this order; checkpoints record them."""
+        return hashlib.sha256(" ".join(one.fingerprint for one in self.datasets).encode()).hexdigest()[:32]
+
+    @property
+    def rows(self) -> Int64:
+        """(N,) int64: the index row of every sample, counted through all datasets."""
+        pairs = zip(self._first_rows.tolist(), self.datasets, strict=False)
+        return np.concatenate([first + dataset.rows for first, dataset in pairs])
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no sample was selected twice."""
+        return all(dataset.is_distinct for dataset in self.datasets)
+
+    @property
+    def labels(self) -> Int64:
+        """(N,) int64: the class of every sample, copied from all datasets at each call."""
+        return self.column("label")
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """(N,) values of a numeric index column, copied from all datasets at each call."""
+        return self.values(name, np.arange(len(self)))
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """(M,) values of a numeric index column; shards are counted through all datasets."""
+        which, local = self._locate(positions)
+        if name == "dataset":
+            return which
+        parts = [(d, self.datasets[d].values(name, local[here])) for d, here in dataset_parts(which)]
+        found = gathered(which, [self._relabelled(d, name, values) for d, values in parts])
+        return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
+        """M lists of an index column that holds lists of numbers."""
+        which, local = self._locate(positions)
+        parts = list(dataset_parts(which))
+        found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
+        values = [self._relabelled(d, name, one.values) for (d, _), one in zip(parts, found, strict=True)]
+        joined = ListColumn.of_counts(np.concatenate([one.counts for one in found]), np.concatenate(values))
+        return joined.take(np.argsort(np.concatenate([here for _, here in parts]), kind="stable"))
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Where M payloads lie; shards and rows are counted through all datasets."""
+        which, local = self._locate(positions)
+        parts = []
+        for d, here in dataset_parts(which):
+            part = self.datasets[d].samples(local[here])
+            row, shard = part.row + self._first_rows[d], part.shard + self._first_shards[d]
+            parts.append(replace(part, row=row, shard=shard.astype(np.int32)))
+        columns = [column.name for column in fields(Samples) if column.name != "bands"]
+        return Samples(
+            **{name: gathered(which, [getattr(part, name) for part in parts]) for name in columns},
+            bands=gathered_bands(which, [part.bands for part in parts]),
+        )
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """M names that the samples have in the data they were converted from."""
+        return self.strings("key", positions)
+
+    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
+        """M values of an index column of strings."""
+        which, local = self._locate(positions)
+        places = zip(which.tolist(), local.tolist(), strict=True)
+        return [self.datasets[d].strings(name, [at])[0] for d, at in places]
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """Objects of M samples, with the parts that all datasets have; see :meth:`Dataset.annotations`."""
+        which, local = self._locate(positions)
+        found = []
+        for d, here in dataset_parts(which):
+            part = self.datasets[d].annotations(local[here], parts)
+            labels = self._relabelled(d, "object_labels", part.labels)
+            found.append(replace(part, owner=here[part.owner], labels=labels))
+        return joined_objects(found)
+
+    def origins(self, positions: npt.ArrayLike) -> Origins:
+        """The way from M stored images back to those of their sources, see :meth:`Dataset.origins`."""
+        which, local = self._locate(positions)
+        parts = [self.datasets[d].origins(local[here]) for d, here in dataset_parts(which)]
+        return Origins(*(gathered(which, list(values)) for values in zip(*parts, strict=True)))
+
+    def mask(self, position: int) -> bytes:
+        """PNG with the mask of one sample, see :meth:`Dataset.mask`."""
+        dataset, local = self._one(position)
+        return dataset.mask(local)
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        error_type: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """An exception of type ``error_type`` that names the shard, record and key of one sample."""
+        dataset, local = self._one(position)
+        return dataset.error(local, message, error_type, hint)
+
+    def order(self, shuffle: bool | BlockShuffle, seed: int) -> MixedOrder:
+        """Return the order of draws; the loader's ``shuffle`` determines the cycles of each dataset."""
+        sizes = np.array([len(dataset) for dataset in self.datasets], np.int64)
+        # Different seeds: with one seed, datasets of equal size would be permuted alike.
+        rounds = tuple(
+            make_order(len(dataset), shuffle, seed * len(self.datasets) + d)
+            for d, dataset in enumerate(self.datasets)
+        )
+        return MixedOrder(QuotaSchedule(self.quotas, sizes, seed), rounds, self.moving)
+
+    @cached_property
+    def _starts(self) -> Int64:
+        """(D + 1,) int64, the first position of each dataset, and the number of samples."""
+        return np.cumsum([0, *map(len, self.datasets)], dtype=np.int64)
+
+    @cached_property
+    def _first_rows(self) -> Int64:
+        return np.cumsum([0, *(len(dataset.index) for dataset in self.datasets)], dtype=np.int64)
+
+    @cached_property
+    def _first_shards(self) -> Int64:
+        return np.cumsum([0, *(len(dataset.data_files) for dataset in self.datasets)], dtype=np.int64)
+
+    def _relabelled(self, dataset: int, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values of an index column of a dataset; labels become those of the mixture."""
+        if name not in _LABELS:
+            return values
+        return self.merged_classes.labels(dataset, values, self.datasets[dataset])
+
+    def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
+        """The number of each position's dataset, and the position in that dataset, (M,) int64 each."""
+        at = np.asarray(positions, np.int64)
+        if at.size and not 0 <= at.min() <= at.max() < len(self):
+            raise IndexError(f"positions go from 0 to {len(self) - 1}, found {at.min()} to {at.max()}")
+        which = np.searchsorted(self._starts, at, side="right") - 1
+        return which, at - self._starts[which]
+
+    def _one(self, position: int) -> tuple[Dataset, int]:
+        which, local = self._locate([position])
+        return self.datasets[int(which[0])], int(local[0])

@@ -1,0 +1,227 @@
+"""Ground truth of every kind of source, through every recipe and back, scores 1.000 by pycocotools.
+
+A recipe that crops shows parts of the source, so the truth is what each image shows: objects are cut at the
+edges of the part that is seen, and those outside of it must not come back at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from helpers.data.annotations.annotated_folders import BOXES, CLASSES, FOLDERS, SIZES, truth
+
+import stoker
+from stoker.augment import (
+    BatchTransform,
+    Letterbox,
+    RandomIoUCrop,
+    keypoints_to_source,
+    load_recipe,
+    masks_to_source,
+    recipe_names,
+    to_source,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+pytest.importorskip("pycocotools", reason="pip install pycocotools")
+from pycocotools import mask as coco_mask
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+RECIPES = [
+    name
+    for name in recipe_names()
+    if not any(
+        isinstance(transform, BatchTransform) or getattr(transform, "combines", False)
+        for transform in load_recipe(name)
+    )
+]
+HIDING = {"ade20k-train", "coco-lsj", "coco-ssd", "coco-ssdlite", "deit3-train", "imagenet-train"}
+"""Recipes whose crops leave objects out in these epochs."""
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+PARTS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
+
+
+class Shown:
+    """What a loader showed: truth and predictions for each draw of an image."""
+
+    def __init__(self) -> None:
+        self.truth: dict[str, Any] = {**truth(), "images": [], "annotations": []}
+        self.found: list[dict[str, Any]] = []
+        self.hidden = 0
+        self.mask_shift = 0.0  # of a side of a mask, as a share of the bound
+
+    def score(self, kind: str) -> float:
+        """Average precision of this kind."""
+        reference = COCO()
+        reference.dataset = copy.deepcopy(self.truth)
+        with contextlib.redirect_stdout(io.StringIO()):
+            reference.createIndex()
+            common = ("image_id", "category_id", "score", PARTS[kind])
+            # COCO counts no object without a labelled keypoint, so such a prediction would be a wrong one.
+            found = [one for one in self.found if kind != "keypoints" or any(one["keypoints"][2::3])]
+            detected = reference.loadRes([{name: one[name] for name in common} for one in found])
+            evaluation = COCOeval(reference, detected, kind)
+            evaluation.params.kpt_oks_sigmas = np.full(2, 0.025)
+            evaluation.evaluate()
+            evaluation.accumulate()
+            evaluation.summarize()
+        return float(evaluation.stats[0])
+
+
+def seen_part(dataset: Any, image: int, matrix: Any, output: tuple[int, int]) -> Any:
+    """Left, top, right, bottom of the part of the source that an output shows of what is stored of it."""
+    shown = to_source([[0, 0, output[1], output[0]]], matrix)[0]
+    stored, origins = dataset.samples([image]), dataset.origins([image])
+    whole = [[0, 0, int(stored.width[0]), int(stored.height[0])]]
+    low, high = np.split(to_source(whole, origins.matrices[0], size=origins.sizes[0])[0], 2)
+    return np.concatenate((np.maximum(shown[:2], low), np.minimum(shown[2:], high)))
+
+
+def expected(part: Any, image: int, *, by_center: bool) -> list[dict[str, Any]]:
+    """The objects of an image, cut at the part that is seen; those outside are missing."""
+    left, top, right, bottom = part
+    kept = []
+    for one in truth()["annotations"]:
+        x, y, width, height = one["bbox"]
+        box = np.clip([x, y, x + width, y + height], [left, top] * 2, [right, bottom] * 2)
+        center = (x + width / 2, y + height / 2)
+        outside = not (left <= center[0] <= right and top <= center[1] <= bottom)
+        if one["image_id"] != image + 1 or (box[2:] <= box[:2]).any() or (by_center and outside):
+            continue
+        points = np.array(one["keypoints"], float).reshape(2, 3)
+        points[((points[:, :2] + 0.5 < part[:2]) | (points[:, :2] + 0.5 > part[2:])).any(axis=1)] = 0
+        mask = np.zeros(SIZES[image], bool)
+        mask[y : y + height, x : x + width] = True
+        rows, columns = np.indices(SIZES[image]) + 0.5
+        mask &= (columns > left) & (columns < right) & (rows > top) & (rows < bottom)
+        kept.append(
+            one
+            | {
+                "bbox": [*box[:2].tolist(), *(box[2:] - box[:2]).tolist()],
+                "keypoints": points.ravel().tolist(),
+                "num_keypoints": int((points[:, 2] > 0).sum()),
+                "segmentation": coco_mask.encode(np.asfortranarray(mask, np.uint8)),
+            }
+        )
+    return kept
+
+
+def edges(mask: Any) -> Any:
+    left, top, width, height = coco_mask.toBbox(mask)
+    return np.array((left, top, left + width, top + height))
+
+
+def mask_bound(matrix: Any) -> float:
+    """Pixels of the source by which a side of a mask may move: one of the output and half one of its own."""
+    return float(np.abs(matrix[[0, 1], [0, 1]]).max()) + 0.5
+
+
+def show(shards: Path, transforms: Any, *, has_keypoints: bool, has_masks: bool, epochs: int = 2) -> Shown:
+    """Draw all images in some epochs, and bring what is shown back."""
+    dataset, shown = stoker.open(shards), Shown()
+    by_center = any(isinstance(one, RandomIoUCrop) for one in transforms)
+    columns = ["image", "row", "boxes", "box_labels", "to_source", "source_size"]
+    columns += ["keypoints"] * has_keypoints + ["masks"] * has_masks
+    swap = dataset.manifest.annotations.swap
+    loader = stoker.ImageLoader(
+        dataset, batch_size=1, transforms=transforms, columns=columns, layout="NCHW", seed=3, num_threads=1
+    )
+    with loader:
+        for batch in itertools.chain.from_iterable(loader for _ in range(epochs)):
+            number, image = len(shown.truth["images"]) + 1, int(batch.row[0])
+            matrix, size = batch.to_source[0], batch.source_size[0]
+            part = seen_part(dataset, image, matrix, batch.image.shape[-2:])
+            objects = expected(part, image, by_center=by_center)
+            shown.hidden += len(BOXES[image]) - len(objects)
+            height, width = SIZES[image]
+            shown.truth["images"].append({"id": number, "height": height, "width": width})
+            known = len(shown.truth["annotations"])
+            shown.truth["annotations"] += [
+                one | {"id": known + k, "image_id": number} for k, one in enumerate(objects, 1)
+            ]
+            boxes = to_source(batch.boxes[0], matrix, size=size)
+            points = (
+                keypoints_to_source(batch.keypoints[0], matrix, swap=swap, coco=True)
+                if has_keypoints
+                else None
+            )
+            masks = masks_to_source(batch.masks[0], matrix, size) if has_masks else None
+            assert len(boxes) == len(objects), (
+                "objects outside of the part that is seen are left out, and no others"
+            )
+            for k, (left, top, right, bottom) in enumerate(boxes.tolist()):
+                name = dataset.classes[batch.box_labels[0][k]]
+                one = {"image_id": number, "category_id": CLASSES.index(name) + 1, "score": 1.0}
+                one["bbox"] = [left, top, right - left, bottom - top]
+                if points is not None:
+                    one["keypoints"] = points[k].ravel().tolist()
+                if masks is not None:
+                    one["segmentation"] = coco_mask.encode(np.asfortranarray(masks[k]))
+                    shift = np.abs(edges(one["segmentation"]) - edges(objects[k]["segmentation"])).max()
+                    shown.mask_shift = max(shown.mask_shift, shift / mask_bound(matrix))
+                shown.found.append(one)
+    return shown
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scene of the COCO file, converted."""
+    folder = tmp_path_factory.mktemp("scene")
+    made = FOLDERS["coco"](folder / "source")
+    stoker.convert(made.src, folder / "shards", **made.options)
+    return folder / "shards"
+
+
+def formatted(shown: Shown, kinds: Iterable[str]) -> dict[str, str]:
+    return {kind: f"{shown.score(kind):.3f}" for kind in kinds}
+
+
+@pytest.mark.parametrize("recipe", [*RECIPES, "letterbox"])
+def test_every_recipe_and_back_scores_one(coco: Path, recipe: str) -> None:
+    transforms = [Letterbox(320)] if recipe == "letterbox" else load_recipe(recipe)
+    epochs = 3 if recipe in HIDING else 1
+    shown = show(coco, transforms, has_keypoints=True, has_masks=True, epochs=epochs)
+    assert (shown.hidden > 0) == (recipe in HIDING)
+    assert shown.mask_shift <= 1
+    # Large scale jitter shrinks an image to a tenth: masks of such objects are exact to their bound alone.
+    kinds = [kind for kind in PARTS if recipe != "coco-lsj" or kind != "segm"]
+    assert formatted(shown, kinds) == dict.fromkeys(kinds, "1.000")
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_every_kind_of_folder_and_back_scores_one(kind: str, tmp_path: Path) -> None:
+    """Through a recipe with crops."""
+    made = FOLDERS[kind](tmp_path / "source")
+    datasets = stoker.convert(made.src, tmp_path / "shards", **made.options).datasets
+    (shards,) = datasets.values()
+    tasks = stoker.open(shards).tasks
+    kinds = [
+        "bbox",
+        *(["segm"] if "instances" in tasks else []),
+        *(["keypoints"] if "keypoints" in tasks else []),
+    ]
+    shown = show(
+        shards, load_recipe("coco-ssd"), has_keypoints="keypoints" in kinds, has_masks="segm" in kinds
+    )
+    assert shown.hidden
+    assert formatted(shown, kinds) == dict.fromkeys(kinds, "1.000")
+
+
+@pytest.mark.parametrize("resize", ["crop=64x72", "fill=100x90"])
+def test_resized_conversions_and_back_score_one(resize: str, tmp_path: Path) -> None:
+    """Also where the stored image is a crop already, which leaves objects out."""
+    made = FOLDERS["coco"](tmp_path / "source")
+    stoker.convert(made.src, tmp_path / "shards", resize=resize, **made.options)
+    shown = show(tmp_path / "shards", load_recipe("coco-ssd"), has_keypoints=True, has_masks=False)
+    assert formatted(shown, ("bbox", "keypoints")) == {"bbox": "1.000", "keypoints": "1.000"}

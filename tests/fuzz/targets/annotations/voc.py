@@ -1,0 +1,45 @@
+"""Pascal VOC's XML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mutations import mutate
+from targets.listings import IMAGES, check_listing, write_images
+
+from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import numpy as np
+
+_OBJECT = """<object><name>{}</name><difficult>0</difficult><truncated>1</truncated>
+<bndbox><xmin>2</xmin><ymin>3.5</ymin><xmax>9</xmax><ymax>11</ymax></bndbox></object>"""
+_XML = f"""<?xml version="1.0" encoding="utf-8"?><!-- a comment -->
+<annotation><filename>{IMAGES[0]}</filename><size><width>16</width><height>12</height></size>
+{_OBJECT.format("cat")}{_OBJECT.format("dog &amp; <![CDATA[eel]]>")}</annotation>""".encode()
+_WORDS = (b"name", b"object", b"bndbox", b"xmin", b"filename", b"size", b"utf-8", b"16", b"3.5", b"<", b">")
+_OTHERS = (b"nan", b"inf", b"-1e999", b"utf-16", b"cp037", b"../x", b"a" * 300, b"&#0;", b"]]>", b"", b"xmin")
+
+
+def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
+    """Attack with a folder of two images; accepted if the annotation that was damaged has an object."""
+    write_images(scratch / "JPEGImages")
+    annotations = scratch / "Annotations"
+    annotations.mkdir()
+    (annotations / "b.xml").write_bytes(_XML.replace(IMAGES[0].encode(), IMAGES[1].encode()))
+
+    def attack(rng: np.random.Generator) -> bool:
+        data = _XML
+        for _ in range(int(rng.integers(0, 3))):
+            word, other = (some[int(rng.integers(0, len(some)))] for some in (_WORDS, _OTHERS))
+            data = data.replace(word, other, int(rng.integers(1, 3)))
+        (annotations / "a.xml").write_bytes(mutate(data, rng, edits=2) if rng.random() < 0.5 else data)
+        source = Source(scratch)
+        listing = list_source(source, find_format(source, "voc"))
+        return check_listing(listing) and not any("a.xml" in str(skip) for skip in listing.skipped)
+
+    return attack

@@ -1,0 +1,91 @@
+"""PNG files of every kind of pixels for the native decoder: what it decodes must be what Pillow decodes.
+
+Damage is put behind the checksums, which are made anew: header fields, palette, stream and rows.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+from helpers.data.payloads.png_files import KINDS, chunk, png
+from mutations import mutate
+from targets.images.images import execute
+
+from stoker import _native
+from stoker.errors import StokerError
+from stoker.formats.codecs.channels import decode_channels
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import decode_for_reference
+from stoker.formats.codecs.header import read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_MAX_PIXELS = 1 << 16
+_SIGNATURE = 8
+
+
+def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
+    """Attack with PNGs; one is accepted if the native decoder decodes it."""
+    pool = _native.Pool(2)
+    path = scratch / "png-shard"
+    return lambda rng: attack(damaged(rng), pool, rng, path)
+
+
+def damaged(rng: np.random.Generator) -> bytes:
+    """A PNG with some damage behind its checksums."""
+    color, bits = KINDS[int(rng.integers(len(KINDS)))]
+    sides = (int(side) for side in rng.integers(1, 40, 2))
+    split = int(rng.choice([1 << 30, 9]))
+    data = png(int(rng.integers(1 << 30)), *sides, color, bits, interlaced=bool(rng.integers(2)), split=split)
+    if rng.random() < 0.2:
+        return mutate(data, rng)
+    parts, at = [data[:_SIGNATURE]], _SIGNATURE
+    hit = int(rng.integers(4))
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        if rng.random() < 0.7 and len(parts) == hit + 1:
+            body = _rows(body, rng) if name == b"IDAT" and split > length else mutate(body, rng)
+        parts.append(chunk(name, body))
+        at += 12 + length
+    return b"".join(parts)
+
+
+def _rows(stream: bytes, rng: np.random.Generator) -> bytes:
+    """The stream with damaged rows, or damaged itself."""
+    try:
+        rows = zlib.decompress(stream)
+    except zlib.error:  # a part of it, as an IDAT may be empty before it
+        return mutate(stream, rng)
+    return zlib.compress(mutate(rows, rng)) if rng.random() < 0.7 else mutate(stream, rng)
+
+
+def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path) -> bool:
+    """Decode one input in C++, alone and in a batch, and compare it with Pillow's pixels."""
+    try:
+        header = read_header(data)
+    except StokerError:
+        return False
+    height, width = header.height, header.width
+    if height * width > _MAX_PIXELS:
+        return False
+    execute(data, height, width, pool, rng, path)
+    try:
+        pixels, *_ = _native.transcode(data, "none", 0, 0, "raw", 90, "420", _MAX_PIXELS)
+    except ValueError:
+        return False
+    expected = decode_for_reference(data, Codec.PNG, height, width)
+    if not np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected):
+        raise AssertionError("C++ decodes other pixels than Pillow")
+    for alpha in (True, False):
+        found = _native.decode_png_channels(data, alpha, _MAX_PIXELS)
+        if found is not None and header.orientation == 1:
+            expected = decode_channels(data, Codec.PNG, height, width, alpha=alpha)
+            if found.dtype != expected.dtype or not np.array_equal(found, expected):
+                raise AssertionError(f"C++ decodes other channels than Pillow, alpha={alpha}")
+    return True

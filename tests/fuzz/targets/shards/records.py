@@ -1,0 +1,38 @@
+"""Records of other programs, tf.train.Example and Caffe's Datum, whose framing is intact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from helpers.data.datasets import jpeg, wrap
+from mutations import mutate
+
+from stoker.formats.containers.base import Record
+from stoker.formats.containers.messages.image_record import FeatureNames
+from stoker.formats.containers.registry import find_container
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import numpy as np
+
+_NAMES = FeatureNames()
+
+
+def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
+    """Attack with single records; accepted if there is an image in them."""
+    payload = jpeg(0)
+    corpus = [(name, payload.join(wrap(name, 0, len(payload)))) for name in ("tfrecord", "lmdb")]
+
+    def attack(rng: np.random.Generator) -> bool:
+        name, message = corpus[int(rng.integers(0, len(corpus)))]
+        data = mutate(message, rng, edits=3)
+        record = Record(0, b"key", 0, len(data), memoryview(data))
+        sample = find_container(name).parse_image(record, _NAMES)
+        begin, size = sample.payload
+        assert 0 <= begin <= begin + size <= len(data)
+        assert min(sample.header.height, sample.header.width) > 0
+        return True
+
+    return attack

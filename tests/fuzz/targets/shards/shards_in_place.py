@@ -1,0 +1,53 @@
+"""RecordIO files and MDS shards with damaged lengths, headers and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from helpers.data.datasets import jpeg
+from helpers.data.shards.mds_shards import shard
+from helpers.data.shards.recordio_shards import MAGIC, image, record
+from mutations import mutate
+
+from stoker.errors import DecodeError, SourceError
+from stoker.formats.containers.messages.image_record import FeatureNames
+from stoker.formats.containers.registry import find_container
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import numpy as np
+
+    from stoker.formats.containers.base import Container, Record
+
+
+def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
+    """Attack with whole files; accepted if an image of one is found."""
+    file = scratch / "x"
+    values = [image(jpeg(0), 1, 0), image(MAGIC + jpeg(1) + MAGIC, [1, 2], 7), image(b"x" * 24 + MAGIC, 0, 8)]
+    samples = [{"image": jpeg(i), "label": i, "name": "näme", "score": 0.5, "st": i} for i in range(3)]
+    columns = {"image": "jpeg", "label": "int", "name": "str", "score": "float32", "st": "str_int"}
+    corpus = [("recordio", b"".join(map(record, values))), ("mds", shard(columns, samples))]
+
+    def attack(rng: np.random.Generator) -> bool:
+        name, data = corpus[int(rng.integers(0, len(corpus)))]
+        container = find_container(name)
+        edited = mutate(data, rng, edits=3)
+        file.write_bytes(edited)
+        container.recognizes(lambda name, most: edited[:most])
+        return sum(_is_image(container, one, len(edited)) for one in container.scan(file)) > 0
+
+    return attack
+
+
+def _is_image(container: Container, one: Record, size: int) -> bool:
+    assert one.offset >= 0
+    assert one.pieces > 1 or one.offset + one.length <= size
+    try:
+        sample = container.parse_image(one, container.feature_names or FeatureNames())
+    except (DecodeError, SourceError):
+        return False
+    begin, length = sample.payload
+    assert 0 <= begin <= begin + length <= one.length
+    return min(sample.header.height, sample.header.width) > 0

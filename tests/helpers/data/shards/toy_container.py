@@ -1,0 +1,102 @@
+"""A container for tests: a file of records, each with its lengths, and a sidecar file with their positions.
+
+A record of an image is its label, a line break and the encoded image.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError
+from stoker.formats.codecs.header import read_header
+from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
+from stoker.formats.containers.messages.image_record import ExternalSample, FeatureNames, ImageRecord
+from stoker.formats.containers.messages.wire import Span
+from stoker.formats.containers.registry import ContainerRow
+from stoker.formats.files.reading import file_digests
+
+MAGIC = b"TOY1"
+HEADER = struct.Struct("<II")  # bytes of the key and of the value
+
+
+class Writer:
+    """Writes one shard."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = path.open("xb")
+        self.file.write(MAGIC)
+        self.payloads: list[tuple[int, int, int]] = []
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.file.close()
+
+    def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
+        self.file.write(HEADER.pack(len(key), len(prefix) + len(payload) + len(suffix)) + key + prefix)
+        self.payloads.append((self.file.tell(), len(payload), crc32c(payload)))
+        self.file.write(bytes(payload) + suffix)
+
+    def finish(self) -> WrittenShard:
+        self.file.close()
+        table = np.array(self.payloads, np.int64).reshape(-1, 3)
+        sidecar = self.path.with_name(POSITIONS.name(self.path.name))
+        sidecar.write_bytes(b"".join(POSITIONS.entry(one.offset, one.length) for one in scan(self.path)))
+        return WrittenShard(
+            files=(self.path, sidecar),
+            data_bytes=self.path.stat().st_size,
+            records=len(table),
+            digests=file_digests(self.path),
+            offset=table[:, 0],
+            length=table[:, 1],
+            crc=table[:, 2].astype(np.uint32),
+        )
+
+
+def scan(file: Path) -> Iterator[Record]:
+    data = file.read_bytes()
+    at, position = len(MAGIC), 0
+    while at < len(data):
+        key, value = HEADER.unpack_from(data, at)
+        at += HEADER.size + key
+        if at + value > len(data):
+            raise CorruptRecordError("the record is cut off", path=file, shard=file.name, record=position)
+        yield Record(position, data[at - key : at], at, value, memoryview(data)[at : at + value])
+        at += value
+        position += 1
+
+
+def recognizes(read_start: ReadStart) -> bool:
+    return read_start("", len(MAGIC)) == MAGIC
+
+
+def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
+    return b"%d\n" % (image.labels or (0,))[0], b""
+
+
+def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
+    label, _, image = bytes(record.view).partition(b"\n")
+    payload = Span(len(label) + 1, len(image))
+    return ExternalSample(payload, read_header(image), record.key.decode(), int(label), "")
+
+
+POSITIONS = Sidecar(".positions", "a toy", lambda offset, length: b"%d+%d\n" % (offset, length))
+TOY = Container(
+    name="toy",
+    recognizes=recognizes,
+    data_file=lambda shard: shard,
+    data_url=lambda shard: shard,
+    scan=scan,
+    parse_image=parse_image,
+    writing=Writing(suffix=".toy", writer=Writer, wrap_image=wrap_image),
+    sidecars=(POSITIONS,),
+)
+TOY_ROW = ContainerRow(lambda: TOY, "toys")
+READ_ONLY = replace(TOY, name="read-only", writing=None)

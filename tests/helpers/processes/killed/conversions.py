@@ -1,0 +1,104 @@
+"""A program that kills conversions, each in a process forked from this one, and lets the next one resume.
+
+One process that has imported everything forks every converter, so that a hundred kills cost no imports.
+
+    python conversions.py SOURCE FOLDER CONTAINER calls      at a call of every kind
+    python conversions.py SOURCE FOLDER CONTAINER moments    at fifty random moments
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from helpers.data.file_trees import read_files
+from helpers.processes.disk_calls import DiskFault
+
+import stoker
+from stoker.errors import DatasetError
+from stoker.formats.dataset.manifest import MANIFEST_NAME
+
+KILLS = 50
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Conversions:
+    """Conversions of one source, of which a whole one is known."""
+
+    def __init__(self, source: Path, folder: Path, container: str) -> None:
+        self._source, self._folder = source, folder
+        self._options: dict[str, Any] = {"format": container, "seed": 3, "shards": 4, "val": "20%"}
+        self._options |= {"num_threads": 2, "resize": "shorter=8"}
+        self.calls = DiskFault(0, die)
+        with self.calls.installed():
+            stoker.convert(source, folder / "reference", **self._options)
+        self._expected = read_files(folder / "reference")
+
+    def start(self, target: Path, fault: DiskFault) -> int:
+        """Forks a converter and returns its process id; it exits with 3 where everything is converted."""
+        child = os.fork()
+        if child:
+            return child
+        try:
+            with fault.installed():
+                stoker.convert(self._source, target, **self._options)
+            os._exit(0)
+        except DatasetError as error:
+            os._exit(3 if "already" in str(error) else 4)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(5)
+
+    def end(self, child: int, target: Path) -> bool:
+        """Waits for a converter, checks every visible dataset and returns whether it was killed."""
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, 3, -signal.SIGKILL), code
+        for split in ("train", "val"):
+            if (target / split / MANIFEST_NAME).exists():
+                stoker.open(target / split)
+                assert read_files(target / split) == read_files(self._folder / "reference" / split)
+        if code in (0, 3):
+            assert read_files(target) == self._expected
+            shutil.rmtree(target)
+        return code < 0
+
+    def kill_at_calls(self) -> int:
+        """Kills converters at the middle one of the calls of each kind and returns how many there were."""
+        for kind, count in self.calls.counts.items():
+            target = self._folder / kind
+            assert self.end(self.start(target, DiskFault((count + 1) // 2, die, kind)), target)
+            assert not self.end(self.start(target, DiskFault(0, die)), target), "it resumes and ends"
+        return len(self.calls.counts)
+
+    def kill_at_moments(self) -> int:
+        """Kills converters until there were enough kills, and returns how many conversions ended."""
+        dice, patience = random.Random(0), 0.2
+        kills = ended = 0
+        while kills < KILLS or not ended:
+            target = self._folder / f"out-{ended}"
+            child = self.start(target, DiskFault(0, die))
+            if kills < KILLS:
+                descriptor = os.pidfd_open(child)
+                select.select([descriptor], [], [], dice.random() * patience)
+                os.close(descriptor)
+                os.kill(child, signal.SIGKILL)
+            killed = self.end(child, target)
+            # However slow or fast the machine becomes meanwhile, some attempts end and others do not.
+            patience *= 1.25 if killed else 0.5
+            kills += killed
+            ended += not killed
+        return ended
+
+
+if __name__ == "__main__":
+    conversions = Conversions(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    print(conversions.kill_at_calls() if sys.argv[4] == "calls" else conversions.kill_at_moments())

@@ -1,0 +1,11 @@
+"""A change of a dataset that is killed at any call which changes the disk."""
+
+from pathlib import Path
+
+import pytest
+from helpers.processes.programs import run_program
+
+
+@pytest.mark.parametrize("change", ["append", "exclude", "merge"])
+def test_a_change_is_killed_at_every_call(tmp_path: Path, change: str) -> None:
+    assert int(run_program("killed/changes.py", tmp_path, change, "every")) > 10

@@ -1,0 +1,12 @@
+"""A writer that is killed at any call which changes the disk: a whole dataset is left, or none."""
+
+from pathlib import Path
+
+import pytest
+from helpers.processes.programs import run_program
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+@pytest.mark.parametrize("mode", ["every", "append"])
+def test_a_writer_is_killed_at_every_call(tmp_path: Path, container: str, mode: str) -> None:
+    assert int(run_program("killed/writers.py", tmp_path, container, mode)) > 20

@@ -1,0 +1,229 @@
+"""COCO's JSON becomes shards whose annotations are those of the file."""
+
+import copy
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from helpers.data.annotations.coco_files import (
+    CATEGORIES,
+    NAMES,
+    convert,
+    document,
+    left_out,
+    write,
+    write_images,
+)
+
+import stoker
+from stoker.errors import SourceError
+from stoker.formats.sources.annotated.coco.coco import list_coco_file
+from stoker.formats.sources.annotated.coco.coco_categories import swap_of
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of images, beside which tests write their JSON."""
+    write_images(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_annotations_are_those_of_the_file(folder: Path, container: str) -> None:
+    dataset = convert(folder, document(), format=container)
+    assert dataset.keys(range(4)) == ["a.png", "b.png", "empty.png", "tiny.png"]
+    assert dataset.classes == ("ape", "mouse", "zebra")
+    assert dataset.tasks == {"boxes", "keypoints", "instances"}
+    assert dataset.column("image_id").tolist() == [5, 8, 2, 1]
+    found = dataset.annotations(range(4))
+    assert found.owner.tolist() == [0, 1, 1, 3]
+    assert found.id.tolist() == [20, 21, 7, 99]
+    assert found.labels.tolist() == [2, 0, 1, 1]
+    assert found.boxes.tolist() == [[1.5, 1, 6.5, 4], [2, 3, 12, 13], [10, 4, 13, 9], [0, 0, 3, 4]]
+    assert found.crowd.tolist() == [False, False, True, False]
+    assert found.area.tolist() == [12.25, 100, 15, 4]
+    assert found.polygons is not None
+    assert [[part.tolist() for part in some] for some in found.polygons] == [
+        [[[1.5, 1], [6.5, 1], [6.5, 4], [1.5, 4]], [[0, 0], [1, 0], [0, 1]]],
+        [],
+        [],
+        [],
+    ]
+    assert found.runs is not None
+    crowd = document()["annotations"][2]["segmentation"]["counts"]
+    assert [runs.tolist() for runs in found.runs] == [[], [], crowd, [4, 4, 4]]
+    assert found.keypoints is not None
+    assert found.keypoints[1].tolist() == [[4.5, 5.5, 2], [6.5, 5.5, 1], [0, 0, 0]]
+    assert not found.keypoints[[0, 2, 3]].any()
+    assert stoker.verify(dataset.path, decode=True).ok
+
+
+def test_positions_of_a_selection_in_any_order(folder: Path) -> None:
+    dataset = convert(folder, document()).select([3, 1, 0])
+    found = dataset.annotations([1, 2, 1])
+    assert found.owner.tolist() == [0, 0, 1, 2, 2]
+    assert found.id.tolist() == [21, 7, 20, 21, 7]
+
+
+def test_the_manifest_names_keypoints(folder: Path) -> None:
+    info = convert(folder, document()).manifest.annotations
+    assert info.keypoints == tuple(NAMES)
+    assert info.swap == (0, 2, 1)
+    assert info.skeleton == ((0, 1), (0, 2))
+
+
+def test_swaps_come_from_names() -> None:
+    assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
+    assert swap_of(("eye left", "eye right")) == (1, 0)
+    assert swap_of(("a", "b")) == (0, 1)
+
+
+def test_ids_may_be_text(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        image["id"] = f"image {image['id']}"
+    for one in content["annotations"]:
+        one["image_id"], one["category_id"] = f"image {one['image_id']}", f"category {one['category_id']}"
+    content["categories"] = [{"id": f"category {one['id']}"} for one in CATEGORIES]
+    dataset = convert(folder, content)
+    assert dataset.classes == ("category category 3", "category category 7", "category category 90")
+    assert dataset.index.arrow("image_id").to_pylist() == ["image 5", "image 8", "image 2", "image 1"]
+    assert dataset.annotations(range(4)).labels.tolist() == [2, 0, 1, 1]
+    content["categories"].append({"id": 1})
+    with pytest.raises(SourceError, match="some are text"):
+        convert(folder, content, "other")
+
+
+def test_members_may_come_in_any_order(folder: Path) -> None:
+    content = document()
+    turned = dict(reversed(content.items()))
+    one, other = convert(folder, content), convert(folder, turned, "other")
+    assert one.fingerprint == other.fingerprint
+
+
+def test_boxes_are_clipped_at_the_edges(folder: Path) -> None:
+    content = document()
+    content["annotations"][1]["bbox"] = [-2, 1.5, 50, 4]
+    assert convert(folder, content).annotations([0]).boxes.tolist() == [[0, 1.5, 30, 5.5]]
+
+
+def test_run_lengths_must_fill_an_image_of_unknown_size(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        del image["height"], image["width"]
+    content["annotations"][2]["segmentation"] = {"size": [4, 3], "counts": "444"}
+    dataset = convert(folder, content)
+    assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
+    assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
+
+
+def test_names_with_half_of_a_surrogate_pair_are_written_with_escapes(folder: Path) -> None:
+    """JSON can spell such text, and UTF-8 cannot."""
+    content = copy.deepcopy(document())
+    content["images"][3]["id"], *names = "\ud800", "\ud801", "\ud802"
+    person = next(category for category in content["categories"] if "keypoints" in category)
+    person["name"], person["keypoints"][0] = names
+    dataset = convert(folder, content)
+    assert "\\ud801" in dataset.classes
+    assert "\\ud800" in dataset.strings("image_id", range(len(dataset)))
+    assert "\\ud802" in dataset.manifest.annotations.keypoints
+
+
+def test_run_lengths_of_an_object_without_a_crowd_are_not_those_of_the_next(folder: Path) -> None:
+    content = document()
+    first, second = content["annotations"][2], content["annotations"][3]
+    content["annotations"][2:] = [{**first, "iscrowd": "x"}, {**second, "segmentation": []}]
+    dataset = convert(folder, content)
+    assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
+    assert dataset.manifest.skipped == {"object with an iscrowd that is no number": 1}
+    content["annotations"].reverse()
+    assert convert(folder, content, "reversed").annotations(range(4)).id.tolist() == [20, 21, 99]
+
+
+def test_unusual_spellings_of_crowd_and_area(folder: Path) -> None:
+    content = document()
+    one = content["annotations"][1]
+    for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
+        content["annotations"].append({**one, "id": 500 + number, "bbox": [1, 1, 3, 3], **odd})
+    found = convert(folder, content).annotations(range(4))
+    rows = [found.id.tolist().index(500 + number) for number in range(4)]
+    assert found.crowd[rows].tolist() == [False, True, False, False]
+    assert found.area[rows[3]] == 9
+
+
+def test_polygons_belong_to_their_object(folder: Path) -> None:
+    content = document()
+    things = content["annotations"]
+    things[0]["segmentation"] = [[1, 1, 2, 1, 2, 2], [3, 3, 4, 3, 4, 4]]
+    things.append({**things[0], "id": 500, "segmentation": [[5, 5, 6, 5, 6, 6]]})
+    polygons = convert(folder, content).annotations([1]).polygons
+    assert polygons is not None
+    assert [[int(part[0, 0]) for part in some] for some in polygons] == [[1, 3], [], [5]]
+
+
+@pytest.mark.parametrize("name", ["a{b}.json", "{}.json", "a{0.json"])
+def test_the_name_of_the_file_may_hold_braces(folder: Path, name: str) -> None:
+    content = document()
+    content["annotations"][0]["bbox"] = [100, 100, 5, 5]
+    path = write(folder, content).rename(folder / name)
+    stoker.convert(path, folder / "out", images=folder / "images", allow_loss=1)
+    ((_, _, message),) = left_out(stoker.open(folder / "out"))
+    assert message.startswith(f"annotation 21 of {name}: box ")
+
+
+def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
+    content = {"images": document()["images"]}
+    dataset = convert(folder, content)
+    assert len(dataset.annotations(range(4))) == 0
+    assert dataset.tasks == {"boxes"}
+
+
+def test_the_same_command_gives_the_same_bytes_and_splits(folder: Path) -> None:
+    one = convert(folder, document(), seed=3, shards=2, num_threads=1)
+    other = convert(folder, document(), "other", seed=3, shards=2, num_threads=4)
+    assert one.fingerprint == other.fingerprint
+    stoker.convert(write(folder, document()), folder / "split", images=folder / "images", val="50%", shards=1)
+    train, val = (stoker.open(folder / "split" / name) for name in ("train", "val"))
+    assert len(train) + len(val) == 4
+    assert sorted([*train.annotations(range(2)).id, *val.annotations(range(2)).id]) == [7, 20, 21, 99]
+
+
+def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
+    before = list_coco_file(write(folder, document()), folder / "images").fingerprint()
+    content = document()
+    content["annotations"][0]["bbox"][0] += 0.25
+    assert list_coco_file(write(folder, content), folder / "images").fingerprint() != before
+
+
+@pytest.mark.parametrize("name", ["instances.json.gz", "instances.json"])
+def test_a_file_may_be_packed_by_gzip(folder: Path, name: str) -> None:
+    expected = convert(folder, document()).annotations(range(4)).id.tolist()
+    file = folder / name
+    file.write_bytes(gzip.compress(json.dumps(document()).encode()))
+    stoker.convert(file, folder / "packed", images=folder / "images")
+    assert stoker.open(folder / "packed").annotations(range(4)).id.tolist() == expected
+
+
+def test_a_gzip_file_that_is_cut_short_is_refused(folder: Path) -> None:
+    file = folder / "instances.json.gz"
+    file.write_bytes(gzip.compress(json.dumps(document()).encode())[:-20])
+    with pytest.raises(SourceError, match="the file is no gzip, or not a whole one"):
+        stoker.convert(file, folder / "out", images=folder / "images")
+
+
+@pytest.mark.parametrize("inside", ["", "train2017"])
+def test_images_of_lvis_are_found_by_the_end_of_their_url(folder: Path, inside: str) -> None:
+    """LVIS v1 has no file_name: https://www.lvisdataset.org/dataset."""
+    content = document()
+    for image in content["images"]:
+        image["coco_url"] = f"http://images.cocodataset.org/train2017/{image.pop('file_name')}"
+        image |= {"not_exhaustive_category_ids": [], "neg_category_ids": [3]}
+    images = folder / "images"
+    if inside:
+        images.rename(folder / inside)
+    stoker.convert(write(folder, content), folder / "out", images=folder if inside else images)
+    keys = stoker.open(folder / "out").keys(range(4))
+    assert keys == [f"{inside}/{name}".lstrip("/") for name in ("a.png", "b.png", "empty.png", "tiny.png")]

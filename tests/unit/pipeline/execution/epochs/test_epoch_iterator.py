@@ -1,0 +1,107 @@
+"""The iterator over one pass: what it counts, and how it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stoker.errors import LoaderClosedError
+from stoker.pipeline.execution.batch import FinishedBatch
+from stoker.pipeline.execution.epochs.epoch_iterator import EpochIterator, Progress
+from stoker.pipeline.execution.observation.stats import StatsTotals
+from stoker.pipeline.order.rank_draws import Schedule
+
+
+class Batches:
+    """A stand-in for a prefetcher."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._sizes = iter([len(schedule.draws(step)[0]) for step in range(len(schedule))])
+        self.handed_out = 0
+        self.closed = 0
+        self.kept = 0
+
+    def check_process(self) -> None:
+        pass
+
+    def __next__(self) -> Any:
+        size = next(self._sizes)
+        self.handed_out += 1
+        return FinishedBatch((np.zeros(size),), size)
+
+    def close(self) -> None:
+        self.closed += 1
+        self._sizes = iter(())
+
+    def keep(self, batches: Batches, progress: Progress) -> None:
+        assert batches is self
+        assert progress.received == len(progress.steps)
+        self.kept += 1
+
+
+@pytest.fixture
+def totals() -> StatsTotals:
+    return StatsTotals()
+
+
+@pytest.fixture
+def schedule() -> Schedule:
+    return Schedule(10, 2, 0, 2, start=1)
+
+
+def begin(schedule: Schedule, totals: StatsTotals) -> tuple[EpochIterator, Progress, Batches]:
+    progress = Progress(3, schedule)
+    batches = Batches(schedule)
+    return EpochIterator(batches.keep, batches, progress, totals), progress, batches
+
+
+def test_a_pass_counts_received_batches(schedule: Schedule, totals: StatsTotals) -> None:
+    running, progress, _ = begin(schedule, totals)
+    for received, position in enumerate((1, 5, 9)):
+        state = progress.state({"k": 1})
+        assert (state.epoch, state.position, state.identity) == (3, position, {"k": 1})
+        assert (totals.batches, totals.samples) == (received, 2 * received)
+        next(running)
+    assert totals.samples == 5
+    assert (progress.state({}).epoch, progress.state({}).position) == (4, 0)
+    with pytest.raises(StopIteration):
+        next(running)
+
+
+def test_an_ended_pass_raises_an_error(schedule: Schedule, totals: StatsTotals) -> None:
+    running, progress, batches = begin(schedule, totals)
+    next(running)
+    running.end()
+    running.end()
+    assert batches.closed == 2
+    with pytest.raises(LoaderClosedError, match="ended by close"):
+        next(running)
+    assert progress.state({}).position == 5
+
+
+def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more(
+    schedule: Schedule, totals: StatsTotals
+) -> None:
+    running, _, batches = begin(schedule, totals)
+    assert len(list(running)) == 3
+    running.end()
+    batches._sizes = iter([5])  # of the next pass
+    assert list(running) == []
+    assert (batches.kept, batches.closed) == (1, 0)
+
+
+def test_a_pass_whose_end_was_not_received_is_closed(schedule: Schedule, totals: StatsTotals) -> None:
+    running, _, batches = begin(schedule, totals)
+    for _ in range(3):
+        next(running)
+    running.end()
+    assert list(running) == []
+    assert batches.closed == 1
+
+
+def test_an_empty_pass_is_a_whole_epoch(totals: StatsTotals) -> None:
+    running, progress, _ = begin(Schedule(10, 20, last_batch="drop"), totals)
+    assert list(running) == []
+    assert progress.state({}).epoch == 4

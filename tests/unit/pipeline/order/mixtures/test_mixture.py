@@ -1,0 +1,357 @@
+"""Mixtures: quotas, cycles, and that samples and errors are those of the right dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import stoker
+from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
+from stoker.augment import RandomHorizontalFlip, Resize
+from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
+from stoker.formats.dataset.dataset import Dataset
+from stoker.pipeline.order.mixtures.mix import mix
+from stoker.pipeline.order.mixtures.mixture import Mixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+COLUMNS = ("image", "row", "dataset", "label", "key")
+
+
+@pytest.fixture
+def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> list[Path]:
+    """Three datasets with 20, 6 and 4 samples, in both containers."""
+    payloads = [make_jpeg(i) for i in range(30)]
+    parts = payloads[:20], payloads[20:26], payloads[26:]
+    kinds = "tfrecord", "lmdb", "tfrecord"
+    return [
+        make_dataset(kind, part, 2, name=f"dataset {i}")
+        for i, (kind, part) in enumerate(zip(kinds, parts, strict=True))
+    ]
+
+
+@pytest.fixture
+def load() -> Iterator[Callable[..., stoker.ImageLoader]]:
+    made = []
+
+    def make(dataset: Any, **options: Any) -> stoker.ImageLoader:
+        given = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
+        made.append(stoker.ImageLoader(dataset, **{**given, **options}))
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
+
+
+def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:
+    """Number of the dataset, and row in the indexes, of every sample."""
+    found: list[tuple[int, int]] = []
+    for batch in loader:
+        rows = loader.dataset.rows[batch.row]
+        found += zip(batch.dataset.tolist(), rows.tolist(), strict=True)
+    return found
+
+
+@pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
+def test_quotas_are_exact_and_cycles_continue(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path], shuffle: Any
+) -> None:
+    mixture = mix([(folders[0], 0.5), (stoker.open(folders[1]), 0.3), (folders[2], 0.2)])
+    loader = load(mixture, shuffle=shuffle)
+    assert len(loader) == 5
+    epochs = [drawn(loader) for _ in range(8)]
+    for epoch in epochs:
+        assert Counter(which for which, _ in epoch) == {0: 15, 1: 9, 2: 6}
+    rows = Counter(row for epoch in epochs for _, row in epoch)
+    # 120 draws of 20 samples, 72 of 6, 48 of 4: whole cycles.
+    assert rows == {**dict.fromkeys(range(20), 6), **dict.fromkeys(range(20, 30), 12)}
+
+
+def test_samples_are_those_of_their_datasets(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path]
+) -> None:
+    expected = [
+        (image.tobytes(), label, key)
+        for folder in folders
+        for batch in load(folder, columns=("image", "label", "key"))
+        for image, label, key in zip(batch.image, batch.label, batch.key, strict=True)
+    ]
+    seen = set()
+    for batch in load(mix([(folder, 1) for folder in folders], samples=90), shuffle=True):
+        for image, row, _, label, key in zip(*batch, strict=True):
+            assert (image.tobytes(), label, key) == expected[row]
+            seen.add(int(row))
+    assert seen == set(range(30))
+
+
+def test_selections_can_be_mixed(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+    odd = stoker.open(folders[0]).select("label == 1")
+    rows = Counter(drawn(load(mix([(odd, 1), (folders[2], 1)], samples=28))))
+    assert rows == {
+        **{(0, row): 2 for row in range(1, 20, 3)},
+        **{(1, 20 + i): [4, 4, 3, 3][i] for i in range(4)},
+    }
+
+
+@pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
+def test_a_dataset_without_samples_and_weight_is_left_out(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path], shuffle: Any
+) -> None:
+    nothing = stoker.open(folders[1]).select([])
+    loader = load(mix([(nothing, 0), (folders[2], 1)]), shuffle=shuffle)
+    for _ in range(2):
+        assert sorted(drawn(loader)) == [(1, 6 + row) for row in range(4)]
+
+
+def test_properties_of_a_mixture(folders: list[Path]) -> None:
+    mixture = mix([(folder, weight) for folder, weight in zip(folders, (3, 0, 1), strict=True)])
+    assert isinstance(mixture, Mixture)
+    assert len(mixture) == 30
+    assert repr(mixture).startswith("<Mixture: an epoch draws 23 of <Dataset ")
+    assert mixture.classes == ("cat", "dog", "eel")
+    assert mixture.num_classes == 3
+    assert mixture.quotas.tolist() == [23, 0, 7]
+    assert mixture.column("label").tolist() == [i % 3 for i in [*range(20), *range(6), *range(4)]]
+    assert mixture.column("dataset").tolist() == [0] * 20 + [1] * 6 + [2] * 4
+    assert mixture.keys([0, 20, 29, 19]) == ["k0", "k0", "k3", "k19"]
+    assert mixture.keys([]) == []
+    assert len(mixture.samples([])) == 0
+    assert mixture.tasks == {"label"}
+    assert {"dataset", "label", "height"} <= mixture.types.keys()
+    assert mixture.is_distinct
+    assert not mix([(folders[0], 1), (stoker.open(folders[1]).select([1, 1]), 1)]).is_distinct
+    for position in (30, -1):
+        with pytest.raises(IndexError, match=f"positions go from 0 to 29, found {position} to {position}"):
+            mixture.samples([position])
+
+
+def test_columns_that_only_some_datasets_have_are_left_out(
+    folders: list[Path], pack_images: Callable[..., Path]
+) -> None:
+    payloads = [np.random.default_rng(0).bytes(36)] * 3
+    sizes = {"codec": np.zeros(3), "height": np.full(3, 3), "width": np.full(3, 4)}
+    other = pack_images(payloads, **sizes, score=np.arange(3.0))
+    mixture = mix([(folders[0], 1), (other, 1)])
+    assert "score" not in mixture.types
+    with pytest.raises(DatasetError, match="no column 'score'"):
+        mixture.values("score", [1, 21])
+    with pytest.raises(ConfigError, match="there is no 'score'"):
+        stoker.ImageLoader(mixture, batch_size=1, columns=("image", "score"), transforms=[Resize((3, 4))])
+
+
+@pytest.mark.filterwarnings("ignore:a bad sample was")
+def test_errors_name_the_right_dataset(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+    dataset = stoker.open(folders[2])
+    samples = dataset.samples([3])
+    file = dataset.data_files[int(samples.shard[0])]
+    data = bytearray(file.read_bytes())
+    data[int(samples.offset[0]) + 100] ^= 1
+    file.write_bytes(data)
+    mixture = mix([(folder, 1) for folder in folders])
+    with pytest.raises(CorruptRecordError) as caught:
+        list(load(mixture))
+    error = caught.value
+    assert (str(error.path), error.shard, error.key) == (str(file), file.name, "k3")
+    loader = load(mixture, on_error="skip", transforms=[RandomHorizontalFlip(), Resize((12, 16))])
+    assert (2, 29) not in drawn(loader)
+    assert loader.stats().bad_keys == ("k3",) * loader.stats().skipped
+
+
+def test_random_parameters_differ_between_cycles(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path]
+) -> None:
+    mixture = mix([(folders[0], 1), (folders[2], 9)], samples=100)
+    found: dict[int, set[bytes]] = {}
+    for batch in load(mixture, transforms=[RandomHorizontalFlip(), Resize((12, 16))]):
+        for row, image in zip(batch.row.tolist(), batch.image, strict=True):
+            found.setdefault(row, set()).add(image.tobytes())
+    assert all(len(found[row]) == 2 for row in range(20, 24)), "flipped and not"
+
+
+def test_repeated_and_stream(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+    mixture = mix([(folder, 1) for folder in folders])
+    whole = drawn(load(mixture, shuffle=True))
+    assert drawn(load(mixture, shuffle=True, sampler=Repeated(2)))[::2] == whole
+    assert drawn(load(mixture, shuffle=True, steps_per_epoch=4)) == whole[:28]
+
+
+def test_datasets_of_one_size_are_not_permuted_alike(folders: list[Path]) -> None:
+    mixture = mix([(folders[0], 1), (folders[0], 1)])
+    orders = [one for seed in (0, 1, 3) for one in mixture.order(shuffle=True, seed=seed).rounds]
+    rows = {tuple(order.positions(0, np.arange(20)).tolist()) for order in orders}
+    assert len(rows) == len(orders), "nor with one seed as with another"
+
+
+def test_a_state_is_refused_when_weights_or_datasets_differ(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path]
+) -> None:
+    state = load(mix([(folders[0], 1), (folders[1], 1)])).state_dict()
+    assert len(str(state)) < 2000
+    load(mix([(folders[0], 2), (folders[1], 2)])).load_state_dict(state)
+    with pytest.raises(CheckpointError, match=r"weights of the mixture were \[\[0, \[13, 13\]\]\] and are"):
+        load(mix([(folders[0], 1), (folders[1], 2)])).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="dataset was"):
+        load(mix([(folders[1], 1), (folders[0], 1)])).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="order was"):
+        load(mix([(folders[0], 1), (folders[1], 1)]), shuffle=True).load_state_dict(state)
+
+
+def test_refuses(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path], thumbnails: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="at least one dataset"):
+        mix([])
+    with pytest.raises(ConfigError, match="needs pairs of a dataset and its weight"):
+        mix([folders[0]])  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="weights must be numbers from 0"):
+        mix([(folders[0], 0)])
+    with pytest.raises(ConfigError, match="at least 1 sample in an epoch, found 0"):
+        mix([(folders[0], 1)], samples=0)
+    with pytest.raises(ConfigError, match="has a weight and no samples"):
+        mix([(folders[0], 1), (stoker.open(folders[1]).select([]), 1)])
+    with pytest.raises(DatasetError):
+        mix([(tmp_path / "nothing", 1)])
+    for sampler in (Weighted("label"), ClassBalanced()):
+        with pytest.raises(
+            ConfigError, match="draws at random itself, so it takes no shuffle and no mixture"
+        ):
+            load(mix([(folders[0], 1)]), sampler=sampler)
+
+
+def named(folder: Path, *classes: str) -> Dataset:
+    """The dataset with other names of classes."""
+    dataset = stoker.open(folder)
+    object.__setattr__(dataset.manifest, "classes", classes)
+    return dataset
+
+
+def test_classes_are_merged_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+    others = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
+    mixture = mix([(folders[0], 1), *((other, 1) for other in others)])
+    assert mixture.classes == ("cat", "dog", "eel", "fox", "owl")
+    assert mixture.num_classes == 5
+    names = [mixture.classes[label] for label in mixture.column("label")]
+    assert names[:20] == [("cat", "dog", "eel")[i % 3] for i in range(20)]
+    assert names[20:26] == ["fox", "cat", "owl"] * 2
+    assert names[26:] == ["owl", "fox", "cat", "owl"]
+    assert mixture.values("label", [27, 0, 20]).tolist() == [3, 0, 3]
+    for batch in load(mixture, shuffle=True):
+        assert batch.label.tolist() == mixture.values("label", batch.row).tolist()
+    assert mix([(folders[0], 1), (folders[2], 1)]).values("label", [20]).tolist() == [0]
+
+
+def test_merged_classes_are_part_of_a_state(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path]
+) -> None:
+    pair = [(folders[0], 1), (named(folders[1], "fox", "cat", "owl"), 1)]
+    state = load(mix(pair)).state_dict()
+    load(mix(pair)).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="dataset was"):
+        load(mix([(folders[0], 1), (named(folders[1], "fox", "owl", "cat"), 1)])).load_state_dict(state)
+
+
+def test_refuses_classes_that_cannot_be_merged(folders: list[Path]) -> None:
+    for classes, message in (((), "one has no names of classes"), (("a", "b", "a"), "the name 'a' for two")):
+        with pytest.raises(ConfigError, match=message) as caught:
+            mix([(folders[0], 1), (named(folders[1], *classes), 1)])
+        assert caught.value.path == str(folders[1])
+    mixture = mix([(folders[0], 1), (named(folders[1], "fox", "cat"), 1)])
+    with pytest.raises(DatasetError, match="labels go from 0 to 2, but the dataset has 2 classes") as found:
+        mixture.column("label")
+    assert found.value.path == str(folders[1])
+    with pytest.raises(DatasetError, match="labels go from -1 to 1"):
+        mixture.merged_classes.labels(1, np.array([1, -1]), mixture.datasets[1])
+
+
+def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    stoker.convert_text(tmp_path / "a.txt", tmp_path / "text", tokenizer="bytes")
+    with pytest.raises(ConfigError, match="hold image and text"):
+        mix([(folders[0], 1), (tmp_path / "text", 1)])
+    with pytest.raises(ConfigError, match="ImageLoader reads image, but this dataset holds text"):
+        stoker.ImageLoader(mix([(tmp_path / "text", 1)]), batch_size=1)
+
+
+def lists(values: list[list[float]], kind: Any) -> Any:
+    return pa.array(values, pa.large_list(kind))
+
+
+def detection(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], start: int, **more: Any
+) -> Path:
+    """Three images with 2, 0 and 1 objects, numbered from ``start``."""
+    boxes = [[start, 0, 4, 4, start + 1, 0, 4, 4], [], [start + 2, 0, 4, 4]]
+    objects = {
+        "object_boxes": lists(boxes, pa.float32()),
+        "object_labels": lists([[start, start + 1], [], [start + 2]], pa.int64()),
+        "object_difficult": lists([[0, 1], [], [1]], pa.uint8()),
+    }
+    return pack_images([make_jpeg(start + i) for i in range(3)], **objects, **more)
+
+
+def test_objects_of_a_batch_come_from_the_right_datasets(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    polygons = {
+        "object_polygons": lists([[0, 0, 4, 0, 4, 4] * 2, [], [0, 0, 9, 0, 9, 9]], pa.float32()),
+        "object_polygon_sizes": lists([[3, 3], [], [3]], pa.int32()),
+        "object_polygon_owner": lists([[0, 1], [], [0]], pa.int32()),
+    }
+    plain = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
+    with_polygons = detection(pack_images, make_jpeg, 30, **polygons)
+    mixture = mix([(folder, 1) for folder in (*plain, with_polygons)])
+    assert mixture.tasks == {"label", "boxes"}
+    found = mixture.annotations([5, 0, 1, 8, 3, 0])
+    assert found.owner.tolist() == [0, 1, 1, 3, 4, 4, 5, 5]
+    assert found.labels.tolist() == [22, 10, 11, 32, 20, 21, 10, 11]
+    assert found.boxes[:, 0].tolist() == found.labels.tolist()
+    assert found.extra["difficult"].tolist() == [1, 0, 1, 1, 0, 1, 0, 1]
+    assert found.polygons is None
+    doubtful = detection(pack_images, make_jpeg, 40, object_doubtful=lists([[7, 8], [], [9]], pa.uint8()))
+    assert set(mix([(doubtful, 1), (plain[0], 1)]).annotations([3, 0]).extra) == {"difficult"}
+    assert len(mix([(with_polygons, 1)]).annotations([2, 1]).polygons) == 1
+    assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
+
+
+def test_labels_of_objects_and_several_labels_of_a_sample_are_merged(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    several = {
+        "label": lists([[0, 1], [], [2]], pa.int64()),
+        "object_boxes": lists([[0, 0, 4, 4] * 2, [], [0, 0, 4, 4]], pa.float32()),
+        "object_labels": lists([[2, 0], [], [1]], pa.int64()),
+    }
+    payloads = [make_jpeg(i) for i in range(3)]
+    first, other = (pack_images(payloads, **several) for _ in range(2))
+    second = named(other, "eel", "fox", "dog")
+    mixture = mix([(first, 1), (second, 1)])
+    assert mixture.classes == ("cat", "dog", "eel", "fox")
+    assert mixture.annotations([3, 0, 5]).labels.tolist() == [1, 2, 2, 0, 3]
+    assert mixture.lists("object_labels", [5, 0]).values.tolist() == [3, 2, 0]
+    with stoker.ImageLoader(mixture, batch_size=6, transforms=[Resize((4, 4))], columns=("label",)) as loader:
+        labels = {tuple(np.flatnonzero(row)) for batch in loader for row in batch.label}
+    assert labels == {(0, 1), (), (2,), (2, 3), (1,)}
+
+
+def test_lists_of_a_column_come_from_the_right_datasets(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    folders = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
+    found = mix([(folder, 1) for folder in folders]).lists("object_labels", [5, 1, 0, 3, 2])
+    assert found.counts.tolist() == [1, 0, 2, 2, 1]
+    assert found.values.tolist() == [22, 10, 11, 20, 21, 12]
+
+
+def test_a_mask_comes_from_the_right_dataset(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dataset, "mask", lambda self, position: (self.path, position))
+    mixture = mix([(folder, 1) for folder in folders])
+    assert mixture.mask(0) == (folders[0], 0)
+    assert mixture.mask(25) == (folders[1], 5)
+    assert mixture.mask(26) == (folders[2], 0)
