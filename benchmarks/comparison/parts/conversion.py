@@ -15,13 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
-from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, measure_each, print_table
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.peers.loose_files import write_files
 from stoker.benchmarks.report.machine import allowed_cores
@@ -98,13 +94,9 @@ def measure(source: PeerSource, name: str, payload_bytes: int, rounds: int) -> C
     )
 
 
-def _table(found: Sequence[Conversion]) -> Table:
-    table = Table("loader", "images/s", "CPU s per 1,000", "bytes over JPEGs", "", box=None)
-    for one in sorted(found, key=lambda one: -one.images_per_second):
-        cells = [f"{one.images_per_second:,.0f}", f"{one.cpu_seconds_per_1000:.2f}"]
-        cells.append(f"{one.bytes_over_jpegs:.3f}")
-        table.add_row(TITLES[one.name], *([""] * 3 if one.missing else cells), one.missing)
-    return table
+def _cells(one: Conversion) -> list[str]:
+    rate, cpu = f"{one.images_per_second:,.0f}", f"{one.cpu_seconds_per_1000:.2f}"
+    return [rate, cpu, f"{one.bytes_over_jpegs:.3f}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -113,17 +105,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args(arguments)
-    found: list[Conversion] = []
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         source = open_source(given.dataset, Path(scratch))
         folder = write_files(source)
         size = sum(path.stat().st_size for path in folder.rglob("*.jpg"))
-        for name in given.against:
-            report(f"{TITLES[name]}: writing its files")
-            own = replace(source, dataset=folder) if name == "stoker-conversion" else source
-            found.append(measure(own, name, size, given.rounds))
-            write_document(given.json, found, records=source.records, rounds=given.rounds)
-    Console().print(_table(found))
+        loose = replace(source, dataset=folder)
+        found = measure_each(
+            given,
+            "writing its files",
+            lambda name: measure(loose if name == "stoker-conversion" else source, name, size, given.rounds),
+            records=source.records,
+            rounds=given.rounds,
+        )
+    found.sort(key=lambda one: -one.images_per_second)
+    print_table(("images/s", "CPU s per 1,000", "bytes over JPEGs"), found, _cells)
 
 
 if __name__ == "__main__":

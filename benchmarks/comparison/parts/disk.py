@@ -14,15 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
 from stoker.benchmarks.comparison.parts.cold import evict
-from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, measure_each, print_table
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.comparison.usage import process_tree
-from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.storage.throttled_disk import throttled_disk
@@ -97,13 +93,9 @@ def measure(source: PeerSource, name: str, megabytes: int, requests: int) -> Dis
     return DiskEpoch(name, rate, epoch["first_batch_seconds"], read / 1e6, count)
 
 
-def _table(found: Sequence[DiskEpoch]) -> Table:
-    table = Table("loader", "images/s", "first batch", "MB read", "requests", "", box=None)
-    for one in sorted(found, key=lambda one: -one.images_per_second):
-        cells = [f"{one.images_per_second:,.0f}", f"{one.first_batch_seconds:.2f} s"]
-        cells += [f"{one.megabytes:,.0f}", f"{one.requests:,}"]
-        table.add_row(TITLES[one.name], *([""] * 4 if one.missing else cells), one.missing)
-    return table
+def _cells(one: DiskEpoch) -> list[str]:
+    rate, first = f"{one.images_per_second:,.0f}", f"{one.first_batch_seconds:.2f} s"
+    return [rate, first, f"{one.megabytes:,.0f}", f"{one.requests:,}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,14 +106,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--requests", type=int, default=120, help="limit of the disk, each second")
     given = parser.parse_args(arguments)
     limits = {"megabytes_per_second": given.megabytes, "requests_per_second": given.requests}
-    found: list[DiskEpoch] = []
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         source = open_source(given.dataset, Path(scratch))
-        for name in given.against:
-            report(f"{TITLES[name]}: an epoch from the disk")
-            found.append(measure(source, name, given.megabytes, given.requests))
-            write_document(given.json, found, records=source.records, **limits)
-    Console().print(_table(found))
+        found = measure_each(
+            given,
+            "an epoch from the disk",
+            lambda name: measure(source, name, given.megabytes, given.requests),
+            records=source.records,
+            **limits,
+        )
+    found.sort(key=lambda one: -one.images_per_second)
+    print_table(("images/s", "first batch", "MB read", "requests"), found, _cells)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the parts of the comparison share: their command lines, their lines of progress, and their JSON."""
+"""What the parts of the comparison share: command lines, lines of progress, JSON and tables."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
+from rich.table import Table
 
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["make_part_parser", "report", "write_document"]
+__all__ = ["make_part_parser", "measure_each", "print_table", "report", "write_document"]
+
+T = TypeVar("T")
 
 
 def make_part_parser(description: str | None, against: Sequence[str]) -> argparse.ArgumentParser:
@@ -51,3 +57,41 @@ def write_document(path: Path | None, loaders: Sequence[Any], **facts: Any) -> N
             "loaders": [asdict(one) for one in loaders],
         }
         path.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def measure_each(given: argparse.Namespace, what: str, measure: Callable[[str], T], **facts: Any) -> list[T]:
+    """Measure the loaders of ``--against`` one after the other, and write the JSON after each of them.
+
+    Args:
+        given: What :func:`make_part_parser`'s parser has read.
+        what: What is measured, for the lines of progress.
+        measure: Returns the figures of the loader of a name, an instance of a dataclass.
+        facts: Further values that JSON has.
+    """
+    found: list[T] = []
+    for name in given.against:
+        report(f"{TITLES[name]}: {what}")
+        found.append(measure(name))
+        write_document(given.json, found, **facts)
+    return found
+
+
+def print_table(
+    headings: Sequence[str],
+    loaders: Iterable[T],
+    cells: Callable[[T], Sequence[str]],
+    titles: Mapping[str, str] = TITLES,
+) -> None:
+    """Print a row for each loader: its title, its figures, or the reason why there are none.
+
+    Args:
+        headings: Titles of the figures.
+        loaders: Instances of a dataclass with ``name`` and ``missing``, one for each loader.
+        cells: Returns the figures of a loader, as texts.
+        titles: Titles of the loaders by name.
+    """
+    table = Table("loader", *headings, "", box=None)
+    for one in loaders:
+        name, missing = one.name, one.missing  # type: ignore[attr-defined]  # see above
+        table.add_row(titles[name], *([""] * len(headings) if missing else cells(one)), missing)
+    Console().print(table)

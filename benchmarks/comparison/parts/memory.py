@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
-from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, measure_each, print_table
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers import TITLES, installed_rivals
+from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
 
@@ -63,12 +60,8 @@ def measure(source: PeerSource, name: str, epochs: int = _EPOCHS, batch_size: in
         return Memory(name, missing=str(reason))
 
 
-def _table(found: Sequence[Memory]) -> Table:
-    table = Table("loader", "MiB after epoch 1", "after epoch 2", "after the last", "", box=None)
-    for one in found:
-        cells = [""] * 3 if one.missing else [f"{one.memory[i] / 2**20:,.0f}" for i in (0, 1, -1)]
-        table.add_row(TITLES[one.name], *cells, one.missing)
-    return table
+def _cells(one: Memory) -> list[str]:
+    return [f"{one.memory[i] / 2**20:,.0f}" for i in (0, 1, -1)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -77,14 +70,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--epochs", type=int, default=_EPOCHS, help="two or more")
     given = parser.parse_args(arguments)
-    found: list[Memory] = []
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         source = open_source(given.dataset, Path(scratch))
-        for name in given.against:
-            report(f"{TITLES[name]}: {given.epochs} epochs")
-            found.append(measure(source, name, given.epochs))
-            write_document(given.json, found, records=source.records, epochs=given.epochs)
-    Console().print(_table(found))
+        found = measure_each(
+            given,
+            f"{given.epochs} epochs",
+            lambda name: measure(source, name, given.epochs),
+            records=source.records,
+            epochs=given.epochs,
+        )
+    print_table(("MiB after epoch 1", "after epoch 2", "after the last"), found, _cells)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
-from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, measure_each, print_table
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.storage.object_store import object_store, upload
@@ -85,13 +81,8 @@ def measure(source: PeerSource, name: str, batch_size: int = 64) -> RemoteEpochs
     return RemoteEpochs(name, epochs[0]["first_batch_seconds"], rates)
 
 
-def _table(found: Sequence[RemoteEpochs]) -> Table:
-    table = Table("loader", "first batch", "images/s, first epoch", "second epoch", "", box=None)
-    for one in found:
-        rates = [f"{rate:,.0f}" for rate in one.images_per_second] or ["", ""]
-        first = f"{one.first_batch_seconds:.2f} s" if rates[0] else ""
-        table.add_row(TITLES[one.name], first, *rates, one.missing)
-    return table
+def _cells(one: RemoteEpochs) -> list[str]:
+    return [f"{one.first_batch_seconds:.2f} s", *(f"{rate:,.0f}" for rate in one.images_per_second)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,17 +93,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--megabytes", type=float, default=150.0, help="width of the link, each second")
     given = parser.parse_args(arguments)
     link = {"latency_ms": given.latency_ms, "megabytes_per_second": given.megabytes}
-    found: list[RemoteEpochs] = []
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch,
         object_store(given.latency_ms / 1000, given.megabytes * 1e6),
     ):
         source = open_source(given.dataset, Path(scratch))
-        for name in given.against:
-            report(f"{TITLES[name]}: two epochs")
-            found.append(measure(source, name))
-            write_document(given.json, found, records=source.records, **link)
-    Console().print(_table(found))
+        found = measure_each(
+            given, "two epochs", lambda name: measure(source, name), records=source.records, **link
+        )
+    print_table(("first batch", "images/s, first epoch", "second epoch"), found, _cells)
 
 
 if __name__ == "__main__":

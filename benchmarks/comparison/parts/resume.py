@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
 import stoker
 from stoker.benchmarks.comparison.numbered_images import write_numbered_images
-from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, measure_each, print_table
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers import TITLES, installed_rivals
+from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
 
@@ -88,13 +85,9 @@ def measure(source: PeerSource, name: str, batch_size: int = 64) -> Resumed:
     )
 
 
-def _table(found: Sequence[Resumed]) -> Table:
-    table = Table("loader", "goes on after", "from", "repeated", "left out", "", box=None)
-    for one in found:
-        origin = "a saved state" if one.saves_state else "the start of the epoch"
-        cells = [f"{one.seconds:.2f} s", origin, f"{one.repeated:,}", f"{one.omitted:,}"]
-        table.add_row(TITLES[one.name], *([""] * 4 if one.missing else cells), one.missing)
-    return table
+def _cells(one: Resumed) -> list[str]:
+    origin = "a saved state" if one.saves_state else "the start of the epoch"
+    return [f"{one.seconds:.2f} s", origin, f"{one.repeated:,}", f"{one.omitted:,}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,17 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_part_parser(__doc__, ("stoker", *installed_rivals()))
     parser.add_argument("--images", type=int, default=_IMAGES, help="a multiple of 128, at most 1,331")
     given = parser.parse_args(arguments)
-    found: list[Resumed] = []
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         folder = Path(scratch)
         write_numbered_images(folder / "images", given.images)
         stoker.convert(folder / "images", folder / "shards", seed=0, shards=_SHARDS)
         source = open_source(folder / "shards", folder)
-        for name in given.against:
-            report(f"{TITLES[name]}: half an epoch, and the other half")
-            found.append(measure(source, name))
-            write_document(given.json, found, records=source.records)
-    Console().print(_table(found))
+        what = "half an epoch, and the other half"
+        found = measure_each(given, what, lambda name: measure(source, name), records=source.records)
+    print_table(("goes on after", "from", "repeated", "left out"), found, _cells)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import stoker
-from stoker.benchmarks.comparison.parts.documents import make_part_parser, report, write_document
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, print_table, report, write_document
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text import TEXT_PEERS, TEXT_TITLES
@@ -137,17 +135,9 @@ def _write_source(folder: Path, repeats: int) -> PeerSource:
     )
 
 
-def _table(found: Sequence[TextRates]) -> Table:
-    table = Table("loader", "million tokens/s", "CPU s a million", "padding", "first batch", "", box=None)
-    for one in sorted(found, key=lambda one: -one.million_tokens_per_second):
-        cells = (
-            f"{one.million_tokens_per_second:.2f}",
-            f"{one.cpu_seconds_per_million:.3f}",
-            f"{one.padding:.1%}",
-            f"{one.first_batch_seconds:.2f} s",
-        )
-        table.add_row(TEXT_TITLES[one.name], *(("",) * 4 if one.missing else cells), one.missing)
-    return table
+def _cells(one: TextRates) -> list[str]:
+    rate, cpu = f"{one.million_tokens_per_second:.2f}", f"{one.cpu_seconds_per_million:.3f}"
+    return [rate, cpu, f"{one.padding:.1%}", f"{one.first_batch_seconds:.2f} s"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -159,7 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         found = measure(given.against, Path(scratch), given.rounds, given.repeats)
-    Console().print(_table(found))
+    fastest_first = sorted(found, key=lambda one: -one.million_tokens_per_second)
+    headings = ("million tokens/s", "CPU s a million", "padding", "first batch")
+    print_table(headings, fastest_first, _cells, TEXT_TITLES)
     write_document(given.json, found, repeats=given.repeats, rounds=given.rounds, batch_size=_BATCH)
 
 
