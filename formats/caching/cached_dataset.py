@@ -151,9 +151,10 @@ class CachedDataset(Dataset):
         self._sizes = np.array(self.data_sizes, np.int64)
         self._files = PerProcess(partial(_open_files, remote, folder, limit))  # a process's locks are its own
 
-    def __repr__(self) -> str:
-        url = without_credentials(self.remote.store.url)
-        return f"<Dataset {url!r}: {len(self)} samples of {len(self.classes)} classes>"
+    @property
+    def address(self) -> str:
+        """See :attr:`Dataset.address`."""
+        return without_credentials(self.remote.store.url)
 
     def tokenizer_file(self) -> bytes:
         """See :meth:`Dataset.tokenizer_file`; it is fetched at each call."""

@@ -49,7 +49,12 @@ class Dataset(ChosenSamples):
         return read_sample(self, int(position))
 
     def __repr__(self) -> str:
-        return f"<Dataset {str(self.path)!r}: {len(self)} samples of {len(self.classes)} classes>"
+        return f"<Dataset {self.address!r}: {len(self)} samples of {len(self.classes)} classes>"
+
+    @property
+    def address(self) -> str:
+        """The dataset's folder, or its URL without credentials where a cache holds parts of it."""
+        return str(self.path)
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:

@@ -74,6 +74,9 @@ class VersionedLoader(Loader):
             state=self.state_dict(),
         )
 
+    def _stores(self) -> tuple[str, ...]:
+        return tuple(one.address for one in self.dataset.datasets)
+
     @property
     def _version(self) -> int | list[int]:
         versions = [dataset.manifest.dataset_version for dataset in self.dataset.datasets]

@@ -57,7 +57,7 @@ class Ablation:
         turns: The rates.
         engine: Name of the engine.
         threads: Threads of the engine; None for all cores.
-        store: Folder of the shards.
+        store: Folder or URL of the dataset.
         images: Images that were measured.
     """
 
@@ -102,7 +102,7 @@ def ablate(
                 rates[name].append(rate)
     medians = {name: statistics.median(found[1:]) for name, found in rates.items()}
     turns = tuple(Turn(name, rate, rate / medians[AS_IT_IS]) for name, rate in medians.items())
-    return Ablation(turns, engine, threads, str(dataset.path), len(some))
+    return Ablation(turns, engine, threads, dataset.address, len(some))
 
 
 def verdict(found: Ablation) -> str:

@@ -45,6 +45,7 @@ class Observed:
         stats = self._totals.stats(since, self._counters())
         ranks = self._ranks
         stats = replace(stats, ready=self._ready_batches(), rank=ranks.rank, world_size=ranks.world_size)
+        stats = replace(stats, stores=self._stores())
         if (traffic := self._traffic()) is None:
             return stats
         return replace(stats, makers=traffic.makers(), made_again=traffic.repeated)
@@ -90,6 +91,10 @@ class Observed:
     def _counters(self) -> Counters:
         """Counts of the cache and the storage."""
         return Counters()
+
+    def _stores(self) -> tuple[str, ...]:
+        """Folder or URL of each dataset."""
+        return ()
 
     def _traffic(self) -> Traffic | None:
         """What the makers of batches have done; None if there are no workers."""

@@ -133,6 +133,7 @@ class Stats:
         ready: Batches that lie ready now; 0 for long says that the loader is the limit.
         rank: Rank of this process.
         world_size: Number of ranks.
+        stores: Folder or URL of each dataset.
         makers: What this process and each worker have made since the loader was made; empty without workers.
         made_again: Batches that were made a second time, as a worker was lost or slow.
     """
@@ -154,12 +155,13 @@ class Stats:
     ready: int = 0
     rank: int = 0
     world_size: int = 1
+    stores: tuple[str, ...] = ()
     makers: tuple[MakerStats, ...] = ()
     made_again: int = 0
 
     @property
     def verdict(self) -> str:
-        """What limits the training loop, and how many samples were bad, in a few sentences."""
+        """What limits the training loop, with engine and shard store, and how many samples were bad."""
         if not self.batches:
             return "Nothing has been loaded yet."
         bad = self.skipped + self.replaced
@@ -169,7 +171,8 @@ class Stats:
 
     def _limit(self) -> str:
         if self.waited_share < 0.05:
-            return f"The step is the limit: the loop waited for data {self.waited_share:.1%} of the time."
+            waited = f"{self.waited_share:.1%} of the time for {self._data()}"
+            return f"The step is the limit: the loop waited {waited}."
         busiest = max((name for name in self.producer if name != "idle"), key=self.producer.__getitem__)
         advice = {
             "planning": "Python planning and payload checks take the time: use larger batches.",
@@ -178,7 +181,15 @@ class Stats:
             "executing": self._advice_on_engine(),
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
-        return f"The loader is the limit: the loop waited {self.waited_share:.0%} of the time. {advice}"
+        waited = f"{self.waited_share:.0%} of the time for {self._data()}"
+        return f"The loader is the limit: the loop waited {waited}. {advice}"
+
+    def _data(self) -> str:
+        """The data, with the datasets that they come from and the engine that makes batches of them."""
+        others = len(self.stores) - 1
+        named = " and ".join(self.stores) if others < 2 else f"{self.stores[0]} and {others} other datasets"
+        engine = f" (engine {self.engine!r})" if self.engine else ""
+        return f"data{' of ' * bool(named)}{named}{engine}"
 
     def _bandwidth(self) -> str:
         fetched = self.counters.bytes_fetched
@@ -187,12 +198,11 @@ class Stats:
     def _advice_on_engine(self) -> str:
         if self.engine != "reference":
             if self.custom_steps:
-                work = f"{_steps(self.custom_steps)} in Python (engine {self.engine!r})"
+                work = f"{_steps(self.custom_steps)} in Python"
                 advice = "use more threads, store smaller samples, or do less in Python"
                 return f"Reading, decoding and {work} take the time: {advice}."
-            where = f" (engine {self.engine!r})" if self.engine else ""
             return (
-                f"Reading, decoding and augmentation{where} take the time: use more threads or store smaller "
+                "Reading, decoding and augmentation take the time: use more threads or store smaller "
                 "samples; stoker bench --ablate measures what each of them costs."
             )
         if not self.slow_steps:

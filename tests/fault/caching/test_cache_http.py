@@ -358,7 +358,7 @@ def test_the_figures_say_what_was_waited_for(
         wait(cached_epoch)
 
     monkeypatch.setattr(CachedEpoch, "wait", waited_for)
-    with loader(server.url, cache=tmp_path) as remote:
+    with loader(server.url.replace("//", "//me:SECRET@"), cache=tmp_path) as remote:
         server.held.clear()
         batches = iter(remote)
         assert waits.wait(60)
@@ -366,6 +366,7 @@ def test_the_figures_say_what_was_waited_for(
         server.held.set()
         next(batches)
         assert remote.stats().producer["fetching"] >= 0.05
+        assert f"% of the time for data of {server.url} (engine 'native'). " in remote.stats().verdict
     with loader(source) as local:
         next(iter(local))
         assert "fetching" not in local.stats().producer

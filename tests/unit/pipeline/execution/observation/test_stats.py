@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stoker.pipeline.execution.batch import FinishedBatch
@@ -50,7 +52,7 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
 @pytest.mark.parametrize(
     ("waited", "busy", "words"),
     [
-        (0.4, "executing", "The step is the limit: the loop waited for data 4.0% of the time."),
+        (0.4, "executing", "The step is the limit: the loop waited 4.0% of the time for data."),
         (5.0, "planning", "larger batches"),
         (5.0, "executing", "more threads"),
         (5.0, "fetching", "stoker stage"),
@@ -67,7 +69,7 @@ def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None
     verdict = totals.stats().verdict
     assert words in verdict
     if waited > 1:
-        assert verdict.startswith("The loader is the limit: the loop waited 50% of the time.")
+        assert verdict.startswith("The loader is the limit: the loop waited 50% of the time for data.")
 
 
 @pytest.mark.parametrize(
@@ -77,13 +79,13 @@ def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None
             "native",
             (),
             ("Scratch",),
-            "Reading, decoding and the step Scratch in Python (engine 'native') take the time: use more",
+            "for data (engine 'native'). Reading, decoding and the step Scratch in Python take the time: use",
         ),
         (
             "native",
             (),
             (),
-            "Reading, decoding and augmentation (engine 'native') take the time: use more threads",
+            "for data (engine 'native'). Reading, decoding and augmentation take the time: use more threads",
         ),
         ("reference", (), (), "The slow engine 'reference' takes the time: leave out engine='reference'."),
         (
@@ -106,6 +108,19 @@ def test_the_verdict_names_the_engine_and_the_steps_that_cost(
     verdict = totals.stats().verdict
     assert words in verdict
     assert ("threads" in verdict) == (engine == "native")
+
+
+def test_the_verdict_names_the_datasets(now: list[float]) -> None:
+    totals = StatsTotals(engine="native")
+    totals.begin()
+    now[0] += 10
+    totals.batches = 1
+    for stores, words in (
+        (("shards/a",), "for data of shards/a (engine 'native')."),
+        (("shards/a", "s3://bucket/b"), "for data of shards/a and s3://bucket/b (engine 'native')."),
+        (("shards/a", "b", "c"), "for data of shards/a and 2 other datasets (engine 'native')."),
+    ):
+        assert words in replace(totals.stats(), stores=stores).verdict
 
 
 def test_the_rate_of_a_maker_goes_from_its_first_request_to_its_latest_answer() -> None:
