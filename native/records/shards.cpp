@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "records/read_limits.h"
+
 namespace stoker {
 namespace {
 
@@ -29,13 +31,14 @@ void read_bytes(const Descriptor& descriptor, const std::string& path, std::int6
     }
 }
 
-// Checks that a file is a regular one of this size.
-void check_size(const Descriptor& descriptor, const std::string& path, std::int64_t size) {
+// Checks that a file is a regular one of this size. Returns the device that it lies on.
+dev_t check_size(const Descriptor& descriptor, const std::string& path, std::int64_t size) {
     struct stat info{};
     if (::fstat(descriptor.number(), &info) != 0) fail(path);
     if (!S_ISREG(info.st_mode) || info.st_size != size)
         throw std::length_error(path + " has " + std::to_string(info.st_size) + " bytes and should have " +
                                 std::to_string(size));
+    return info.st_dev;
 }
 
 const std::shared_ptr<const DataFile>& file_of(const DataFiles& files, std::int64_t shard, std::int64_t offset,
@@ -68,7 +71,7 @@ DataFile::DataFile(const std::string& path, std::int64_t size, std::size_t file,
     : path_(path), size_(size), file_(file), open_files_(std::move(open_files)) {
     // Neither a mapping nor a check needs the descriptor later, and a dataset may have thousands of shards.
     const Descriptor descriptor(path);
-    check_size(descriptor, path, size);
+    most_ahead_ = read_ahead_limit(check_size(descriptor, path, size));
     if (open_files_ == nullptr && size != 0) {
         void* map = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, descriptor.number(), 0);
         if (map == MAP_FAILED) fail(path);
@@ -115,9 +118,6 @@ Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std
 }
 
 void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcept {
-    // The device has a limit for readahead and one for a request. Linux reads at most the larger of them for one
-    // call, and ignores the rest without an error. The defaults are 128 KiB or more. Linux merges adjacent requests.
-    constexpr std::int64_t request = 128 << 10;
     static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t end = offset + length;
     if (length == 0) return;
@@ -128,8 +128,8 @@ void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcep
     } catch (const std::exception&) {
         return;  // the read that follows reports it
     }
-    for (std::int64_t at = offset / page * page; at < end; at += request) {
-        const std::int64_t bytes = std::min(request, end - at);
+    for (std::int64_t at = offset / page * page; at < end; at += most_ahead_) {
+        const std::int64_t bytes = std::min(most_ahead_, end - at);
         if (map_ == nullptr)
             advise(*descriptor, at, bytes);
         else

@@ -19,6 +19,7 @@ from stoker.errors import ConfigError
 from ..engines.base import Result, Work
 from .annotations.annotation_processor import BatchAnnotations
 from .annotations.object_geometry import deciding_objects
+from .block_reads import block_reads
 from .columns.contents import Contents
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
+    from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Size
 
     from ..adapters import Adapter
@@ -90,6 +92,10 @@ class ImageBatchProducer:
         samples = schedule.n / schedule.world_size
         self._completion = BatchCompletion(config, adapter, totals, self._epoch, samples)
         self._totals = totals
+        # What a cache fetches is in the page cache already.
+        self._blocks = (
+            block_reads(config, schedule, epoch) if read_ahead and not cache_prefetcher else iter(())
+        )
         self._batches = self._read_ahead(planned_batches(config, schedule, epoch), read_ahead)
         self._cached_epoch: CachedEpoch | None = None
         # It walks through a plan of its own, far ahead of the engine.
@@ -188,14 +194,19 @@ class ImageBatchProducer:
             drawn: list[ImageParams] = []
             if distance and len(planned):
                 drawn = self._drawn_ahead(planned)
-                # A payload outside of its file is reported when it is read.
-                with contextlib.suppress(ValueError):
-                    self._engine.read_ahead(planned.samples, drawn)
+                self._ask_for(next(self._blocks, None))
+                self._ask_for(planned.samples, drawn)
             waiting.append((planned, drawn))
             if len(waiting) > reach:
                 reach = min(distance, reach + 2)
                 yield waiting.popleft()
         yield from waiting
+
+    def _ask_for(self, samples: Samples | None, drawn: Sequence[ImageParams] = ()) -> None:
+        # A payload outside of its file is reported when it is read.
+        with contextlib.suppress(ValueError):
+            if samples:
+                self._engine.read_ahead(samples, drawn)
 
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch, and complete it."""
