@@ -72,7 +72,7 @@ def test_other_orders_ask_for_the_bytes_of_batches_alone(
 def test_a_mixture_reads_the_blocks_of_its_datasets(thumbnails: Path, asked: list[list[int]]) -> None:
     mixture = stoker.mix([(thumbnails, 0.5), (thumbnails, 0.5)])
     shuffle = stoker.BlockShuffle(block=4, window=4)
-    transforms = [Resize(8)]
+    transforms = [Resize((8, 8))]
     options = {"batch_size": 8, "shuffle": shuffle, "transforms": transforms, "engine": "reference"}
     with stoker.ImageLoader(mixture, **options) as loader:
         next(iter(loader))
