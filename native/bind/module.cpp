@@ -25,7 +25,7 @@ std::tuple<int, int, int, int, int> probe_of(nb::handle data) {
     return {static_cast<int>(header.codec), header.width, header.height, header.orientation, header.channels};
 }
 
-double start_trace() {
+std::int64_t start_trace() {
     StageTrace::start();
     return StageTrace::now();
 }
@@ -33,7 +33,7 @@ double start_trace() {
 nb::list take_trace() {
     nb::list found;
     for (const StageSpan& span : StageTrace::take())
-        found.append(nb::make_tuple(span.thread, static_cast<int>(span.stage), span.began, span.seconds));
+        found.append(nb::make_tuple(span.thread, static_cast<int>(span.stage), span.began, span.end));
     return found;
 }
 

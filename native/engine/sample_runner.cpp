@@ -129,26 +129,26 @@ Outcome SampleRunner::decode(Decoder& decoder, int eighths, bool decode_only) {
         all = united(all, decode_only ? image->begin_decoding(eighths) : image->begin(eighths));
     const StageRange decoding("stoker.decode");
     const bool traced = StageTrace::runs();
-    const double began = traced ? StageTrace::now() : 0.0;
-    double augmented = 0.0;
+    const std::int64_t began = traced ? StageTrace::now() : 0;
+    std::int64_t augmented = 0;
     const auto take = [&](const std::uint8_t* const* rows, int y, int count) {
         if (decode_only) return;
         const StageRange augmenting("stoker.augment");
-        const double pushed = traced ? StageTrace::now() : 0.0;
+        const std::int64_t pushed = traced ? StageTrace::now() : 0;
         for (const auto& image : images) image->push(rows, y, count, all.left);
         if (traced) augmented += StageTrace::now() - pushed;
     };
     const Outcome outcome = read_window(decoder, all, eighths, take);
-    const double finishing = traced ? StageTrace::now() : 0.0;
+    const std::int64_t finishing = traced ? StageTrace::now() : 0;
     if (outcome.status == Status::ok && !decode_only) {
         const StageRange augmenting("stoker.augment");
         for (const auto& image : images) image->finish(waiting_);
     }
     if (traced) {
         // The two alternate, some rows at a time. They are shown one after the other.
-        const double decoded = finishing - began - augmented, end = StageTrace::now();
+        const std::int64_t decoded = finishing - augmented;
         StageTrace::add(StageSpan::decode, began, decoded);
-        StageTrace::add(StageSpan::augment, began + decoded, end - began - decoded);
+        StageTrace::add(StageSpan::augment, decoded, StageTrace::now());
     }
     return outcome;
 }
@@ -176,7 +176,7 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
 // Reads the payload. The decoder of an image with bands checks it.
 Outcome SampleRunner::read(const BatchWork& work, std::size_t i, EncodedImage& image) {
     const StageRange reading("stoker.read");
-    const double began = StageTrace::runs() ? StageTrace::now() : 0.0;
+    const std::int64_t began = StageTrace::runs() ? StageTrace::now() : 0;
     CheckResult result = read_payload(*work.files, work.samples, i, storage_, image.payload);
     if (result.status != Status::ok) return outcome_of(std::move(result));
     const Bands bands = bands_of(work.samples, i);
@@ -187,7 +187,7 @@ Outcome SampleRunner::read(const BatchWork& work, std::size_t i, EncodedImage& i
     } else if (work.options.verify) {
         result = check_crc(image.payload, work.samples, i);
     }
-    if (began > 0) StageTrace::add(StageSpan::read, began, StageTrace::now() - began);
+    if (began > 0) StageTrace::add(StageSpan::read, began, StageTrace::now());
     return outcome_of(std::move(result));
 }
 

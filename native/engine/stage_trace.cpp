@@ -42,9 +42,9 @@ void StageTrace::start() {
     running_ = true;
 }
 
-void StageTrace::add(StageSpan::Stage stage, double began, double seconds) {
+void StageTrace::add(StageSpan::Stage stage, std::int64_t began, std::int64_t end) {
     const std::lock_guard<std::mutex> lock(spans().mutex);
-    if (spans().values.size() < most_spans) spans().values.push_back({thread_number(), stage, began, seconds});
+    if (spans().values.size() < most_spans) spans().values.push_back({thread_number(), stage, began, end});
 }
 
 std::vector<StageSpan> StageTrace::take() {

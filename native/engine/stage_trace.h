@@ -9,22 +9,23 @@
 
 namespace stoker {
 
-// A stage of one sample on one thread; times in seconds of a clock that never goes back.
+// A stage of one sample on one thread; times in nanoseconds of a clock that never goes back. They are whole numbers,
+// so that spans that follow each other never overlap.
 struct StageSpan {
     enum Stage : std::uint8_t { read, decode, augment };
     std::int64_t thread;
     Stage stage;
-    double began, seconds;
+    std::int64_t began, end;
 };
 
 class StageTrace {
   public:
     static bool runs() { return running_.load(std::memory_order_relaxed); }
-    static double now() {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    static std::int64_t now() {
+        return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     }
     static void start();
-    static void add(StageSpan::Stage stage, double began, double seconds);
+    static void add(StageSpan::Stage stage, std::int64_t began, std::int64_t end);
     // Ends the trace and returns its spans, at most a million.
     static std::vector<StageSpan> take();
 

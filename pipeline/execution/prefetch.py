@@ -149,7 +149,7 @@ class Prefetcher(Generic[T]):
             began = perf_counter()
             with profiler_range("waiting") or contextlib.nullcontext():
                 move_next(self._channel.ready, self._taken)
-            self._totals.wait(began, perf_counter() - began)
+            self._totals.wait(began, perf_counter())
         item = self._taken[0]
         if isinstance(item, _Stopped):
             self.close()

