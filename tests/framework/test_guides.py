@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 SURROUNDINGS = Path(__file__).parent / "pages"
 EACH = "# [after each block]\n"
 PAGE = "# [the page]\n"
+FUTURE = "from __future__ import annotations\n"
 PLACES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guide").glob("*.md")]
 PAGES = sorted(path.stem for path in SURROUNDINGS.glob("*.py"))
 
@@ -75,7 +76,10 @@ def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
     folder.mkdir()
     program = folder / "page.py"
     lines = [BEFORE, before, *(f"{runnable(block, folder)}\n{each}\n" for block in code(page)), after]
-    program.write_text("\n".join(lines), "utf-8")
+    text = "\n".join(lines)
+    if FUTURE in text:  # of a page that shows whole modules
+        text = FUTURE + text.replace(FUTURE, "")
+    program.write_text(text, "utf-8")
     (folder / "examples").symlink_to(ROOT / "examples")
     command = [sys.executable, "-W", "error", str(program)]
     paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -1,4 +1,4 @@
-"""Names in the page on the architecture, and in comments of C++: what they name exists."""
+"""Names in the pages on the architecture and on common changes, and in comments of C++: what they name exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from helpers.tree.architecture import ROOT, paths
 from helpers.tree.import_graph import FOLDERS
 
 
-def test_every_path_of_the_page_exists() -> None:
+def test_every_path_of_the_pages_exists() -> None:
     assert len(paths()) > 60
     assert [path for path in paths() if not (ROOT / path).exists()] == []
 

@@ -128,8 +128,8 @@ class Substituted:
 def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[Int64, Int64]:
     """Positions of draws, as drawn and with substitutes for samples that other draws leave out.
 
-    The partners of an image are other draws of its epoch, earlier or later ones, and padding repeats its
-    first draws. What is left out of such an image is what is left out at the image's own place.
+    An image can show other draws of its epoch: a mosaic shows its partners, and padding repeats the first
+    draws. Each of them gets a substitute if its sample is left out at the draw that shows it.
 
     Args:
         order: An order, with or without substitutes.

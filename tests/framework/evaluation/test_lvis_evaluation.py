@@ -1,7 +1,8 @@
-"""LVIS' protocol: ground truth brought back scores 1.000, and predictions of unknown truth do not count.
+"""The evaluation of LVIS: the ground truth scores 1.000, and predictions of unknown classes do not count.
 
-LVIS is federated: an image lists the classes that it does not show (``neg_category_ids``) and those of which
-it may show more than is annotated (``not_exhaustive_category_ids``); nothing is known about the others.
+No image of LVIS is annotated for all classes. It lists the classes that it does not show
+(``neg_category_ids``), and those with objects that are not annotated (``not_exhaustive_category_ids``). Its
+objects show further classes; nothing is known about all others.
 """
 
 from __future__ import annotations

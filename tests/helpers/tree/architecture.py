@@ -1,4 +1,4 @@
-"""The tables of docs/architecture.md."""
+"""The tables of docs/architecture.md, and the paths that it and docs/common-changes.md name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[3]
 
 @cache
 def page() -> str:
-    """Returns the text of the page."""
-    return (ROOT / "docs" / "architecture.md").read_text()
+    """Returns the text of both pages."""
+    return "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("architecture", "common-changes"))
 
 
 def parts(folder: str) -> list[list[str]]:
@@ -24,6 +24,6 @@ def parts(folder: str) -> list[list[str]]:
 
 
 def paths() -> list[str]:
-    """Returns the paths that the page names, in backquotes and in links."""
+    """Returns the paths that the pages name, in backquotes and in links."""
     links = re.findall(r"\]\(([\w./-]+)\)", page())
     return re.findall(r"`([\w.-]+/[\w./-]*)`", page()) + [f"docs/{link}" for link in links]
