@@ -1,4 +1,4 @@
-"""Names in the pages on the architecture and on common changes, and in comments of C++: what they name exists."""
+"""Names on the pages of architecture and common changes, and in comments of C++: what they name exists."""
 
 from __future__ import annotations
 
