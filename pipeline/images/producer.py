@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -85,18 +86,17 @@ class ImageBatchProducer:
     ) -> None:
         self.max_in_flight = engine.max_in_flight
         self._config = config
-        self._epoch = config.draw_epoch(epoch)
+        self._draws = _Draws(config, config.draw_epoch(epoch))
         self._engine = engine
         self._annotations = annotations
         self._arrays = arrays
         samples = schedule.n / schedule.world_size
-        self._completion = BatchCompletion(config, adapter, totals, self._epoch, samples)
+        self._completion = BatchCompletion(config, adapter, totals, self._draws.epoch, samples)
         self._totals = totals
         # What a cache fetches is in the page cache already.
-        self._blocks = (
-            block_reads(config, schedule, epoch) if read_ahead and not cache_prefetcher else iter(())
-        )
-        self._batches = self._read_ahead(planned_batches(config, schedule, epoch), read_ahead)
+        blocks = block_reads(config, schedule, epoch) if read_ahead and not cache_prefetcher else iter(())
+        planned = planned_batches(config, schedule, epoch)
+        self._batches = _read_ahead(planned, blocks, read_ahead, self._draws, engine)
         self._cached_epoch: CachedEpoch | None = None
         # It walks through a plan of its own, far ahead of the engine.
         self._reads = partial(batch_reads, config, schedule, epoch)
@@ -113,7 +113,6 @@ class ImageBatchProducer:
             if following is None:
                 return False
             if self._cache_prefetcher:
-                # Given up at once: this producer and its generator are a cycle, which would keep it alive.
                 self._cached_epoch, self._cache_prefetcher = self._cache_prefetcher.begin(self._reads), None
             if self._cached_epoch:
                 with stages.stage("fetching"):
@@ -147,7 +146,7 @@ class ImageBatchProducer:
     ) -> tuple[ImageParams, Callable[[], BatchAnnotations]]:
         """Draw the parameters of a column of images if they are None, and start its annotations."""
         if not processor:
-            return params or self._draw(planned, column), BatchAnnotations
+            return params or self._draws.draw(planned, column), BatchAnnotations
         shown = column.samples_of_images(len(planned.sources))
         positions = planned.sources[shown]
         annotations = processor.read(positions)
@@ -155,58 +154,9 @@ class ImageBatchProducer:
         if annotations and column.annotations.needs_boxes:
             objects = deciding_objects(annotations)
         samples = planned.samples.take(shown)
-        params = params or self._draw(planned, column, objects)
+        params = params or self._draws.draw(planned, column, objects)
         params = processor.pasted(positions, samples, params, annotations)
         return params, processor.start(positions, samples, params, annotations)
-
-    def _draw(
-        self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None
-    ) -> ImageParams:
-        return self._config.draw(
-            column,
-            planned.sources,
-            planned.samples,
-            planned.draw_keys,
-            epoch=self._epoch,
-            objects=objects,
-            size=planned.size,
-            parts=planned.parts,
-        )
-
-    def _drawn_ahead(self, planned: PlannedBatch) -> list[ImageParams]:
-        """The parameters of a batch if they tell which parts of its payloads are needed; else none."""
-        columns = self._config.images
-        if planned.samples.bands is None or any(column.annotations.needs_boxes for column in columns):
-            return []
-        try:
-            return [self._draw(planned, column) for column in columns]
-        except ConfigError:  # it is raised when the batch has its turn
-            return []
-
-    def _read_ahead(self, batches: Iterator[PlannedBatch], distance: int) -> Iterator[_Drawn]:
-        """Yield the same batches, after asking for the bytes of up to ``distance`` batches behind each.
-
-        The distance grows by two with each batch, so that the first one comes soon.
-        """
-        waiting: deque[_Drawn] = deque()
-        reach = 0
-        for planned in batches:
-            drawn: list[ImageParams] = []
-            if distance and len(planned):
-                drawn = self._drawn_ahead(planned)
-                self._ask_for(next(self._blocks, None))
-                self._ask_for(planned.samples, drawn)
-            waiting.append((planned, drawn))
-            if len(waiting) > reach:
-                reach = min(distance, reach + 2)
-                yield waiting.popleft()
-        yield from waiting
-
-    def _ask_for(self, samples: Samples | None, drawn: Sequence[ImageParams] = ()) -> None:
-        # A payload outside of its file is reported when it is read.
-        with contextlib.suppress(ValueError):
-            if samples:
-                self._engine.read_ahead(samples, drawn)
 
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch, and complete it."""
@@ -234,3 +184,67 @@ class ImageBatchProducer:
             for column in self._config.images
         )
         return Result(images, np.empty(0, np.uint8), others=tuple(others))
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The draws of an epoch: the parameters of batches that read no image."""
+
+    config: ImageLoaderConfig
+    epoch: int
+
+    def draw(self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None) -> ImageParams:
+        return self.config.draw(
+            column,
+            planned.sources,
+            planned.samples,
+            planned.draw_keys,
+            epoch=self.epoch,
+            objects=objects,
+            size=planned.size,
+            parts=planned.parts,
+        )
+
+    def ahead(self, planned: PlannedBatch) -> list[ImageParams]:
+        """The parameters of a batch if they tell which parts of its payloads are needed; else none."""
+        columns = self.config.images
+        if planned.samples.bands is None or any(column.annotations.needs_boxes for column in columns):
+            return []
+        try:
+            return [self.draw(planned, column) for column in columns]
+        except ConfigError:  # it is raised when the batch has its turn
+            return []
+
+
+def _read_ahead(
+    batches: Iterator[PlannedBatch],
+    blocks: Iterator[Samples | None],
+    distance: int,
+    draws: _Draws,
+    engine: Engine,
+) -> Iterator[_Drawn]:
+    """Yield the same batches, after asking for the bytes of up to ``distance`` batches behind each.
+
+    The distance grows by two with each batch, so that the first one comes soon. This is no method of the
+    producer: a generator that refers to its owner is kept until the garbage collector runs.
+    """
+    waiting: deque[_Drawn] = deque()
+    reach = 0
+    for planned in batches:
+        drawn: list[ImageParams] = []
+        if distance and len(planned):
+            drawn = draws.ahead(planned)
+            _ask_for(engine, next(blocks, None))
+            _ask_for(engine, planned.samples, drawn)
+        waiting.append((planned, drawn))
+        if len(waiting) > reach:
+            reach = min(distance, reach + 2)
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _ask_for(engine: Engine, samples: Samples | None, drawn: Sequence[ImageParams] = ()) -> None:
+    # A payload outside of its file is reported when it is read.
+    with contextlib.suppress(ValueError):
+        if samples:
+            engine.read_ahead(samples, drawn)

@@ -152,6 +152,19 @@ def test_an_error_does_not_keep_its_loader_alive(
         gc.enable()
 
 
+def test_a_loader_that_is_dropped_in_mid_pass_frees_its_engine(thumbnails: Path) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        loader = load(thumbnails)
+        engine = weakref.ref(loader._producers.engine)
+        next(iter(loader))
+        del loader
+        wait_until(lambda: engine() is None)
+    finally:
+        gc.enable()
+
+
 def test_an_error_in_annotations_leaves_the_engine_empty(
     pack_images: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
