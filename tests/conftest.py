@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data.annotations.annotated_scenes import write_annotated
 from helpers.data.datasets import build, jpeg, pack, publish
+from helpers.processes.warm_python import WarmPython
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
@@ -49,6 +51,32 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+STOKER = (
+    "stoker.pipeline.images.loader",
+    "stoker.pipeline.text.loader",
+    "stoker.pipeline.commands.app",
+    "stoker.formats.conversion.convert",
+    "stoker.formats.text.convert",
+)
+"""What programs of the tests import of Stoker."""
+
+
+@pytest.fixture(scope="session")
+def warm_python(_own_cache: None) -> Iterator[WarmPython]:
+    """Runs programs in forks of a process that has imported Stoker, and DALI where it is installed."""
+    with WarmPython(*STOKER, "nvidia.dali") as python:
+        yield python
+
+
+@pytest.fixture(scope="session")
+def warm_torch(_own_cache: None) -> Iterator[WarmPython]:
+    """Runs programs in forks of a process that has imported Stoker and PyTorch."""
+    with WarmPython(
+        *STOKER, "torch", "torch._dynamo", "torch.utils.data"
+    ) as python:  # optimizers need _dynamo
+        yield python
 
 
 @pytest.fixture
@@ -158,6 +186,12 @@ def dataset(pack_images: Callable[..., Path], photographs: list[Path]) -> Path:
 def thumbnails(pack_images: Callable[..., Path], photographs: list[Path]) -> Path:
     """A prime number of photographs, 61, at 48 pixels: for tests of order, not of pixels."""
     return pack_images([thumbnail(file) for file in photographs[:61]])
+
+
+@pytest.fixture(scope="session")
+def annotated(pack_images: Callable[..., Path]) -> Path:
+    """Small scenes with objects, see :func:`helpers.data.annotated_scenes.write_annotated`."""
+    return write_annotated(pack_images)
 
 
 def thumbnail(file: Path) -> bytes:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
-from concurrent.futures import Future
+import gzip
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.processes.side_by_side import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-Runs = dict[str, Future[subprocess.CompletedProcess[str] | None]]
+    from helpers.processes.warm_python import WarmPython
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = {path.name: path.parent for path in EXAMPLES.glob("*/*.py") if path.parent.name != "clusters"}
@@ -48,37 +43,33 @@ def test_an_example_is_at_most_sixty_lines(file: str) -> None:
     assert len((FOLDERS[file] / file).read_text().splitlines()) <= 60
 
 
-def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = [] if find_spec("timm") else [str(STANDINS)]
-    path += [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
-    folder.mkdir()
-    return subprocess.run(
-        [sys.executable, FOLDERS[name] / name, folder / "shards", "1"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The runs of the examples of the chosen tests."""
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the examples with a third of its photographs and a tenth of its texts."""
     folder = tmp_path_factory.mktemp("examples")
-    absent = {name for name in NAMES if missing(name)}  # here, because threads cannot parse at once
-    with side_by_side(
-        request, "name", lambda name: None if name in absent else run(name, folder / name)
-    ) as found:
-        yield found
+    for file, place in FOLDERS.items():
+        (folder / place.name).mkdir(exist_ok=True)
+        shutil.copy(place / file, folder / place.name)
+    shutil.copy(EXAMPLES / "objects.json", folder)
+    with_objects = (EXAMPLES / "objects.json").read_text()
+    for photos in (EXAMPLES / "photos").glob("*/*"):
+        (folder / photos.relative_to(EXAMPLES)).mkdir(parents=True)
+        for number, photo in enumerate(sorted(photos.iterdir())):
+            if number % 3 == 0 or photo.name in with_objects:
+                shutil.copy(photo, folder / photo.relative_to(EXAMPLES))
+    with gzip.open(EXAMPLES / "text" / "gsm8k-1000.jsonl.gz", "rt", encoding="utf-8") as text:
+        tenth = list(text)[::10]
+    with gzip.open(folder / "text" / "gsm8k-1000.jsonl.gz", "wt", encoding="utf-8") as text:
+        text.writelines(tenth)
+    return folder
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs(name: str, runs: Runs) -> None:
+def test_an_example_runs(name: str, examples: Path, warm_torch: WarmPython, tmp_path: Path) -> None:
     if missing(name):
         pytest.skip(f"needs {', '.join(missing(name))}, which is not installed")
-    done = runs[name].result()
-    assert done is not None
-    assert done.returncode == 0, done.stderr
-    assert "the loop waited" in done.stdout
+    paths = [] if find_spec("timm") else [STANDINS]
+    said = warm_torch.output(
+        examples / FOLDERS[name].name / name, tmp_path / "shards", 1, folder=tmp_path, paths=paths
+    )
+    assert "the loop waited" in said

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from helpers.processes.side_by_side import side_by_side
 from helpers.tree.markdown import blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from helpers.processes.warm_python import WarmPython
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,39 +65,25 @@ def runnable(block: str, folder: Path) -> str:
     return block.replace("/scratch/", f"{folder}/scratch/")
 
 
-def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a page in a process of its own: a page registers transforms."""
+def program(page: str, folder: Path) -> str:
+    """The code of a page with what surrounds it."""
     around, after = (SURROUNDINGS / f"{page}.py").read_text("utf-8").split(PAGE)
     before, _, each = around.partition(EACH)
-    folder.mkdir()
-    program = folder / "page.py"
-    lines = [BEFORE, before, *(f"{runnable(block, folder)}\n{each}\n" for block in code(page)), after]
-    text = "\n".join(lines)
-    if FUTURE in text:  # of a page that shows whole modules
-        text = FUTURE + text.replace(FUTURE, "")
-    program.write_text(text, "utf-8")
-    (folder / "examples").symlink_to(ROOT / "examples")
-    command = [sys.executable, "-W", "error", str(program)]
-    paths = [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    folder = tmp_path_factory.mktemp("pages")
-    with side_by_side(request, "page", lambda page: run(page, folder / page)) as found:
-        yield found
+    lines = [f"{runnable(block, folder)}\n{each}\n" for block in code(page)]
+    text = "\n".join([BEFORE, before, *lines, after])
+    return FUTURE + text.replace(FUTURE, "") if FUTURE in text else text  # of a page that shows whole modules
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_a_page_runs(page: str, runs: Any) -> None:
+def test_the_code_of_a_page_runs(page: str, warm_torch: WarmPython, tmp_path: Path) -> None:
     found = code(page)
     assert found
     if any('"torch"' in block for block in found) and find_spec("torch") is None:
         pytest.skip("needs torch, which is not installed")
-    done = runs[page].result()
-    assert done.returncode == 0, done.stderr
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    file = tmp_path / "page.py"
+    file.write_text(program(page, tmp_path), "utf-8")
+    warm_torch.output(file, folder=tmp_path, paths=[ROOT / "tests"], strict=True)
 
 
 def test_every_page_with_code_runs() -> None:

@@ -48,6 +48,13 @@ def memory() -> Any:
 
 
 @pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a cache of indexes that only this test uses."""
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """A source of three classes of ten pictures: cat, dog, eel, each with 0.jpg to 9.jpg."""
     root = tmp_path / "photos"

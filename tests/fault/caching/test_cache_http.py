@@ -28,6 +28,8 @@ from stoker.pipeline.order.epoch_order import BlockShuffle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from helpers.processes.warm_python import WarmPython
+
     Threads = Callable[[str], list[threading.Thread]]
 
 SHARD = "shard-00001-of-00004.tfrecord"
@@ -276,7 +278,9 @@ sys.stdin.readline()
         assert child.wait(timeout=300) == 0
 
 
-def test_ranks_share_a_cache(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_ranks_share_a_cache(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], warm_python: WarmPython
+) -> None:
     code = """
 import json, sys, stoker
 from stoker.augment import CenterCrop, Resize
@@ -292,12 +296,8 @@ print(json.dumps(found))
         sums = {batch.row[0]: float(batch.image.astype("float64").sum()) for batch in local}
     servers = {size: serve(source) for size in (None, "500KB")}
     caches = json.dumps([(server.url, str(tmp_path / str(size)), size) for size, server in servers.items()])
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", code, str(rank), caches], stdout=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    answers = [json.loads(rank.communicate(timeout=300)[0]) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0]
+    ranks = [warm_python.start(code, rank, caches) for rank in range(2)]
+    answers = [json.loads(rank.output()) for rank in ranks]
     for of_ranks in zip(*answers, strict=True):
         batches = [batch for batches in of_ranks for batch in batches]
         assert sorted(row for rows, _ in batches for row in rows) == list(range(156))

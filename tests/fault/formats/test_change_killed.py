@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
-from helpers.processes.programs import run_program
+from helpers.processes.programs import run_in_fork
+from helpers.processes.warm_python import WarmPython
 
 
-def test_a_killed_change_leaves_the_last_version_and_can_be_made_again(tmp_path: Path) -> None:
-    assert int(run_program("killed/changes.py", tmp_path, "all", "calls")) >= 3
+def test_a_killed_change_leaves_the_last_version_and_can_be_made_again(
+    tmp_path: Path, warm_python: WarmPython
+) -> None:
+    assert int(run_in_fork(warm_python, "killed/changes.py", tmp_path, "all", "calls")) >= 3

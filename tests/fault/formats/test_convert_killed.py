@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
-from helpers.processes.programs import run_program
+from helpers.processes.programs import run_in_fork
+from helpers.processes.warm_python import WarmPython
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_a_conversion_resumes_after_a_kill_at_a_call_of_each_kind(
-    photos: Path, tmp_path: Path, container: str
+    photos: Path, tmp_path: Path, container: str, warm_python: WarmPython
 ) -> None:
-    assert int(run_program("killed/conversions.py", photos, tmp_path / "out", container, "calls")) >= 6
+    arguments = photos, tmp_path / "out", container, "calls"
+    assert int(run_in_fork(warm_python, "killed/conversions.py", *arguments)) >= 6

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.native_payloads import GOOD, OUT, SIZE, Dataset
+from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset
 
 from stoker import _native
 from stoker.augment.params.composition import WHOLE_SHARE, Composition

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset, encode, picture
+from helpers.data.payloads.native_payloads import GOOD, OUT, SIZE, Dataset, picture
+from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
 
 from stoker.augment.reference import reference

@@ -5,20 +5,24 @@ Each test forks in a new process, because threads of other libraries make forks 
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 import stoker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from helpers.processes.warm_python import WarmPython
 
-TESTS = str(Path(__file__).parents[2])
+TESTS = Path(__file__).parents[2]
 PROLOGUE = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading, time, warnings
 from pathlib import Path
+
+warnings.simplefilter("ignore")  # some Pythons warn of forks beside threads, which these tests are about
+FOLDER = Path(sys.argv[1])
 
 def fork(work):
     \"\"\"Run the work in a child, which ends with its result as exit code.\"\"\"
@@ -42,18 +46,21 @@ def status(child):
 """
 
 
-def run(code: str, folder: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"{PROLOGUE}\nFOLDER = Path({str(folder)!r})\n{code}"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
+Run = Callable[[str, Path], None]
 
 
-def test_a_child_does_not_wait_for_a_thread_that_fills_the_epoch_cache(tmp_path: Path) -> None:
+@pytest.fixture
+def run(warm_python: WarmPython) -> Run:
+    """``run(code, folder)`` runs code to its good end, without a word, in a process of its own."""
+
+    def run(code: str, folder: Path) -> None:
+        ended = warm_python.run(PROLOGUE + code, folder, paths=[TESTS])
+        assert (ended.returncode, ended.stderr) == (0, "")
+
+    return run
+
+
+def test_a_child_does_not_wait_for_a_thread_that_fills_the_epoch_cache(tmp_path: Path, run: Run) -> None:
     run(
         """
 from stoker.pipeline.execution.epochs.epoch_cache import EpochCache
@@ -78,7 +85,7 @@ finally:
     )
 
 
-def test_a_child_does_not_wait_for_a_thread_that_submits_to_pillow(squares: Path) -> None:
+def test_a_child_does_not_wait_for_a_thread_that_submits_to_pillow(squares: Path, run: Run) -> None:
     run(
         """
 from stoker import ImageLoader
@@ -96,10 +103,9 @@ loader.close()
     )
 
 
-def test_a_child_gets_an_error_of_the_native_engine(tmp_path: Path) -> None:
+def test_a_child_gets_an_error_of_the_native_engine(tmp_path: Path, run: Run) -> None:
     run(
-        f"""
-sys.path.insert(0, {TESTS!r})
+        """
 from helpers.data.payloads.native_payloads import GOOD, Dataset
 from stoker.errors import EngineError
 from stoker.pipeline.engines.base import Work
@@ -124,17 +130,16 @@ engine.close()
     )
 
 
-def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path) -> None:
+def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path, run: Run) -> None:
     """Locks on an open file belong to both: without its locks the parent could lose blocks that it reads."""
     run(
-        f"""
+        """
 import fcntl
 from types import SimpleNamespace
-sys.path.insert(0, {TESTS!r})
 from helpers.cached_blocks import block_files, read_ahead_over
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
-requests = SimpleNamespace(request=lambda blocks: {{}}, coming_bytes=0)
+requests = SimpleNamespace(request=lambda blocks: {}, coming_bytes=0)
 begun = CachedEpoch([read_ahead_over(block_files(FOLDER), requests)])
 begun.start()
 begun.wait()
@@ -156,7 +161,7 @@ assert other._lock(fcntl.F_WRLCK, 0, 4)
 
 
 def test_a_child_evicts_nothing_that_its_parent_reads(
-    tmp_path: Path, make_jpeg: Callable[..., bytes]
+    tmp_path: Path, make_jpeg: Callable[..., bytes], run: Run
 ) -> None:
     photos = tmp_path / "photos" / "class"
     photos.mkdir(parents=True)

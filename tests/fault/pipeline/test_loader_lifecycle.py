@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from helpers.processes.loader_processes import LIMIT, run, start
+import pytest
+from helpers.processes.loader_processes import program
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from helpers.processes.warm_python import WarmPython
 
-def test_the_interpreter_ends_while_a_pass_runs(engine: str, thumbnails: Path) -> None:
+Run = Callable[[str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def start(engine: str, thumbnails: Path, warm_python: WarmPython) -> Run:
+    """``start(code)`` runs code that uses loaders to its end, in a process of its own."""
+    return lambda code: warm_python.run(program(engine, thumbnails, code))
+
+
+@pytest.fixture
+def run(start: Run) -> Callable[[str], str]:
+    """``run(code)``: what the code prints; its end is a good one."""
+
+    def run(code: str) -> str:
+        done = start(code)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_the_interpreter_ends_while_a_pass_runs(run: Callable[[str], str]) -> None:
     code = "loader = make(prefetch=9); running = iter(loader); next(running); print('end')"
-    assert run(engine, thumbnails, code) == "end\n"
+    assert run(code) == "end\n"
 
 
-def test_an_exit_in_the_loop(engine: str, thumbnails: Path) -> None:
-    assert run(engine, thumbnails, "for batch in make(): sys.exit(0)") == ""
+def test_an_exit_in_the_loop(run: Callable[[str], str]) -> None:
+    assert run("for batch in make(): sys.exit(0)") == ""
 
 
-def test_an_exception_in_the_loop_ends_the_process(engine: str, thumbnails: Path) -> None:
-    child = start(engine, thumbnails, "for batch in make(): 1 / 0")
-    _, err = child.communicate(timeout=LIMIT)
-    assert child.returncode == 1
-    assert "ZeroDivisionError" in err
+def test_an_exception_in_the_loop_ends_the_process(start: Run) -> None:
+    ended = start("for batch in make(): 1 / 0")
+    assert ended.returncode == 1
+    assert "ZeroDivisionError" in ended.stderr
 
 
-def test_dropping_closing_and_leaving_early_leave_no_thread(engine: str, thumbnails: Path) -> None:
+def test_dropping_closing_and_leaving_early_leave_no_thread(run: Callable[[str], str]) -> None:
     code = """
 list(make())
 gc.collect()
@@ -65,12 +90,12 @@ for end in (leave, drop, drop_the_loader_first, close_twice, never_start, restar
     gc.collect()
     print(end.__name__, settled(tasks, before) <= before)
 """
-    lines = run(engine, thumbnails, code).splitlines()
+    lines = run(code).splitlines()
     assert len(lines) == 7
     assert all(line.endswith("True") for line in lines), lines
 
 
-def test_a_forked_child_gets_errors_and_ends(engine: str, thumbnails: Path) -> None:
+def test_a_forked_child_gets_errors_and_ends(run: Callable[[str], str]) -> None:
     code = """
 loader = make()
 running = iter(loader)
@@ -99,10 +124,10 @@ else:
     sys.exit("the child hangs")
 print(os.waitstatus_to_exitcode(status), sum(len(batch[1]) for batch in running))
 """
-    assert run(engine, thumbnails, code) == "7 56\n"
+    assert run(code) == "7 56\n"
 
 
-def test_epochs_and_loaders_leave_no_threads_and_no_descriptors(engine: str, thumbnails: Path) -> None:
+def test_epochs_and_loaders_leave_no_threads_and_no_descriptors(run: Callable[[str], str]) -> None:
     code = """
 loader = make(prefetch=2, batch_size=16)
 def epochs(numbers):
@@ -120,7 +145,8 @@ for _ in range(20):
     with make() as another:
         next(iter(another))
 gc.collect()
-after = threading.active_count(), settled(tasks, before[1]), descriptors()
+settled(tasks, before[1])
+after = threading.active_count(), tasks(), descriptors()
 print(*(now <= then for now, then in zip(after, before)))
 """
-    assert run(engine, thumbnails, code) == "True True True\n"
+    assert run(code) == "True True True\n"

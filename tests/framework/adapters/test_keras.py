@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.processes.side_by_side import side_by_side
 from helpers.processes.waiting import wait_until
 
 import stoker
@@ -21,7 +17,7 @@ from stoker.augment import Normalize, RandomHorizontalFlip, Resize
 from stoker.errors import ConfigError, LoaderClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from helpers.processes.warm_python import WarmPython
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
@@ -218,27 +214,13 @@ def test_a_loader_of_text_trains_a_language_model(tmp_path: Path) -> None:
     assert np.isfinite(history["loss"]).all()
 
 
-@pytest.fixture(scope="module")
-def backends(request: pytest.FixtureRequest, thumbnails: Path) -> Iterator[Any]:
-    """The runs of the program with other backends."""
-
-    def run(backend: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "KERAS_BACKEND": backend}
-        command = [sys.executable, PROGRAM, thumbnails]
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=600, check=False
-        )
-
-    with side_by_side(request, "backend", run) as found:
-        yield found
-
-
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_other_backends_train_evaluate_and_predict(backend: str, backends: Any) -> None:
+def test_other_backends_train_evaluate_and_predict(
+    backend: str, thumbnails: Path, warm_torch: WarmPython
+) -> None:
     pytest.importorskip(backend)
-    run = backends[backend].result()
-    assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout.splitlines()[-1])
+    said = warm_torch.output(PROGRAM, thumbnails, environment={"KERAS_BACKEND": backend})
+    found = json.loads(said.splitlines()[-1])
     assert found["backend"] == backend
     epochs = [[epoch + (place == 0), place] for epoch in range(2) for place in (16, 32, 48, 0)]
     # Once undisturbed; then stopped after five steps, and gone on with where that was.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import N, write_annotated
+from helpers.data.annotations.annotated_scenes import N
 
 from stoker import ImageLoader
 from stoker.augment import RandomMask, RandomResizedCrop, Resize, Views
@@ -15,16 +15,10 @@ from stoker.pipeline import adapters
 from stoker.pipeline.engines.selection.devices import BatchPlacement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 VIEWS = {"a": Views(2, [RandomResizedCrop((16, 12))], mask=RandomMask(4)), "b": [Resize((8, 8))]}
 COLUMNS = ("a", "a_mask", "a_boxes", "b", "b_boxes")
-
-
-@pytest.fixture(scope="module")
-def annotated(pack_images: Callable[..., Path]) -> Path:
-    return write_annotated(pack_images)
 
 
 @pytest.mark.parametrize("output", ["torch", "tensorflow", "jax"])

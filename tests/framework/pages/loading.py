@@ -3,6 +3,9 @@ from pathlib import Path
 def range(epochs):
     return [0]    # one epoch shows that the loader runs
 
+mix = stoker.mix
+stoker.mix = lambda parts, samples=None, **options: mix(parts, samples=samples and 96, **options)    # not a million
+
 names = ["cat", "dog", *"abcdefghij"]
 for name in ("train", "val", "a", "b"):
     with stoker.Writer(f"shards/{name}", classes=names) as writer:

@@ -9,10 +9,12 @@ from io import BytesIO
 
 from helpers.data.annotations import coco_files
 from helpers.data.shards.external_shards import example, write_tfrecord
+from helpers.ray_tasks import RayTasks
 from moto.server import ThreadedMotoServer
 from PIL import Image
 
-warnings.filterwarnings("ignore", module="moto|botocore|aiobotocore|ray|werkzeug")
+warnings.filterwarnings("ignore", module="moto|botocore|aiobotocore|werkzeug")
+sys.modules["ray"] = RayTasks()    # tests/stress convert on a cluster
 
 # A server of S3 on this machine, and files in memory that stand in for a web server with https.
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

@@ -1,6 +1,7 @@
-"""Trains two epochs with DistributedDataParallel; run by torchrun from tests of ranks.
+"""Trains two epochs with DistributedDataParallel; run by torchrun or in forks from tests of ranks.
 
-With "save" it leaves a checkpoint of its third step, with "load" it begins from such a one.
+INIT_METHOD, where it is set, names the meeting place of the ranks. With "save" the program leaves a
+checkpoint of its third step, with "load" it begins from such a one.
 
 torchrun --nproc-per-node N ddp.py SHARDS GLOBAL_BATCH RESULT [save|load CHECKPOINT]
 """
@@ -24,7 +25,7 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 shards, batch_size, result, *checkpoint = sys.argv[1:]
 torch.set_num_threads(1)
 torch.manual_seed(0)
-init("gloo")
+init("gloo", init_method=os.environ.get("INIT_METHOD"))
 loader = stoker.ImageLoader(
     shards,
     batch_size=int(batch_size) // get_world_size(),

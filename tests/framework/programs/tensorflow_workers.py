@@ -1,4 +1,4 @@
-"""Iterates over a loader as a worker of MultiWorkerMirroredStrategy; run by ranks/test_tensorflow.py.
+"""Iterates over a loader as a worker of MultiWorkerMirroredStrategy; for tests/stress/test_ranks_on_ports.py.
 
 TF_CONFIG=... python tensorflow_workers.py SHARDS
 """

@@ -8,9 +8,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from helpers.processes.warm_python import WarmPython
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "epoch_rows.py"
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -37,25 +40,18 @@ def check(found: list[Any], source: str) -> None:
 
 @pytest.mark.parametrize("source", list(ENVIRONMENTS))
 def test_processes_with_the_environment_of_a_launcher_share_the_samples(
-    thumbnails: Path, source: str
+    thumbnails: Path, source: str, warm_python: WarmPython
 ) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, PROGRAM, thumbnails],
-            env=os.environ | {name: value.format(rank=rank) for name, value in ENVIRONMENTS[source].items()},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
+    given = [
+        {name: value.format(rank=rank) for name, value in ENVIRONMENTS[source].items()} for rank in range(2)
     ]
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
-    check([json.loads(output) for output in outputs], source)
+    processes = [warm_python.start(PROGRAM, thumbnails, environment=variables) for variables in given]
+    check([json.loads(process.output()) for process in processes], source)
 
 
 @pytest.mark.skipif(MPIRUN is None, reason="mpirun is neither in this environment (openmpi) nor on the path")
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_processes_under_mpirun_share_the_samples(thumbnails: Path, ranks: int) -> None:
-    launcher = [str(MPIRUN), "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
+def test_processes_under_mpirun_share_the_samples(thumbnails: Path) -> None:
+    launcher = [str(MPIRUN), "--allow-run-as-root", "--oversubscribe", "-np", "2"]
     done = subprocess.run(
         [*launcher, sys.executable, PROGRAM, thumbnails],
         capture_output=True,

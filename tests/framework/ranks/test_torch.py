@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.processes.torch_ranks import check, train
+from helpers.processes.torch_ranks import GLOBAL_BATCH, PROGRAM, check
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from helpers.processes.warm_python import Run, WarmPython
 
 pytest.importorskip("torch")
 
@@ -37,18 +36,41 @@ print(json.dumps(found))
 """
 
 
-def test_two_ranks_train_to_the_losses_of_one_and_one_goes_on(thumbnails: Path, tmp_path: Path) -> None:
+class Training:
+    """Ranks that meet in a file, so that they need no port; ``torchrun`` starts them in tests/stress."""
+
+    def __init__(
+        self, python: WarmPython, shards: Path, ranks: int, folder: Path, *checkpoint: object
+    ) -> None:
+        self._result = folder / "result"
+        folder.mkdir()
+        self._ranks: list[Run] = []
+        for rank in range(ranks):
+            place = f"file://{folder}/place?rank={rank}&world_size={ranks}"
+            variables = {"INIT_METHOD": place, "RANK": str(rank), "WORLD_SIZE": str(ranks)}
+            arguments = shards, GLOBAL_BATCH, self._result, *checkpoint
+            self._ranks.append(python.start(PROGRAM, *arguments, environment=variables))
+
+    def result(self) -> Any:
+        for rank in self._ranks:
+            rank.output()
+        return json.loads(self._result.read_text())
+
+
+def test_two_ranks_train_to_the_losses_of_one_and_one_goes_on(
+    thumbnails: Path, tmp_path: Path, warm_torch: WarmPython
+) -> None:
     checkpoint = tmp_path / "checkpoint"
-    with ThreadPoolExecutor(1) as pool:
-        of_one = pool.submit(train, thumbnails, 1, tmp_path)
-        of_two = train(thumbnails, 2, tmp_path, "save", checkpoint)
-    alone = of_one.result()
+    training = Training(warm_torch, thumbnails, 1, tmp_path / "alone")
+    of_two = Training(warm_torch, thumbnails, 2, tmp_path / "two", "save", checkpoint).result()
+    alone = training.result()
     check(of_two, alone, 2)
-    check(train(thumbnails, 1, tmp_path, "load", checkpoint), alone, 1, begin=3)
+    check(
+        Training(warm_torch, thumbnails, 1, tmp_path / "rest", "load", checkpoint).result(), alone, 1, begin=3
+    )
     assert alone["losses"][-1] < alone["losses"][0]
 
 
-def test_processes_that_share_a_model_have_one_rank() -> None:
-    done = subprocess.run([sys.executable, "-c", MESH], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[[i // 2, 4], [i // 2 % 2, 2], [i // 2, 4]] for i in range(8)]
+def test_processes_that_share_a_model_have_one_rank(warm_torch: WarmPython) -> None:
+    found = json.loads(warm_torch.output(MESH))
+    assert found == [[[i // 2, 4], [i // 2 % 2, 2], [i // 2, 4]] for i in range(8)]

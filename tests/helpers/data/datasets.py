@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+import stoker
 from stoker.formats.codecs.header import read_header
 from stoker.formats.containers.messages.image_record import ImageRecord
 from stoker.formats.containers.registry import find_writing
@@ -19,6 +20,8 @@ from stoker.formats.files.reading import file_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from stoker.formats.dataset.dataset import Dataset
 
 CLASSES = ("cat", "dog", "eel")
 
@@ -104,3 +107,14 @@ def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Pa
     write_index(folder / INDEX_NAME, {**given, "key": [f"k{row}" for row in range(n)], **columns})
     publish(folder, "tfrecord", [Shard(name, shard.data_bytes, n, shard.digests.crc)])
     return folder
+
+
+def converted(source: Any, target: Path, **options: Any) -> Dataset:
+    """The dataset that a conversion of the source makes."""
+    stoker.convert(source, target, **options)
+    return stoker.open(target)
+
+
+def read_all(dataset: Dataset) -> list[bytes]:
+    """The payload of each sample."""
+    return [dataset.read(i) for i in range(len(dataset))]

@@ -40,10 +40,14 @@ def settled(count, expected):
 """
 
 
+def program(engine: str, folder: Path, code: str) -> str:
+    """Returns the code with the start that all these processes have."""
+    return f"ENGINE, FOLDER = {engine!r}, {str(folder)!r}\n{PROLOGUE}{code}"
+
+
 def start(engine: str, folder: Path, code: str) -> subprocess.Popen[str]:
-    prologue = f"ENGINE, FOLDER = {engine!r}, {str(folder)!r}\n{PROLOGUE}"
     return subprocess.Popen(
-        [sys.executable, "-c", prologue + code],
+        [sys.executable, "-c", program(engine, folder, code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

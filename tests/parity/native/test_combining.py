@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import N, encode, found, write_annotated
+from helpers.data.annotations.annotated_scenes import N, encode, found
 
 import stoker
 from stoker import ImageLoader
@@ -120,11 +120,6 @@ def test_the_last_epochs_have_no_mosaics(thumbnails: Path) -> None:
         assert np.array_equal(next(iter(loader)).image, second)
         loader.set_epoch(0)
         assert not np.array_equal(next(iter(loader)).image, first)
-
-
-@pytest.fixture(scope="module")
-def annotated(pack_images: Callable[..., Path]) -> Path:
-    return write_annotated(pack_images)
 
 
 COLUMNS = ("image", "boxes", "object_id", "masks", "keypoints", "segmentation", "area")

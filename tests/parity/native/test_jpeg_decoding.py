@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import encode, execute, photograph, samples_of, whole
+from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
+from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
 from PIL import Image
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.payloads.native_payloads import encode as encode_as
 from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
+from helpers.data.pictures import encode as encode_as
 from helpers.pillow_decoding import decode_with_pillow
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import write_annotated
-from helpers.data.datasets import pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,9 +102,3 @@ def _check_view(images: Any, boxes: Any, masks: Any, ids: Any, segmentation: Any
         for x, y, visible in points[first]:
             row, column = (min(int(at), len(image[0]) - 1) for at in (y, x))
             assert not visible or bright[row, column]
-
-
-@pytest.fixture(scope="module")
-def annotated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    make = tmp_path_factory.mktemp
-    return write_annotated(lambda payloads, **columns: pack(make("views"), payloads, columns))

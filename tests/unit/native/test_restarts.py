@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.payloads.jpeg_coefficients import restart_interval, segments
+from helpers.data.pictures import decode
 from PIL import Image
 
 from stoker import _native
@@ -22,11 +23,6 @@ def encode(height: int, width: int, subsampling: str = "4:2:0", **options: Any) 
     marked = _native.mark_restarts(stream.getvalue())[0]
     assert marked is not None
     return marked
-
-
-def pixels(data: bytes) -> np.ndarray:
-    with Image.open(io.BytesIO(data)) as image:
-        return np.asarray(image)
 
 
 def with_change(data: bytes, at: int) -> bytes:
@@ -61,10 +57,10 @@ class TestBands:
 
     def test_images_without_them(self) -> None:
         stream = io.BytesIO()
-        Image.fromarray(pixels(LARGE)).save(stream, "JPEG")
+        Image.fromarray(decode(LARGE)).save(stream, "JPEG")
         assert _native.make_bands(stream.getvalue()).shape == (0,)
         stream = io.BytesIO()
-        Image.fromarray(pixels(LARGE)).save(stream, "JPEG", restart_marker_blocks=7)
+        Image.fromarray(decode(LARGE)).save(stream, "JPEG", restart_marker_blocks=7)
         assert restart_interval(stream.getvalue()) == 7
         assert _native.make_bands(stream.getvalue()).shape == (0,)
         for data in (b"", b"\xff", b"\xff\xd8", LARGE[:100], LARGE[:-3]):
@@ -84,8 +80,8 @@ class TestSplices:
         assert len(jpeg) <= looked_at < len(LARGE)
         assert (top % 16, left % 16) == (0, 0)
         assert len(jpeg) < len(LARGE) / 3
-        part = pixels(jpeg)[101 - top :, 211 - left :][:50, :60]
-        np.testing.assert_array_equal(part, pixels(LARGE)[101:151, 211:271])
+        part = decode(jpeg)[101 - top :, 211 - left :][:50, :60]
+        np.testing.assert_array_equal(part, decode(LARGE)[101:151, 211:271])
 
     def test_only_the_bands_of_the_crop_are_looked_at(self) -> None:
         starts = BANDS[::2].tolist()
@@ -139,5 +135,5 @@ class TestSplices:
             except ValueError:
                 continue
             if spliced is not None:
-                part = pixels(spliced[0])[top - spliced[1] :, left - spliced[2] :][:20, :30]
-                np.testing.assert_array_equal(part, pixels(LARGE)[top : top + 20, left : left + 30])
+                part = decode(spliced[0])[top - spliced[1] :, left - spliced[2] :][:20, :30]
+                np.testing.assert_array_equal(part, decode(LARGE)[top : top + 20, left : left + 30])

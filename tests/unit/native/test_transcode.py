@@ -5,22 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode, smooth
 from PIL import Image, ImageOps
 
 from stoker import _native
 
 LIMIT = 10**7
-
-
-def smooth(height: int, width: int) -> Image.Image:
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
-    return Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
-
-
-def encode(image: Image.Image, form: str = "JPEG", **saved: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, form, **saved)
-    return stream.getvalue()
 
 
 class TestResize:

@@ -1,12 +1,12 @@
 """Payloads in one file, their rows of an index, and the native engine over them."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.pictures import encode
 from PIL import Image
 
 from stoker import _native
@@ -23,12 +23,6 @@ OUT = (20, 24)
 def picture(seed: int) -> Image.Image:
     pixels = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
     return Image.fromarray(pixels).resize((SIZE[1], SIZE[0]), Image.Resampling.BICUBIC)
-
-
-def encode(image: Image.Image, form: str = "JPEG", **saved: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, form, **saved)
-    return stream.getvalue()
 
 
 GOOD = [encode(picture(seed)) for seed in range(3)]

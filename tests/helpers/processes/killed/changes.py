@@ -16,16 +16,13 @@ from pathlib import Path
 
 import numpy as np
 from helpers.processes.disk_calls import DiskFault
+from helpers.processes.programs import die
 from PIL import Image
 
 import stoker
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 SAMPLES = {"append": (4, 7), "exclude": (4, 3), "merge": (0, 7)}
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def prepare(folder: Path) -> None:

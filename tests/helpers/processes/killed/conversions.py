@@ -19,16 +19,13 @@ from typing import Any
 
 from helpers.data.file_trees import read_files
 from helpers.processes.disk_calls import DiskFault
+from helpers.processes.programs import die
 
 import stoker
 from stoker.errors import DatasetError
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 KILLS = 50
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Conversions:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from helpers.processes.programs import die
 from torch import nn
 
 import stoker
@@ -42,10 +43,6 @@ class Death:
 
 NEVER = Death()
 PLACES = (Death(step=5), Death(save=2, share=0.5), Death(save=1))
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def save(folder: Path, state: dict[str, Any], death: Death, number: int) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from helpers.data.file_trees import read_files
 from helpers.processes.disk_calls import DiskFault
+from helpers.processes.programs import die
 
 import stoker
 from stoker.errors import DatasetError
@@ -25,10 +26,6 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.dataset.versions.naming import HISTORY_NAME
 
 SAMPLES = 5
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def write(target: Path, container: str, fault: DiskFault, *, append: bool = False) -> None:

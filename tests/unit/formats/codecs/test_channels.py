@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from PIL import Image
 
 from stoker.formats.codecs.channels import decode_channels, decode_grey, stored_form
@@ -17,21 +17,15 @@ NOISE = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
 RGBA = Image.fromarray(NOISE)
 
 
-def encoded(image: Image.Image, form: str = "PNG", **options: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, form, **options)
-    return stream.getvalue()
-
-
 def test_grey_of_a_jpeg_is_its_luma_and_of_other_images_that_of_rgb() -> None:
     rgb = RGBA.convert("RGB")
-    jpeg = encoded(rgb, "JPEG", quality=90, subsampling=2)
+    jpeg = encode(rgb, "JPEG", quality=90, subsampling=2)
     with Image.open(io.BytesIO(jpeg)) as image:
         image.draft("YCbCr", image.size)
         luma = np.asarray(image.convert("YCbCr"))[..., 0]
     grey = decode_grey(jpeg, Codec.JPEG, HEIGHT, WIDTH)
     assert np.array_equal(grey, np.repeat(luma[..., None], 3, axis=2))
-    grey = decode_grey(encoded(rgb), Codec.PNG, HEIGHT, WIDTH)
+    grey = decode_grey(encode(rgb, "PNG"), Codec.PNG, HEIGHT, WIDTH)
     red, green, blue = NOISE[..., :3].astype(int).transpose(2, 0, 1)
     assert np.array_equal(grey[..., 1], (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16)
 
@@ -39,7 +33,7 @@ def test_grey_of_a_jpeg_is_its_luma_and_of_other_images_that_of_rgb() -> None:
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
 def test_channels_are_those_that_a_png_stores(mode: str) -> None:
     image = RGBA.convert("RGB").convert("P") if mode == "P" else RGBA.convert(mode)
-    data = encoded(image)
+    data = encode(image, "PNG")
     channels = {"1": 1, "L": 1, "LA": 2, "P": 3, "RGB": 3, "RGBA": 4}[mode]
     assert stored_form(data, Codec.PNG, HEIGHT, WIDTH).channels == channels
     shown = image.convert({"1": "L", "P": "RGB"}.get(mode, mode))
@@ -51,9 +45,9 @@ def test_channels_are_those_that_a_png_stores(mode: str) -> None:
 
 
 def test_transparent_colours_become_alpha_of_rgba_alone() -> None:
-    palette = encoded(RGBA.convert("P"), transparency=bytes(range(256)))
+    palette = encode(RGBA.convert("P"), "PNG", transparency=bytes(range(256)))
     assert stored_form(palette, Codec.PNG, HEIGHT, WIDTH).channels == 4
-    keyed = encoded(RGBA.convert("RGB"), transparency=tuple(NOISE[0, 0, :3].tolist()))
+    keyed = encode(RGBA.convert("RGB"), "PNG", transparency=tuple(NOISE[0, 0, :3].tolist()))
     assert stored_form(keyed, Codec.PNG, HEIGHT, WIDTH).channels == 3
     alpha = decode_channels(keyed, Codec.PNG, HEIGHT, WIDTH, alpha=True)[..., 3]
     assert alpha[0, 0] == 0
@@ -64,14 +58,14 @@ def test_raw_pixels_and_cmyk_are_stored_as_rgb() -> None:
     rgb = np.ascontiguousarray(NOISE[..., :3])
     assert np.array_equal(decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=False), rgb)
     assert (decode_channels(rgb, Codec.RAW, HEIGHT, WIDTH, alpha=True)[..., 3] == 255).all()
-    assert stored_form(encoded(RGBA.convert("CMYK"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == (3, 8)
-    assert stored_form(encoded(RGBA.convert("L"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == (1, 8)
+    assert stored_form(encode(RGBA.convert("CMYK"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == (3, 8)
+    assert stored_form(encode(RGBA.convert("L"), "JPEG"), Codec.JPEG, HEIGHT, WIDTH) == (1, 8)
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM", "JPEG2000"])
 def test_grey_of_sixteen_bits_is_kept(form: str) -> None:
     levels = np.arange(HEIGHT * WIDTH, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 500
-    data = encoded(Image.fromarray(levels.astype(np.int32) if form == "PPM" else levels), form)
+    data = encode(Image.fromarray(levels.astype(np.int32) if form == "PPM" else levels), form)
     assert stored_form(data, Codec.OTHER, HEIGHT, WIDTH) == (1, 16)
     decoded = decode_channels(data, Codec.OTHER, HEIGHT, WIDTH, alpha=False)
     assert decoded.dtype == np.uint16

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
 from PIL import Image
 
@@ -21,12 +22,6 @@ _WRITABLE = (Codec.JPEG, Codec.PNG, Codec.WEBP, Codec.BMP, Codec.GIF, Codec.TIFF
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
 
 
-def encoded(image: Image.Image, form: str, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, form, **options)
-    return stream.getvalue()
-
-
 def three(grey: np.ndarray) -> np.ndarray:
     return np.repeat(grey[..., np.newaxis], 3, axis=2)
 
@@ -34,7 +29,7 @@ def three(grey: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM", "JPEG2000"])
 def test_the_higher_eight_of_sixteen_bits_are_taken(form: str) -> None:
     values = GREYS.astype(np.int32) if form == "PPM" else GREYS  # as older Pillow writes that
-    data = encoded(Image.fromarray(values), form)
+    data = encode(Image.fromarray(values), form)
     expected = three((GREYS >> 8).astype(np.uint8))
     np.testing.assert_array_equal(decode_rgb(data, Codec.OTHER, 64, 64), expected)
     np.testing.assert_array_equal(decode_with_pillow(data), expected)
@@ -43,13 +38,13 @@ def test_the_higher_eight_of_sixteen_bits_are_taken(form: str) -> None:
 def test_the_orientation_of_sixteen_bits_is_applied() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    data = encoded(Image.fromarray(GREYS[:, :32]), "PNG", exif=exif)
+    data = encode(Image.fromarray(GREYS[:, :32]), "PNG", exif=exif)
     expected = three(np.rot90((GREYS[:, :32] >> 8).astype(np.uint8), -1))
     np.testing.assert_array_equal(decode_rgb(data, Codec.PNG, 64, 32), expected)
 
 
 def test_the_engines_decode_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
-    folder = pack_images([encoded(Image.fromarray(GREYS), "PNG")])
+    folder = pack_images([encode(Image.fromarray(GREYS), "PNG")])
     expected = three((GREYS >> 8).astype(np.uint8))
     for engine in ("native", "reference"):
         with stoker.ImageLoader(
@@ -62,7 +57,7 @@ def test_the_engines_decode_sixteen_bits_alike(pack_images: Callable[..., Path])
 def test_pixels_without_a_known_white_are_refused(
     dtype: type, words: str, pack_images: Callable[..., Path]
 ) -> None:
-    data = encoded(Image.fromarray(np.ones((4, 5), dtype)), "TIFF")
+    data = encode(Image.fromarray(np.ones((4, 5), dtype)), "TIFF")
     with pytest.raises(DecodeError, match=words):
         decode_rgb(data, Codec.TIFF, 4, 5)
     folder = pack_images([data])
@@ -77,9 +72,9 @@ def test_pixels_without_a_known_white_are_refused(
 def test_each_codec_has_its_decoder() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (6, 7, 3), np.uint8)
     image = Image.fromarray(pixels)
-    jpeg = encoded(image, "JPEG")
+    jpeg = encode(image, "JPEG")
     np.testing.assert_array_equal(decode_rgb(pixels.tobytes(), Codec.RAW, 6, 7), pixels)
-    np.testing.assert_array_equal(decode_rgb(encoded(image, "PNG"), Codec.PNG, 6, 7), pixels)
+    np.testing.assert_array_equal(decode_rgb(encode(image, "PNG"), Codec.PNG, 6, 7), pixels)
     np.testing.assert_array_equal(
         decode_rgb(jpeg, Codec.JPEG, 6, 7), np.asarray(Image.open(io.BytesIO(jpeg)))
     )
@@ -88,7 +83,7 @@ def test_each_codec_has_its_decoder() -> None:
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "1"])
 def test_every_mode_becomes_rgb(mode: str) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)).convert(mode)
-    found = decode_rgb(encoded(image, "PNG"), Codec.PNG, 5, 7)
+    found = decode_rgb(encode(image, "PNG"), Codec.PNG, 5, 7)
     np.testing.assert_array_equal(found, np.array(image.convert("RGB")))
 
 
@@ -110,8 +105,8 @@ def test_the_exif_orientation_is_applied(codec: Codec, orientation: int, turn: C
     exif = Image.Exif()
     exif[0x0112] = orientation
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 24, 3), np.uint8))
-    expected = turn(decode_with_pillow(encoded(image, codec.name)))
-    found = decode_rgb(encoded(image, codec.name, exif=exif), codec, *expected.shape[:2])
+    expected = turn(decode_with_pillow(encode(image, codec.name)))
+    found = decode_rgb(encode(image, codec.name, exif=exif), codec, *expected.shape[:2])
     np.testing.assert_array_equal(found, expected)
 
 
@@ -126,7 +121,7 @@ def test_every_codec_has_a_row() -> None:
 
 def test_an_image_with_more_pixels_than_allowed_is_refused_by_every_decoder() -> None:
     image = Image.fromarray(np.zeros((6, 7, 3), np.uint8))
-    payloads = {codec: encoded(image, CODECS[codec].pillow_formats[0]) for codec in _WRITABLE}
+    payloads = {codec: encode(image, CODECS[codec].pillow_formats[0]) for codec in _WRITABLE}
     payloads |= {Codec.RAW: bytes(6 * 7 * 3), Codec.PLANES: bytes(6 * 7)}
     for codec, payload in payloads.items():
         for decode in (decode_rgb, decode_for_reference):
@@ -137,7 +132,7 @@ def test_an_image_with_more_pixels_than_allowed_is_refused_by_every_decoder() ->
 
 def test_the_reference_refuses_a_jpeg_that_lacks_pixels() -> None:
     photograph = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    data = encoded(Image.fromarray(photograph), "JPEG")
+    data = encode(Image.fromarray(photograph), "JPEG")
     cut = data[: len(data) // 2] + b"\xff\xd9"
     with pytest.raises(ValueError, match="premature end"):
         decode_for_reference(cut, Codec.JPEG, 64, 64)

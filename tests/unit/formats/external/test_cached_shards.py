@@ -18,13 +18,12 @@ from stoker.formats.caching.index_cache import cached_indexes
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses")
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses", "cache")
 
 
 @pytest.fixture(autouse=True)
-def tars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with two archives of two samples, and an empty cache."""
-    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+def tars(tmp_path: Path) -> Path:
+    """A folder with two archives of two samples."""
     (tmp_path / "tars").mkdir()
     for shard in range(2):
         numbers = (2 * shard, 2 * shard + 1)

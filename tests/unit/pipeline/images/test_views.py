@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import N as SCENES
-from helpers.data.annotations.annotated_scenes import found, write_annotated
+from helpers.data.annotations.annotated_scenes import found
 
 from stoker import ImageLoader
 from stoker.augment import (
@@ -87,11 +87,6 @@ def test_a_list_and_a_single_view_draw_the_same(load: Callable[..., ImageLoader]
     assert np.array_equal(one.a, masked.a)
     assert masked.a_mask.shape == (6, 4, 4)
     assert not np.array_equal(one.a, other.b)
-
-
-@pytest.fixture(scope="module")
-def annotated(pack_images: Callable[..., Path]) -> Path:
-    return write_annotated(pack_images)
 
 
 def test_boxes_and_masks_follow_each_view(load: Callable[..., ImageLoader], annotated: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data.shards.text_shards import same
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted, mix
@@ -56,12 +57,6 @@ def load(dataset: Any, **options: Any) -> stoker.TextLoader:
 
 def rows(loader: stoker.TextLoader) -> list[int]:
     return [int(row) for batch in loader for row in batch.row]
-
-
-def same(first: list[Any], second: list[Any]) -> bool:
-    return len(first) == len(second) and all(
-        np.array_equal(x, y) for a, b in zip(first, second, strict=True) for x, y in zip(a, b, strict=True)
-    )
 
 
 def test_weights_with_and_without_replacement(folder: Path) -> None:

@@ -1,14 +1,13 @@
 """Objects and masks of a resized image follow its pixels."""
 
-import io
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import png
 from hypothesis import example, given
 from hypothesis import strategies as st
-from PIL import Image
 
 from stoker.formats.conversion.images.encode_image import encode_image
 from stoker.formats.conversion.images.image_objects import fit_objects
@@ -34,12 +33,6 @@ MODES: list[tuple[Any, int, int]] = [
     ("fill", 200, 300),
 ]
 SIZES = [(80, 120), (121, 77), (60, 60)]
-
-
-def png(pixels: np.ndarray[Any, Any]) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "PNG")
-    return stream.getvalue()
 
 
 def objects(boxes: Any, **more: Any) -> Annotations:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import noise
 
 import stoker
 from stoker.augment import Resize
@@ -19,15 +20,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
-def picture(seed: int) -> Any:
-    return np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
-
-
 def write(target: Path, numbers: range, **options: Any) -> None:
     with stoker.Writer(target, shard_records=3, **options) as writer:
         for i in numbers:
             writer.write(
-                picture(i),
+                noise(i),
                 label=("cat", "dog")[i % 2],
                 number=i,
                 text=f"t{i}",
@@ -73,8 +70,8 @@ def test_a_converted_folder_can_grow(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out")
     first = stoker.open(tmp_path / "out")
     with stoker.Writer(tmp_path / "out", append=True, classes=[*first.classes, "fox"]) as writer:
-        writer.write(picture(0), label="fox", key="fox/0")
-        writer.write(picture(1), label="cat", key="cat/new")
+        writer.write(noise(0), label="fox", key="fox/0")
+        writer.write(noise(1), label="cat", key="cat/new")
     grown = stoker.open(tmp_path / "out")
     assert grown.classes == ("cat", "dog", "eel", "fox")
     assert (grown.labels[-2:].tolist(), grown.keys([30, 31])) == ([3, 0], ["fox/0", "cat/new"])
@@ -109,7 +106,7 @@ def test_the_state_of_a_loader_is_of_its_version(tmp_path: Path) -> None:
 def test_samples_of_another_form_and_other_classes_are_refused_and_nothing_changes(tmp_path: Path) -> None:
     target = tmp_path / "out"
     with stoker.Writer(target, classes=["cat", "dog"]) as writer:
-        writer.write(picture(0), label="cat", number=1)
+        writer.write(noise(0), label="cat", number=1)
     before = (target / "dataset.json").read_bytes()
     with pytest.raises(ConfigError, match="classes do not begin with the 2 of the dataset"):
         stoker.Writer(target, append=True, classes=["dog", "cat"])
@@ -122,12 +119,12 @@ def test_samples_of_another_form_and_other_classes_are_refused_and_nothing_chang
             ({"label": "cat", "number": 0.5}, "column 'number' holds 0.5"),
         ):
             with pytest.raises(ConfigError, match=message):
-                writer.write(picture(0), **given)
+                writer.write(noise(0), **given)
         with pytest.raises(LockedError):
             stoker.Writer(target, append=True)
     assert (target / "dataset.json").read_bytes() == before, "nothing was appended"
     writer = stoker.Writer(target, append=True)
-    writer.write(picture(0), label="cat", number=2)
+    writer.write(noise(0), label="cat", number=2)
     writer.abandon()
     assert (target / "dataset.json").read_bytes() == before
     assert len(stoker.open(target)) == 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.pictures import noise
 from PIL import Image
 
 import stoker
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-
-def picture(seed: int) -> Any:
-    return np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
 
 
 class MapStyle:
@@ -54,11 +51,11 @@ Pair = namedtuple("Pair", "image label")
 @pytest.mark.parametrize(
     "item",
     [
-        lambda i: (picture(i), i % 2),
-        lambda i: (Image.fromarray(picture(i)), np.int64(i % 2)),
-        lambda i: {"image": picture(i), "label": i % 2},
-        lambda i: {"img": picture(i), "label": ("cat", "dog")[i % 2]},
-        lambda i: Pair(picture(i), i % 2),
+        lambda i: (noise(i), i % 2),
+        lambda i: (Image.fromarray(noise(i)), np.int64(i % 2)),
+        lambda i: {"image": noise(i), "label": i % 2},
+        lambda i: {"img": noise(i), "label": ("cat", "dog")[i % 2]},
+        lambda i: Pair(noise(i), i % 2),
     ],
 )
 def test_items_of_every_form_give_the_same_dataset(tmp_path: Path, item: Callable[[int], Any]) -> None:
@@ -66,12 +63,12 @@ def test_items_of_every_form_give_the_same_dataset(tmp_path: Path, item: Callabl
     dataset = stoker.open(tmp_path / "out")
     assert (summary.written, dataset.classes, dataset.labels.tolist()) == (6, ("cat", "dog"), [0, 1] * 3)
     assert dataset.keys(range(6)) == [f"{i:08d}" for i in range(6)]
-    stoker.convert(MapStyle(lambda i: (picture(i), i % 2)), tmp_path / "pairs")
+    stoker.convert(MapStyle(lambda i: (noise(i), i % 2)), tmp_path / "pairs")
     assert read_files(tmp_path / "out") == read_files(tmp_path / "pairs")
 
 
 def test_a_subset_has_the_classes_of_the_whole(tmp_path: Path) -> None:
-    whole = MapStyle(lambda i: (picture(i), i % 2))
+    whole = MapStyle(lambda i: (noise(i), i % 2))
     stoker.convert(Subset(whole, [3, 5]), tmp_path / "out")
     dataset = stoker.open(tmp_path / "out")
     assert (dataset.classes, dataset.labels.tolist()) == (("cat", "dog"), [1, 1])
@@ -80,7 +77,7 @@ def test_a_subset_has_the_classes_of_the_whole(tmp_path: Path) -> None:
 def test_an_iterable_of_unknown_length_and_paths(photos: Path, tmp_path: Path) -> None:
     def samples() -> Iterator[dict[str, Any]]:
         for i in range(5):
-            yield {"image": picture(i), "label": "xyx"[i % 3], "half": i / 2}
+            yield {"image": noise(i), "label": "xyx"[i % 3], "half": i / 2}
 
     stoker.convert(samples(), tmp_path / "out")
     assert stoker.open(tmp_path / "out").classes == ("x", "y")
@@ -94,17 +91,17 @@ def test_an_iterable_of_unknown_length_and_paths(photos: Path, tmp_path: Path) -
 
 def test_a_seed_shuffles_and_keys_stay_those_of_the_items(tmp_path: Path) -> None:
     names = list(map(str, range(50)))
-    stoker.convert(MapStyle(lambda i: (picture(i), i), 50), tmp_path / "out", seed=1, classes=names)
+    stoker.convert(MapStyle(lambda i: (noise(i), i), 50), tmp_path / "out", seed=1, classes=names)
     dataset = stoker.open(tmp_path / "out")
     assert dataset.labels.tolist() != sorted(dataset.labels.tolist())
     assert dataset.keys(range(50)) == [f"{label:08d}" for label in dataset.labels.tolist()]
     with pytest.raises(ConfigError, match="a seed shuffles items by their positions"):
-        stoker.convert(iter([picture(0)]), tmp_path / "other", seed=1)
+        stoker.convert(iter([noise(0)]), tmp_path / "other", seed=1)
 
 
 def test_fields_are_named_renamed_and_left_out(tmp_path: Path) -> None:
     def item(i: int) -> dict[str, Any]:
-        return {"picture": picture(i), "fine": i % 2, "uuid": f"u{i}", "junk": object()}
+        return {"picture": noise(i), "fine": i % 2, "uuid": f"u{i}", "junk": object()}
 
     fields = {"picture": "image", "fine": "label", "uuid": "key", "junk": None}
     stoker.convert(MapStyle(item), tmp_path / "out", fields=fields)
@@ -117,11 +114,11 @@ def test_fields_are_named_renamed_and_left_out(tmp_path: Path) -> None:
 
 def test_targets_of_detection_and_segmentation(tmp_path: Path) -> None:
     def detection(i: int) -> Any:
-        return picture(i), {"boxes": [[0, 0, 4, 4]] * i, "labels": [1] * i, "image_id": i}
+        return noise(i), {"boxes": [[0, 0, 4, 4]] * i, "labels": [1] * i, "image_id": i}
 
     stoker.convert(MapStyle(detection, 3), tmp_path / "boxes")
     assert stoker.open(tmp_path / "boxes").annotations(range(3)).owner.tolist() == [1, 2, 2]
-    stoker.convert(MapStyle(lambda i: (picture(i), np.full((6, 8), i, np.uint8))), tmp_path / "masks")
+    stoker.convert(MapStyle(lambda i: (noise(i), np.full((6, 8), i, np.uint8))), tmp_path / "masks")
     assert "segmentation" in stoker.open(tmp_path / "masks").tasks
 
 
@@ -163,7 +160,7 @@ def make_sample(number: int) -> dict[str, Any] | None:
     if number == 13:
         return None
     return {
-        "image": picture(number),
+        "image": noise(number),
         "label": number % 3,
         "key": f"n{number}",
         "vector": np.arange(number % 4),
@@ -202,7 +199,7 @@ def test_an_error_of_the_function_names_its_input_and_leaves_nothing(tmp_path: P
 def test_progress_counts_items(tmp_path: Path) -> None:
     seen: list[tuple[int, int, str]] = []
     stoker.convert(
-        MapStyle(picture),
+        MapStyle(noise),
         tmp_path / "out",
         progress=lambda done, total, size, stage: seen.append((done, total, stage)),
     )
@@ -214,11 +211,11 @@ def test_progress_counts_items(tmp_path: Path) -> None:
     [
         (3, {}, "the source is a int, which has neither"),
         ({"train": [1], "test": [2]}, {}, "the source is a dict of 'train', 'test'"),
-        ([picture(0)], {"val": 0.1}, "val is for sources of files"),
-        ([picture(0)], {"engine": "ray"}, "engine='ray' needs a function"),
-        ([picture(0)], {"engine": "spark"}, "engine must be one of local, ray"),
-        ([(picture(0), 1, 2)], {}, "an item of the dataset is a tuple of 3 values"),
-        ([picture(0).astype(float)], {}, "image is ndarray of float64 with the shape"),
+        ([noise(0)], {"val": 0.1}, "val is for sources of files"),
+        ([noise(0)], {"engine": "ray"}, "engine='ray' needs a function"),
+        ([noise(0)], {"engine": "spark"}, "engine must be one of local, ray"),
+        ([(noise(0), 1, 2)], {}, "an item of the dataset is a tuple of 3 values"),
+        ([noise(0).astype(float)], {}, "image is ndarray of float64 with the shape"),
         (
             "photos",
             {"fields": {"a": "image"}},

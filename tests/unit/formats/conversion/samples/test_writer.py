@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.pictures import noise
 from PIL import Image
 
 import stoker
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-
-def picture(seed: int, height: int = 6, width: int = 8) -> Any:
-    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
 
 
 def load(dataset: Any, **options: Any) -> list[Any]:
@@ -78,7 +75,7 @@ def test_a_writer_and_a_conversion_write_the_same_records_and_index(photos: Path
 
 @pytest.mark.parametrize("kind", ["bytes", "path", "pillow", "array", "grey", "sixteen", "tensor"])
 def test_images_keep_their_pixels_in_every_form(tmp_path: Path, kind: str) -> None:
-    pixels = picture(1)
+    pixels = noise(1)
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, "PNG")
     (tmp_path / "a.png").write_bytes(stream.getvalue())
@@ -104,23 +101,23 @@ def test_images_keep_their_pixels_in_every_form(tmp_path: Path, kind: str) -> No
 def test_names_are_numbered_as_they_occur_and_numbers_stay(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "names") as writer:
         for name in ("eel", "cat", "eel"):
-            writer.write(picture(0), label=name)
+            writer.write(noise(0), label=name)
     dataset = stoker.open(tmp_path / "names")
     assert (dataset.classes, dataset.labels.tolist()) == (("eel", "cat"), [0, 1, 0])
     with stoker.Writer(tmp_path / "numbers") as writer:
         for number in (7, np.int32(-1)):
-            writer.write(picture(0), label=number)
+            writer.write(noise(0), label=number)
     assert stoker.open(tmp_path / "numbers").labels.tolist() == [7, -1]
 
 
 def test_several_labels_and_none(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "several", classes=["a", "b", "c"]) as writer:
         for labels in (["c", 0], [], ["b"]):
-            writer.write(picture(0), label=labels)
+            writer.write(noise(0), label=labels)
     (batch,) = load(tmp_path / "several", transforms=[Resize((6, 8))], columns=("label",))
     assert batch.label.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     with stoker.Writer(tmp_path / "none") as writer:
-        writer.write(picture(0))
+        writer.write(noise(0))
     assert "label" not in stoker.open(tmp_path / "none").columns
 
 
@@ -131,7 +128,7 @@ def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:
         tmp_path / "out", classes=["cat", "dog"], box_format="xywh", resize="shorter=10"
     ) as writer:
         writer.write(
-            picture(0, 20, 40),
+            noise(0, 20, 40),
             boxes=[[10, 4, 10, 4], [0, 0, 4, 8]],
             box_labels=["dog", 0],
             keypoints=[[[12, 6, 2]], [[0, 0, 0]]],
@@ -139,7 +136,7 @@ def test_objects_and_masks_are_resized_with_their_image(tmp_path: Path) -> None:
             segmentation=np.full((20, 40), 3, np.uint8),
         )
         writer.write(
-            picture(1, 20, 40),
+            noise(1, 20, 40),
             boxes=[],
             box_labels=[],
             keypoints=[],
@@ -199,11 +196,11 @@ def test_a_sample_that_does_not_fit_is_refused_by_key_and_column_and_the_writer_
     tmp_path: Path, first: dict[str, Any], second: dict[str, Any], message: str
 ) -> None:
     with stoker.Writer(tmp_path / "out", classes=["cat", "dog"]) as writer:
-        writer.write(picture(0), **first)
+        writer.write(noise(0), **first)
         with pytest.raises(ConfigError, match=message) as caught:
-            writer.write(picture(1), key="the second", **second)
+            writer.write(noise(1), key="the second", **second)
         assert caught.value.key == "the second"
-        writer.write(picture(2), **first)
+        writer.write(noise(2), **first)
     assert len(stoker.open(tmp_path / "out")) == 2
 
 
@@ -213,7 +210,7 @@ def test_names_that_the_index_needs_are_refused(tmp_path: Path, name: str) -> No
     with pytest.raises(
         ConfigError, match=f"column '{name}' is (a name that the index|no name that a column)"
     ):
-        writer.write(picture(0), **{"depth": ARRAY, name: 1})
+        writer.write(noise(0), **{"depth": ARRAY, name: 1})
     with pytest.raises(SourceError, match="no sample was written"):
         writer.close()
     assert list((tmp_path / "out").iterdir()) == []
@@ -253,23 +250,23 @@ def test_nothing_can_be_opened_before_the_end_or_after_an_error(tmp_path: Path) 
     target = tmp_path / "out"
     writer = stoker.Writer(target, shard_records=2)
     for i in range(100):
-        writer.write(picture(i))
+        writer.write(noise(i))
     with pytest.raises(DatasetError):
         stoker.open(target)
     with pytest.raises(ZeroDivisionError), writer:
         1 / 0  # noqa: B018 - any error
     assert list(target.iterdir()) == []
     with pytest.raises(ConfigError, match="the writer is closed"):
-        writer.write(picture(0))
+        writer.write(noise(0))
 
 
 def test_one_writer_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "a") as first, stoker.Writer(tmp_path / "b") as other:
-        first.write(picture(0))
-        other.write(picture(1))
+        first.write(noise(0))
+        other.write(noise(1))
         for start in (stoker.Writer, lambda target: stoker.convert(tmp_path / "photos", target)):
             (tmp_path / "photos" / "cat").mkdir(parents=True, exist_ok=True)
-            Image.fromarray(picture(0)).save(tmp_path / "photos" / "cat" / "a.png")
+            Image.fromarray(noise(0)).save(tmp_path / "photos" / "cat" / "a.png")
             with pytest.raises(LockedError):
                 start(tmp_path / "a")
     assert len(stoker.open(tmp_path / "a")) == len(stoker.open(tmp_path / "b")) == 1
@@ -277,35 +274,35 @@ def test_one_writer_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
         stoker.Writer(tmp_path / "a")
     with stoker.Writer(tmp_path / "a", overwrite=True) as writer:
         for i in range(3):
-            writer.write(picture(i))
+            writer.write(noise(i))
     assert len(stoker.open(tmp_path / "a")) == 3
 
 
 def test_a_dataset_stays_until_a_writer_that_replaces_it_has_ended(tmp_path: Path) -> None:
     target = tmp_path / "out"
     with stoker.Writer(target) as writer:
-        writer.write(picture(0))
+        writer.write(noise(0))
     before = read_files(target)
     (target / ".stoker-convert").mkdir()  # as a killed writer leaves it
     (target / ".stoker-convert" / "plan.json").write_text('{"fingerprint": "writer-1"}')
     writer = stoker.Writer(target, overwrite=True)
-    writer.write(picture(1))
+    writer.write(noise(1))
     assert stoker.verify(target).ok
     writer.abandon()
     assert read_files(target) == before
 
 
 def test_a_writer_that_was_dropped_leaves_the_folder_free(tmp_path: Path) -> None:
-    stoker.Writer(tmp_path / "out").write(picture(0))
+    stoker.Writer(tmp_path / "out").write(noise(0))
     with stoker.Writer(tmp_path / "out") as writer:
-        writer.write(picture(0))
+        writer.write(noise(0))
     assert len(stoker.open(tmp_path / "out")) == 1
 
 
 def test_threads_may_share_a_writer(tmp_path: Path) -> None:
     with stoker.Writer(tmp_path / "out", shard_records=7) as writer:
         threads = [
-            threading.Thread(target=lambda t=t: [writer.write(picture(0), of=t) for _ in range(20)])
+            threading.Thread(target=lambda t=t: [writer.write(noise(0), of=t) for _ in range(20)])
             for t in range(4)
         ]
         for thread in threads:
@@ -325,7 +322,7 @@ def test_a_full_disk_ends_the_writer_and_nothing_is_left(
 
     writer = stoker.Writer(tmp_path / "out", shard_records=2)
     for i in range(3):
-        writer.write(picture(i))
+        writer.write(noise(i))
     monkeypatch.setattr("stoker.formats.containers.tfrecord.Writer.write", full)
     with pytest.raises(WriteError, match="the disk is full"):
         writer.close()
@@ -340,7 +337,7 @@ def test_a_dataset_at_a_url_has_the_bytes_of_one_in_a_folder(
     for target in (tmp_path / "out", "memory://bucket/out"):
         with stoker.Writer(target, shard_records=2, format=container) as writer:
             for i in range(5):
-                writer.write(picture(i), label=("cat", "dog")[i % 2], depth=np.full((2, i), i))
+                writer.write(noise(i), label=("cat", "dog")[i % 2], depth=np.full((2, i), i))
     memory.get("/bucket/out", str(tmp_path / "copy"), recursive=True)
     assert read_files(tmp_path / "copy") == read_files(tmp_path / "out")
 
@@ -349,19 +346,19 @@ def test_nothing_can_be_opened_at_a_url_until_the_end(tmp_path: Path, memory: An
     memory.mkdir("/bucket")
     writer = stoker.Writer("memory://bucket/out", shard_records=1)
     for i in range(4):
-        writer.write(picture(i))
+        writer.write(noise(i))
     assert not memory.exists("/bucket/out/dataset.json")
     writer.abandon()
     assert memory.find("/bucket/out") == []
     memory.pipe("/bucket/out/.stoker-convert/plan.json", b'{"fingerprint": "writer-of-a-killed-process"}')
     with stoker.Writer("memory://bucket/out") as writer:
-        writer.write(picture(0))
+        writer.write(noise(0))
     with pytest.raises(DatasetError, match="there is a dataset already"):
         stoker.Writer("memory://bucket/out")
     assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 1
     with stoker.Writer("memory://bucket/out", overwrite=True) as writer:
-        writer.write(picture(0))
-        writer.write(picture(1))
+        writer.write(noise(0))
+        writer.write(noise(1))
     assert len(stoker.open("memory://bucket/out", cache=tmp_path / "cache")) == 2
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.annotations.coco_files import convert, document, write_images
+from helpers.data.annotations.coco_files import convert, document
 from typer.testing import CliRunner
 
 import stoker
@@ -12,13 +12,6 @@ from stoker.errors import ConfigError, SourceError
 from stoker.pipeline.commands.app import app
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder of images, beside which tests write their JSON."""
-    write_images(tmp_path)
-    return tmp_path
 
 
 def test_other_objects_are_left_out_and_no_image(folder: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.data.datasets import converted, read_all
 from helpers.data.shards.mds_shards import write_mds
 from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
 
@@ -37,15 +38,6 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.fixture
 def pictures(encode_picture: Picture) -> list[bytes]:
     return [encode_picture(i, "JPEG") for i in range(8)]
-
-
-def converted(source: Any, target: Path, **options: Any) -> Any:
-    stoker.convert(source, target, **options)
-    return stoker.open(target)
-
-
-def read_all(dataset: Any) -> list[bytes]:
-    return [dataset.read(i) for i in range(len(dataset))]
 
 
 def mosaic(pictures: list[bytes], folder: Path) -> Path:

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.data.datasets import converted, read_all
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.sources.source import Source
-from stoker.formats.sources.tables import block_images
-from stoker.formats.sources.tables.block_images import BlockImages
-from stoker.formats.sources.tables.table_files import opened_table
-from stoker.formats.sources.tables.tables import list_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Picture = Callable[..., bytes]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-
-@pytest.fixture
-def pictures(encode_picture: Picture) -> list[bytes]:
-    return [encode_picture(i, ("JPEG", "PNG")[i % 2]) for i in range(7)]
-
-
-def converted(source: Any, target: Path, **options: Any) -> stoker.formats.dataset.dataset.Dataset:
-    stoker.convert(source, target, **options)
-    return stoker.open(target)
-
-
-def read_all(dataset: Any) -> list[bytes]:
-    return [dataset.read(i) for i in range(len(dataset))]
 
 
 def hugging_face(pictures: list[bytes]) -> Any:
@@ -233,17 +211,6 @@ def test_a_conversion_goes_on_after_it_was_stopped(pictures: list[bytes], tmp_pa
         assert stoker.convert(file, tmp_path / f"{seed}", **options).already
 
 
-def test_an_image_read_out_of_order_is_the_same(pictures: list[bytes], tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet", {"image": [*pictures[:4], None, *pictures[4:]]}, row_group_size=4)
-    listing = list_table(Source(tmp_path / "a.parquet"))
-    assert listing.blocks is not None
-    for folder in (None, str(tmp_path / "missing")):
-        images = BlockImages(listing.blocks, folder, num_threads=1)
-        rows = [7, 0, 4, 6, 3, 3]
-        found = [images.read(0, int(listing.blocks.block[row]), int(listing.blocks.row[row])) for row in rows]
-        assert found == [pictures[6], pictures[0], None, pictures[5], pictures[3], pictures[3]]
-
-
 def test_an_arrow_file_whose_offsets_lead_out_of_it_is_an_error(
     pictures: list[bytes], tmp_path: Path
 ) -> None:
@@ -259,54 +226,6 @@ def test_an_arrow_file_whose_offsets_lead_out_of_it_is_an_error(
     file.write_bytes(file.read_bytes().replace(offsets.tobytes(), wrong.tobytes()))
     with pytest.raises(SourceError, match=r"a\.arrow"):
         stoker.convert(tmp_path / "saved", tmp_path / "out")
-
-
-def test_blocks_that_threads_read_in_turn_are_opened_once(
-    pictures: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = []
-
-    def open_and_count(*arguments: Any) -> Any:
-        opened.append(arguments)
-        return opened_table(*arguments)
-
-    monkeypatch.setattr(block_images, "opened_table", open_and_count)
-    write(tmp_path / "a.parquet", {"image": pictures[:2] * 16}, row_group_size=2)
-    listing = list_table(Source(tmp_path / "a.parquet"))
-    assert listing.blocks is not None
-    images = BlockImages(listing.blocks, None, num_threads=8)
-    for row in range(2):
-        assert [images.read(0, block, row) for block in range(16)] == [pictures[row]] * 16
-    assert len(opened) == 16
-
-
-def test_a_block_that_is_closed_while_it_is_read_does_not_stop_the_conversion(
-    pictures: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reading, go_on = threading.Event(), threading.Event()
-
-    @contextmanager
-    def wait_and_open(*arguments: Any) -> Iterator[Any]:
-        if not reading.is_set():
-            reading.set()
-            go_on.wait(60)
-        with opened_table(*arguments) as file:
-            yield file
-
-    monkeypatch.setattr(block_images, "opened_table", wait_and_open)
-    write(tmp_path / "a.parquet", {"image": pictures[:4]}, row_group_size=1)
-    listing = list_table(Source(tmp_path / "a.parquet"))
-    assert listing.blocks is not None
-    images = BlockImages(listing.blocks, None, num_threads=1)
-    images._most_open = 1
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(images.read, 0, 0, 0)
-        assert reading.wait(60)
-        second = pool.submit(images.read, 0, 1, 0)
-        while len(images._open) != 1 or (0, 0) in images._open:
-            time.sleep(0.001)  # until the second read closes the block of the first
-        go_on.set()
-        assert [first.result(60), second.result(60)] == pictures[:2]
 
 
 def test_labels_without_a_value_are_missing(pictures: list[bytes], tmp_path: Path) -> None:

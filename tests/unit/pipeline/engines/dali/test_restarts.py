@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("nvidia.dali")
 
-from helpers.data.marked_images import COUNT, PNG, TURNED, convert_marked, work_of
+from helpers.data.marked_images import COUNT, PNG, TURNED, work_of
 from PIL import Image
 
 from stoker.augment import (
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 CROPS = [RandomResizedCrop(24, scale=(0.05, 0.4)), RandomHorizontalFlip(), RandomVerticalFlip()]
-
-
-@pytest.fixture(scope="module")
-def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Dataset]:
-    """The same images without and with restart markers."""
-    return convert_marked(tmp_path_factory.mktemp("marked"))
 
 
 def images(dataset: Dataset, transforms: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.marked_images import COUNT, convert_marked, work_of
+from helpers.data.marked_images import COUNT, work_of
 
 from stoker import _native
 from stoker.augment import (
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.reading.samples import Samples
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-
-@pytest.fixture(scope="module")
-def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Dataset]:
-    """The same images without and with restart markers."""
-    return convert_marked(tmp_path_factory.mktemp("marked"))
 
 
 def run(files: list[str], sizes: Any, batches: list[Work], **options: Any) -> list[Result]:

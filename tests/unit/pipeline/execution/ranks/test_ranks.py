@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -21,6 +19,8 @@ from stoker.pipeline.order.epoch_order import FullShuffle
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from helpers.processes.warm_python import WarmPython
 
     from stoker import ImageLoader
 
@@ -289,17 +289,16 @@ def test_jax_too_old_or_half_imported_is_ignored(monkeypatch: pytest.MonkeyPatch
     assert find_ranks() == Ranks()
 
 
-def test_processes_that_a_launcher_started_share_the_global_batch(thumbnails: Path) -> None:
+def test_processes_that_a_launcher_started_share_the_global_batch(
+    thumbnails: Path, warm_python: WarmPython
+) -> None:
     """Three ranks on two machines: two on the first, one on the second."""
     running = []
     for rank, (machine, local_rank) in enumerate([(0, 0), (0, 1), (1, 0)]):
         values = rank, 3, local_rank, "2,1"
         launcher = dict(zip(SLURM, map(str, values), strict=True)) | {"SLURM_NODEID": str(machine)}
-        command = [sys.executable, "-c", WORKER, str(thumbnails)]
-        running.append(
-            subprocess.Popen(command, env={**os.environ, **launcher}, stdout=subprocess.PIPE, text=True)
-        )
-    said = [json.loads(process.communicate(timeout=300)[0]) for process in running]
+        running.append(warm_python.start(WORKER, thumbnails, environment=launcher))
+    said = [json.loads(process.output()) for process in running]
     assert [(who, local) for who, local, _, _ in said] == [("Slurm", 0), ("Slurm", 1), ("Slurm", 0)]
     assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(said))
     order = FullShuffle(61).positions(0, np.arange(61)).tolist()

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 SMALL = [Resize((30, 40))]
 
 
-@pytest.fixture(scope="module")
-def annotated(pack_images: Callable[..., Path]) -> Path:
-    return write_annotated(pack_images)
-
-
 CHAINS = {
     "resize": [Resize((30, 40))],
     "crop": [RandomResizedCrop((48, 64), scale=(0.5, 1.0)), RandomHorizontalFlip()],

@@ -6,19 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import COLUMNS, N, first, found, load, write_annotated
+from helpers.data.annotations.annotated_scenes import COLUMNS, N, first, found, load
 
 from stoker.augment import CutMix, MixUp, Mosaic, Resize
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-
-@pytest.fixture(scope="module")
-def annotated(pack_images: Callable[..., Path]) -> Path:
-    return write_annotated(pack_images)
 
 
 def test_mosaic_mixes_all_columns_of_annotations(annotated: Path) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from helpers.data.pictures import png
 
 import stoker
 from stoker import AspectBuckets, ImageLoader
@@ -154,14 +153,8 @@ def test_wrong_buckets_are_refused() -> None:
 def test_a_cover_crop_keeps_the_aspect_ratio(pack_images: Callable[..., Path]) -> None:
     pixels = np.zeros((40, 100, 3), np.uint8)
     pixels[:, 50:] = 200
-    folder = pack_images([_png(pixels)])
+    folder = pack_images([png(pixels)])
     with ImageLoader(folder, batch_size=1, transforms=[CoverCrop((20, 20), random=False)]) as loader:
         image = next(iter(loader)).image[0, 0]
     assert (image[:, :9] == 0).all()
     assert (image[:, 11:] == 200).all()
-
-
-def _png(pixels: np.ndarray[Any, Any]) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "PNG")
-    return stream.getvalue()

@@ -5,28 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.annotations.coco_files import (
-    CATEGORIES,
-    NAMES,
-    convert,
-    document,
-    left_out,
-    write,
-    write_images,
-)
+from helpers.data.annotations.coco_files import CATEGORIES, NAMES, convert, document, left_out, write
 
 import stoker
 from stoker.errors import DecodeError, SourceError
 from stoker.formats.sources.annotated.coco.coco import list_coco_file
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder of images, beside which tests write their JSON."""
-    write_images(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize("skeleton", [[[0, 1]], [[1, 4]], [[1]], [1], [["a", "b"]]])

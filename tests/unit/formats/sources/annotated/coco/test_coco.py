@@ -6,15 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.data.annotations.coco_files import (
-    CATEGORIES,
-    NAMES,
-    convert,
-    document,
-    left_out,
-    write,
-    write_images,
-)
+from helpers.data.annotations.coco_files import CATEGORIES, NAMES, convert, document, left_out, write
 
 import stoker
 from stoker.errors import SourceError
@@ -22,13 +14,6 @@ from stoker.formats.sources.annotated.coco.coco import list_coco_file
 from stoker.formats.sources.annotated.coco.coco_categories import swap_of
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder of images, beside which tests write their JSON."""
-    write_images(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])

@@ -4,18 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.data.annotations.coco_files import CATEGORIES, NAMES, convert, document, left_out, write_images
+from helpers.data.annotations.coco_files import CATEGORIES, NAMES, convert, document, left_out
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 POINTS = [4, 5, 2, 6, 5, 1, 0, 0, 0]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder of images, beside which tests write their JSON."""
-    write_images(tmp_path)
-    return tmp_path
 
 
 def _document(numbers: list[int], categories: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,17 @@
+"""Fixtures of the tests of engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from helpers.data.marked_images import convert_marked
+
+if TYPE_CHECKING:
+    from stoker.formats.dataset.dataset import Dataset
+
+
+@pytest.fixture(scope="session")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Dataset]:
+    """The same images without and with restart markers."""
+    return convert_marked(tmp_path_factory.mktemp("marked"))
