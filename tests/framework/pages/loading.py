@@ -4,7 +4,7 @@ def range(epochs):
     return [0]    # one epoch shows that the loader runs
 
 mix = stoker.mix
-stoker.mix = lambda parts, samples=None, **options: mix(parts, samples=samples and 96, **options)    # not a million
+stoker.mix = lambda parts, samples=None, **options: mix(parts, samples=samples and 1200, **options)    # not a million
 
 names = ["cat", "dog", *"abcdefghij"]
 for name in ("train", "val", "a", "b"):
