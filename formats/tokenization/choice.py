@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stoker import _native
 from stoker.errors import ConfigError
 
 from ..concurrency.bounded_map import bounded_map
 from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
 from .subwords import train_bpe
-from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace, count_words
+from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace
 
 if TYPE_CHECKING:
     import os
-    from collections import Counter
     from collections.abc import Callable, Iterator
 
 __all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer"]
@@ -122,11 +122,13 @@ def _tokenizer_of(folder: Path) -> Tokenizer:
 
 
 def _count_vocabulary(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> Whitespace:
-    tasks = ((chunk, partial(_count, texts, chunk)) for chunk in texts.chunks())
+    counts = _native.WordCounts()
+    tasks = ((chunk, partial(_count, counts, texts, chunk)) for chunk in texts.chunks())
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
-        counts = (counts for _, counts in bounded_map(pool, tasks, 2 * threads))
-        return Whitespace.build(counts, choice.min_count or 1, choice.max_size)
+        for _ in bounded_map(pool, tasks, 2 * threads):
+            pass
+    return Whitespace.build(counts, choice.min_count or 1, choice.max_size)
 
 
-def _count(texts: SourceTexts, chunk: range) -> Counter[str]:
-    return count_words(texts.read(chunk))
+def _count(counts: _native.WordCounts, texts: SourceTexts, chunk: range) -> None:
+    counts.add(texts.read(chunk))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from stoker import _native
 from stoker.errors import ConfigError, MissingDependencyError, SourceError, install_hint
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -29,6 +26,8 @@ __all__ = ["SPECIAL_TOKENS", "Bytes", "File", "Tokenizer", "Whitespace"]
 
 SPECIAL_TOKENS = ("[UNK]", "[PAD]", "[BOS]", "[EOS]")
 """Ids 0 to 3 of :class:`Whitespace`. A conversion writes none of them: they are for the model."""
+
+_MOST = 1 << 62  # words, or occurrences of a word: no text has as many
 
 
 class Tokenizer(Protocol):
@@ -111,23 +110,17 @@ class Whitespace:
     pad_id: int = SPECIAL_TOKENS.index("[PAD]")
 
     @classmethod
-    def build(
-        cls, counts: Iterable[Counter[str]], min_count: int = 1, max_size: int | None = None
-    ) -> Whitespace:
-        """The tokenizer of counted words, see :func:`count_words`.
+    def build(cls, counts: _native.WordCounts, min_count: int = 1, max_size: int | None = None) -> Whitespace:
+        """The tokenizer of counted words.
 
         Args:
             counts: Frequencies of words.
             min_count: Less frequent words are unknown.
             max_size: Largest number of words besides the special tokens; None sets no limit.
         """
-        total: Counter[str] = Counter()
-        for some in counts:
-            total.update(some)
-        for special in SPECIAL_TOKENS:
-            total.pop(special, None)
-        frequent = (word for word, count in total.items() if count >= min_count)
-        return cls(tuple(sorted(frequent, key=lambda word: (-total[word], word))[:max_size]))
+        most = _MOST if max_size is None else min(max_size, _MOST)
+        frequent = counts.frequent(min(min_count, _MOST), most + len(SPECIAL_TOKENS))
+        return cls(tuple(word for word in frequent if word not in SPECIAL_TOKENS)[:most])
 
     @property
     def vocab_size(self) -> int:
@@ -165,41 +158,19 @@ class Whitespace:
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """See :class:`Tokenizer`; an unknown word becomes [UNK]."""
-        words, lengths = split_words(texts)
-        distinct = words.dictionary_encode()
-        known = [self.vocab.get(word, 0) for word in distinct.dictionary.to_pylist()]
-        return np.array(known, np.int32)[distinct.indices.to_numpy()], lengths
+        ids, lengths, _, _ = self._ids.encode(texts)
+        return ids, lengths
 
     def encode_places(self, texts: Sequence[str], *, special: bool) -> tuple[Ids, Lengths, Ids, Ids]:
         """See :class:`Tokenizer`."""
-        ids, lengths = self.encode(texts)
-        words, _ = split_words(texts)
-        found = iter(words.to_pylist())
-        starts, ends = [], []
-        for text, count in zip(texts, lengths.tolist(), strict=True):
-            at = 0
-            for word in islice(found, count):
-                starts.append(text.index(word, at))
-                ends.append(at := starts[-1] + len(word))
-        return ids, lengths, np.array(starts, np.int32), np.array(ends, np.int32)
+        return self._ids.encode(texts, places=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Whitespace, (self.words, self.name, self.pad_id)  # a process makes its own table of ids
 
-def split_words(texts: Sequence[str]) -> tuple[pa.Array, Lengths]:
-    """Words of N texts, concatenated, and the number of each text, (N,) int64; Arrow releases the GIL."""
-    lists = pc.utf8_split_whitespace(pa.array(texts, pa.large_string()))
-    # Arrow finds an empty word where a text begins or ends with whitespace.
-    real = pc.not_equal(lists.values, "")
-    before = np.concatenate(([0], np.cumsum(real.to_numpy(zero_copy_only=False), dtype=np.int64)))
-    return lists.values.filter(real), np.diff(before[lists.offsets.to_numpy()])
-
-
-def count_words(texts: Sequence[str]) -> Counter[str]:
-    """Frequency of each word."""
-    words, _ = split_words(texts)
-    counted = pc.value_counts(words)
-    return Counter(
-        dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
-    )
+    @cached_property
+    def _ids(self) -> _native.WordIds:
+        return _native.WordIds((*SPECIAL_TOKENS, *self.words))
 
 
 class File:

@@ -1,5 +1,6 @@
 #include "bind/bind.h"
 #include "records/token_payloads.h"
+#include "records/token_records.h"
 
 namespace stoker {
 namespace {
@@ -49,9 +50,34 @@ nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, con
     return nb::make_tuple(bad.index, bad.reason);
 }
 
+using FieldArrays = std::tuple<std::string, Vector<std::int32_t>, Vector<std::int64_t>>;
+
+nb::list encode_records(const std::vector<FieldArrays>& given, const std::string& payload_name,
+                        std::size_t stored_bytes) {
+    require(stored_bytes == 2 || stored_bytes == 4, "stored ids have 2 or 4 bytes");
+    std::vector<FieldTokens> fields;
+    for (const auto& [name, ids, lengths] : given)
+        fields.push_back({name, {ids.data(), ids.size()}, {lengths.data(), lengths.size()}});
+    TokenRecords found;
+    {
+        const nb::gil_scoped_release release;
+        found = encode_token_records(fields, payload_name, stored_bytes);
+    }
+    nb::list records;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < found.ends.size(); ++i) {
+        const std::size_t middle = found.prefix_ends[i], end = found.ends[i];
+        records.append(nb::make_tuple(nb::bytes(found.bytes.data() + begin, middle - begin),
+                                      nb::bytes(found.bytes.data() + middle, end - middle)));
+        begin = end;
+    }
+    return records;
+}
+
 }  // namespace
 
 void bind_tokens(nb::module_& m) {
+    m.def("encode_token_records", encode_records, "fields"_a, "payload_name"_a, "stored_bytes"_a);
     m.def("read_tokens", read_ids, "shards"_a, "shard"_a, "offset"_a, "length"_a, "expected"_a, "crc"_a, "checked"_a,
           "edges"_a, "stored_bytes"_a, "ids"_a, "fill"_a = 0);
 }

@@ -112,6 +112,26 @@ def read_tokens(
         OSError: The edges lie outside a payload, or do not fit ``ids``.
     """
 
+def encode_token_records(
+    fields: list[tuple[str, npt.NDArray[np.int32], npt.NDArray[np.int64]]],
+    payload_name: str,
+    stored_bytes: int,
+) -> list[tuple[bytes, bytes]]:
+    """Encode N samples of text as messages tf.train.Example; it releases the GIL.
+
+    Args:
+        fields: Name of each field, the token ids of all samples, end to end, each at least 0, and their
+            number in each sample, (N,).
+        payload_name: Name of the last feature, whose value is the payload.
+        stored_bytes: Bytes of an id in the payload: 2 or 4.
+
+    Returns:
+        Of each sample the bytes before the payload, and the payload: all ids as little-endian numbers.
+
+    Raises:
+        OSError: The numbers of a field do not add up to its ids, or fields have different numbers of samples.
+    """
+
 def take_lists(
     columns: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]], rows: npt.NDArray[np.int64]
 ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
@@ -128,6 +148,45 @@ def take_lists(
         IndexError: A row does not exist.
         ValueError: Starts are not ascending positions in the values.
     """
+
+# native/words
+
+class WordIds:
+    """The ids of words, for texts whose tokens are the words that ``str.split`` returns.
+
+    Args:
+        words: The words; the id of each is its position. Id 0 also stands for all other words.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None: ...
+    def encode(
+        self, texts: Sequence[str], places: bool = False
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Return the ids of the words of N texts; it releases the GIL.
+
+        Returns:
+            Ids of all T words, end to end, (T,), and the number of words of each text, (N,); with ``places``
+            also the first character of each word in its text, and its end, (T,) each, else nothing.
+
+        Raises:
+            UnicodeEncodeError: A text has half of a surrogate pair.
+        """
+
+class WordCounts:
+    """Frequencies of words; several threads may add texts at once."""
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Count the words that ``str.split`` returns of each text; it releases the GIL.
+
+        Raises:
+            UnicodeEncodeError: A text has half of a surrogate pair.
+        """
+
+    def frequent(self, least: int, most: int) -> list[str]:
+        """Return at most ``most`` words that occur at least ``least`` times, the most frequent ones first.
+
+        Equally frequent words are in the order of their code points. It releases the GIL.
+        """
 
 # native/decode
 
