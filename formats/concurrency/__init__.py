@@ -1,1 +1,1 @@
-"""Threads: how many to use, and how to run work on them."""
+"""Threads and processes: how many to use, and how to run work on them."""

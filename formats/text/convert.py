@@ -27,6 +27,7 @@ from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import spool_items
 from .listing.text_listing import open_text
+from .record_processes import check_processes
 from .training.composition import find_composition
 
 if TYPE_CHECKING:
@@ -66,14 +67,15 @@ def convert_text(
     parallel: bool = False,
     strict: bool = False,
     num_threads: int | None = None,
+    processes: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
     """Convert text into a dataset of token ids.
 
-    The same source and options give the same bytes, whatever ``num_threads``. If the conversion is killed,
-    the same call resumes it; when it has finished, the same call does nothing and returns the same counts,
-    as with :func:`stoker.convert`. A record is a tf.train.Example with an
+    The same source and options give the same bytes, whatever ``num_threads`` and ``processes``. If the
+    conversion is killed, the same call resumes it; when it has finished, the same call does nothing and
+    returns the same counts, as with :func:`stoker.convert`. A record is a tf.train.Example with an
     int64_list of token ids for each field. The index has the number of tokens of each field in a column
     ``<field>_length`` (int32), so that lengths need not be read from the shards. A sample with a field
     without tokens is skipped.
@@ -123,6 +125,9 @@ def convert_text(
             sample, with a field for each file.
         strict: Stop at the first line that would be skipped.
         num_threads: By default the number of cores that this process may use.
+        processes: Number of processes that make token ids, each on one core; 0 for threads alone. Tokenizers
+            need no lock of the interpreter, but chat templates do. So None takes as many processes as threads
+            for messages of at least 4 MB, if ``multiprocessing`` starts processes by a fork.
         overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
         progress: Called about ten times a second.
 
@@ -130,6 +135,7 @@ def convert_text(
         ConfigError: An option has a value that it cannot have.
         SourceError: The source cannot be used; or, with ``strict``, a line would be skipped.
         DatasetError: There is a dataset or another unfinished conversion in ``dst``.
+        EngineError: A process died.
         LockedError: Another process is converting into ``dst``.
         MissingDependencyError: The tokenizer's file needs a package that is not installed.
         StorageError: A URL cannot be reached, read or written; the same call resumes.
@@ -147,7 +153,6 @@ def convert_text(
     composition = find_composition(fields, messages, chat_template, train_on, tokenizer)
     if is_chat := messages is not None:
         fields = [str(messages)]
-    report(0, 0, 0, "listing")
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
     options: dict[str, Any] = {
         "format": format,
@@ -159,8 +164,10 @@ def convert_text(
         "test": test,
         "strict": strict,
         "composition": composition,
+        "processes": check_processes(processes),
     }
     options |= {"choice": choice, "num_threads": num_threads, "overwrite": overwrite, "report": report}
+    report(0, 0, 0, "listing")
     with os_errors(scratch):
         if paths is None:
             _check_not_parallel(parallel)

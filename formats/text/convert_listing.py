@@ -18,7 +18,9 @@ from ..conversion.plan import plan_conversion
 from ..conversion.run import Progress, no_progress
 from ..sources.listing import Skip
 from ..tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
-from .encoder import IDS_FEATURE, TextEncoder
+from .encoder import TextEncoder
+from .record_processes import choose_processes, record_maker
+from .records import IDS_FEATURE, TextRecords
 from .training.chat_template import TemplateError
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ def convert_listing(
     num_threads: int | None,
     overwrite: bool,
     composition: Composition | None = None,
+    processes: int | None = 0,
     report: Progress = no_progress,
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets.
@@ -112,6 +115,7 @@ def convert_listing(
     fields = listing.fields if composition is None else (composition.field,)
     check_fields(fields)
     threads = check_num_threads(num_threads)
+    number = choose_processes(processes, composition, int(listing.sizes.sum()), threads)
     if (choice.bos or choice.eos) and composition is not None and not composition.adds_special_tokens:
         raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
     texts = SourceTexts(len(listing), partial(_texts, listing, composition))
@@ -135,8 +139,10 @@ def convert_listing(
         eos=choice.eos,
         **({} if composition is None else composition.options),
     )
-    plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype, composition))
-    return execute(plan, dst, threads, overwrite=overwrite, report=report)
+    records = TextRecords(listing.format, chosen, options.dtype, composition)
+    with record_maker(records, number) as make:
+        plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
+        return execute(plan, dst, max(threads, number), overwrite=overwrite, report=report)
 
 
 def _texts(listing: TextListing, composition: Composition | None, rows: range) -> list[str]:

@@ -101,6 +101,14 @@ def convert_text(
     strict: Strict = False,
     overwrite: Overwrite = False,
     threads: Threads = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Processes that make token ids. By default one for each thread for chats of 4 MB or more, "
+            "and none for other texts.",
+        ),
+    ] = None,
 ) -> None:
     """Convert text into shards of token ids.
 

@@ -6,17 +6,15 @@ dataset does not depend on the number of workers.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import ConfigError, EngineError, SourceError, StokerError
+from stoker.errors import EngineError, SourceError, StokerError
 
+from ...concurrency.processes import worker_processes
 from ..runners.ray_runner import cluster
 from .values.pictures import image_file, mask_file
 
@@ -99,43 +97,17 @@ def _checked(result: Made | StokerError) -> Made:
     return result
 
 
-_RUN: list[Callable[[list[Any], int], Made | StokerError]] = []  # of a worker process
-
-
-def _set_run(run: Callable[[list[Any], int], Made | StokerError]) -> None:
-    _RUN[:] = [run]
-
-
-def _run_chunk(inputs: list[Any], first: int) -> Made | StokerError:
-    return _RUN[0](inputs, first)
-
-
 @contextmanager
 def _processes(run: Callable[..., Made | StokerError], workers: int) -> Generator[Start]:
-    context = multiprocessing.get_context()
-    pool = ProcessPoolExecutor(workers, context, initializer=_set_run, initargs=(run,))
+    with worker_processes(
+        run, workers, work="makes samples", sent="make, or an input,", fewer="num_threads=1"
+    ) as submit:
 
-    def start(inputs: list[Any], first: int) -> Callable[[], Made]:
-        future = pool.submit(_run_chunk, inputs, first)
-        return lambda: _checked(future.result())
+        def start(inputs: list[Any], first: int) -> Callable[[], Made]:
+            future = submit(inputs, first)
+            return lambda: _checked(future.result())
 
-    try:
         yield start
-    except BrokenProcessPool as error:
-        raise EngineError(
-            "a process that makes samples has died",
-            hint="it may have run out of memory; if it never started, call convert below "
-            "if __name__ == '__main__', or take fewer: num_threads=1",
-        ) from error
-    except (AttributeError, TypeError) as error:
-        if "pickle" not in str(error):
-            raise
-        raise ConfigError(
-            f"make, or an input, cannot be sent to a process: {error}",
-            hint="define the function at the top level of a module",
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from stoker.errors import ConfigError
 from ...files.reading import read_at
 from ...sources.listing import Listing, Skip
 from ...sources.source_reader import SkippedError
+from .line_format import LineFormat, SampleLines, document_of
 from .line_keys import LineKeys
 from .lines import LineFile, open_lines
 from .row_columns import RowColumns
@@ -77,8 +78,8 @@ class TextListing(Listing):
             known.append([sorted(self.columns), self.classes, hashlib.sha256(labels).hexdigest()])
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
-    def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[Any, ...] | Skip]:
-        """Read samples: a text for each field, or messages; a skip stands for a sample that is left out.
+    def read(self, rows: npt.NDArray[np.int64]) -> list[SampleLines]:
+        """Read the lines of samples.
 
         Args:
             rows: (M,) int64, M at least 1.
@@ -87,17 +88,23 @@ class TextListing(Listing):
             SourceError: A file has changed since the samples were listed.
         """
         long = self.sizes[rows] > _LONGEST
-        keys = self.keys.take(rows).to_pylist()
-        found = iter(self._lines(rows[~long]))
-        texts = [
-            Skip(key, "line too long", f"more than {_LONGEST} bytes")
-            if skip
-            else self._text(key, next(found))
-            for key, skip in zip(keys, long.tolist(), strict=True)
-        ]
-        if not self.left_out:
-            return texts
-        return [self.left_out.get(row, text) for row, text in zip(rows.tolist(), texts, strict=True)]
+        lines = iter(self._lines(rows[~long]))
+        found = []
+        for row, key, is_long in zip(
+            rows.tolist(), self.keys.take(rows).to_pylist(), long.tolist(), strict=True
+        ):
+            one = Skip(key, "line too long", f"more than {_LONGEST} bytes") if is_long else next(lines)
+            found.append(SampleLines(key, self.left_out.get(row, one)))
+        return found
+
+    def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[Any, ...] | Skip]:
+        """Read the values of samples, see :meth:`LineFormat.values`; arguments and errors as :meth:`read`."""
+        return list(map(self.format.values, self.read(rows)))
+
+    @property
+    def format(self) -> LineFormat:
+        """What the lines hold."""
+        return LineFormat(self.fields, self.json_lines, self.messages)
 
     def documents(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
         """Read the objects of samples in JSON Lines; None for a line that the conversion skips.
@@ -112,7 +119,7 @@ class TextListing(Listing):
         found: list[dict[str, Any] | None] = [None] * len(rows)
         for place, (line,) in zip(np.flatnonzero(~long).tolist(), self._lines(rows[~long]), strict=True):
             with suppress(UnicodeDecodeError, SkippedError):
-                found[place] = _document_of(line.decode())
+                found[place] = document_of(line.decode())
         return found
 
     def path_of(self, key: str) -> Path:
@@ -138,59 +145,6 @@ class TextListing(Listing):
             ):
                 found[place] = (line,)
         return found
-
-    def _text(self, key: str, lines: tuple[bytes, ...]) -> tuple[Any, ...] | Skip:
-        try:
-            texts = tuple(line.decode() for line in lines)
-            if not self.json_lines:
-                return texts
-            document = _document_of(texts[0])
-            return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
-        except UnicodeDecodeError as error:
-            return Skip(key, "not UTF-8", error.reason)
-        except SkippedError as skip:
-            return Skip(key, *skip.args)
-
-
-def _document_of(line: str) -> dict[str, Any]:
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise SkippedError("not JSON", str(error)) from error
-    if not isinstance(document, dict):
-        raise SkippedError("not a JSON object", type(document).__name__)
-    return document
-
-
-def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ...]:
-    for name in fields:
-        if not isinstance(document.get(name), str):
-            raise SkippedError(f"no text in field {name!r}", "")
-    texts = tuple(document[name] for name in fields)
-    if not _is_unicode(texts):
-        raise SkippedError("not Unicode", "half of a surrogate pair")
-    return texts
-
-
-def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[dict[str, Any]]]:
-    found = document.get(fields[0])
-    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
-        raise SkippedError(f"no messages in {fields[0]!r}", "")
-    # A table has null for what one message has and another lacks.
-    messages = [{name: value for name, value in one.items() if value is not None} for one in found]
-    if any(not isinstance(one.get("role"), str) for one in messages):
-        raise SkippedError(f"a message without a role in {fields[0]!r}", "")
-    if not _is_unicode((json.dumps(messages, ensure_ascii=False),)):
-        raise SkippedError("not Unicode", "half of a surrogate pair")
-    return (messages,)
-
-
-def _is_unicode(texts: tuple[str, ...]) -> bool:
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @contextmanager

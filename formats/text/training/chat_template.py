@@ -62,6 +62,9 @@ class ChatTemplate:
     def __post_init__(self) -> None:
         _ = self._compiled
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChatTemplate, (self.source, self.name, self.tokens)  # a process compiles its own program
+
     @property
     def is_marked(self) -> bool:
         """Whether the template marks what the assistant wrote."""

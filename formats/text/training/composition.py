@@ -60,6 +60,10 @@ class Composition(Protocol):
     def adds_special_tokens(self) -> bool:
         """Whether the tokenizer adds its special tokens around the text."""
 
+    @property
+    def holds_lock(self) -> bool:
+        """Whether composing takes so long in Python that processes are faster than threads."""
+
     def compose(self, values: tuple[Any, ...]) -> ComposedText:
         """Return the text of a sample.
 
@@ -82,6 +86,7 @@ class ChatComposition:
     template: ChatTemplate
     train_on: TrainOn = "assistant"
     adds_special_tokens: bool = False  # the template has them
+    holds_lock: bool = True
 
     @property
     def trains_all(self) -> bool:
@@ -116,6 +121,7 @@ class FieldComposition:
     field: str = "text"
     adds_special_tokens: bool = True
     trains_all: bool = False
+    holds_lock: bool = False
 
     @property
     def options(self) -> dict[str, str]:

@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,14 +45,16 @@ def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[int] = []
+    real = choice.bounded_map
 
-    def build(counts: Iterator[Any], *limits: object) -> None:
-        next(counts)
-        raise KeyboardInterrupt
+    def interrupted(*given: Any) -> Iterator[Any]:
+        with closing(real(*given)) as results:
+            yield next(results)
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(choice, "_COUNTED_LINES", 1)
     monkeypatch.setattr(choice, "_count", lambda *given: counted.append(given[-1]))
-    monkeypatch.setattr(choice, "Whitespace", SimpleNamespace(build=build))
+    monkeypatch.setattr(choice, "bounded_map", interrupted)
     with pytest.raises(KeyboardInterrupt):
         stoker.convert_text(source, tmp_path / "d", num_threads=1)
     assert len(counted) < 5 < len(LINES)

@@ -1,0 +1,107 @@
+"""What the lines of a sample hold: texts, or JSON objects with texts or with the messages of a chat.
+
+Nothing here knows files, so that other processes can take lines apart.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...sources.listing import Skip
+from ...sources.source_reader import SkippedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LineFormat", "SampleLines", "document_of"]
+
+
+class SampleLines(NamedTuple):
+    """A sample as it was read.
+
+    Attributes:
+        key: Name of the sample.
+        lines: Its line, or its line of each parallel file; a skip for a sample that is left out.
+    """
+
+    key: str
+    lines: tuple[bytes, ...] | Skip
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """The format of the lines of a source.
+
+    Attributes:
+        fields: Names of the fields of a sample.
+        json_lines: Whether a line is a JSON object with the fields; else each line is a field.
+        messages: Whether the only field has the messages of a chat, and no text.
+    """
+
+    fields: tuple[str, ...]
+    json_lines: bool
+    messages: bool
+
+    def values(self, sample: SampleLines) -> tuple[Any, ...] | Skip:
+        """Return a text for each field, or messages; a skip for a sample that is left out."""
+        key, lines = sample
+        if isinstance(lines, Skip):
+            return lines
+        try:
+            texts = tuple(line.decode() for line in lines)
+            if not self.json_lines:
+                return texts
+            document = document_of(texts[0])
+            return _messages_of(document, self.fields) if self.messages else _fields_of(document, self.fields)
+        except UnicodeDecodeError as error:
+            return Skip(key, "not UTF-8", error.reason)
+        except SkippedError as skip:
+            return Skip(key, *skip.args)
+
+
+def document_of(line: str) -> dict[str, Any]:
+    """Return the object of a line of JSON Lines.
+
+    Raises:
+        SkippedError: The line is no JSON object.
+    """
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SkippedError("not JSON", str(error)) from error
+    if not isinstance(document, dict):
+        raise SkippedError("not a JSON object", type(document).__name__)
+    return document
+
+
+def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ...]:
+    for name in fields:
+        if not isinstance(document.get(name), str):
+            raise SkippedError(f"no text in field {name!r}", "")
+    texts = tuple(document[name] for name in fields)
+    if not _is_unicode(texts):
+        raise SkippedError("not Unicode", "half of a surrogate pair")
+    return texts
+
+
+def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[dict[str, Any]]]:
+    found = document.get(fields[0])
+    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+        raise SkippedError(f"no messages in {fields[0]!r}", "")
+    # A table has null for what one message has and another lacks.
+    messages = [{name: value for name, value in one.items() if value is not None} for one in found]
+    if any(not isinstance(one.get("role"), str) for one in messages):
+        raise SkippedError(f"a message without a role in {fields[0]!r}", "")
+    if not _is_unicode((json.dumps(messages, ensure_ascii=False),)):
+        raise SkippedError("not Unicode", "half of a surrogate pair")
+    return (messages,)
+
+
+def _is_unicode(texts: tuple[str, ...]) -> bool:
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,78 @@
+"""Processes that make records of text, where rendering chats in Python would hold the interpreter's lock."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
+
+from stoker.errors import ConfigError
+
+from ..concurrency.processes import can_fork, worker_processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from ..conversion.shards.encoder import EncodedRecord
+    from ..sources.listing import Skip
+    from .listing.line_format import SampleLines
+    from .records import TextRecords
+    from .training.composition import Composition
+
+    Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
+
+__all__ = ["check_processes", "choose_processes", "record_maker"]
+
+_LEAST_BYTES = 4 << 20  # of a source, for which the start of processes takes little of the time
+_MOST = 4096
+
+
+def check_processes(given: int | None) -> int | None:
+    """Return a number of processes that a user gives; None for none.
+
+    Raises:
+        ConfigError: It is no integer from 0 to 4096.
+    """
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, SupportsIndex) or not 0 <= index(given) <= _MOST:
+        raise ConfigError(f"processes must be an integer from 0 to {_MOST}, not {given!r}")
+    return index(given)
+
+
+def choose_processes(given: int | None, composition: Composition | None, size: int, threads: int) -> int:
+    """Return the number of processes that make records; 0 for the threads of this process.
+
+    Args:
+        given: A number; None takes as many as threads where the composition holds the interpreter's lock,
+            the source is large enough, and processes start by a fork.
+        composition: Makes texts of the values of a sample.
+        size: Bytes of the source.
+        threads: Number of threads of the conversion.
+    """
+    if given is not None:
+        return given
+    holds_lock = composition is not None and composition.holds_lock
+    return threads if holds_lock and size >= _LEAST_BYTES and threads > 1 and can_fork() else 0
+
+
+@contextmanager
+def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
+    """Yield a function that makes records of samples, in so many processes; with 0 in the calling thread.
+
+    Raises:
+        ConfigError: The tokenizer cannot be sent to a process.
+        EngineError: A process died.
+    """
+    if not processes:
+        yield records.encode
+        return
+    with worker_processes(
+        records.encode, processes, work="makes records", sent="the tokenizer", fewer="processes=0"
+    ) as submit:
+
+        def make(samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
+            made: list[EncodedRecord | Skip] = submit(samples).result()
+            return made
+
+        yield make

@@ -1,0 +1,101 @@
+"""Records of text: from the lines of samples to token ids as they are stored.
+
+A record is a tf.train.Example with an int64_list for each field, which any reader of TensorFlow's format
+parses, and a bytes feature ``stoker/ids`` with all ids again, as little-endian numbers of one width. That
+feature is the payload: the index locates it, its checksum covers it, and NumPy decodes it without parsing
+varints (docs/decisions/0005).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker._native import encode_token_records
+
+from ..conversion.shards.encoder import EncodedRecord
+from ..sources.listing import Skip
+from .training.chat_template import TemplateError
+from .training.composition import trained_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..tokenization.tokenizers import Ids, Lengths, Tokenizer
+    from .listing.line_format import LineFormat, SampleLines
+    from .training.composition import Composition
+
+__all__ = ["IDS_FEATURE", "TextRecords"]
+
+IDS_FEATURE = "stoker/ids"
+
+
+@dataclass(frozen=True)
+class TextRecords:
+    """Makes records of samples, in any process.
+
+    Attributes:
+        format: What the lines of a sample hold.
+        tokenizer: Makes token ids of texts.
+        dtype: Type of the payload: uint16 or int32.
+        composition: Makes one text of the values of a sample; None if each field is a sequence.
+    """
+
+    format: LineFormat
+    tokenizer: Tokenizer
+    dtype: str
+    composition: Composition | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the sequences of a sample."""
+        return self.format.fields if self.composition is None else (self.composition.field,)
+
+    def encode(self, samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
+        """Encode samples; a skip stands for a sample that is left out."""
+        found = [self._composed(sample) for sample in samples]
+        used = [place for place, one in enumerate(found) if not isinstance(one, Skip)]
+        columns, runs = self._tokenize([found[place] for place in used])
+        named = [(field, *column) for field, column in zip(self.fields, columns, strict=True)]
+        stored = encode_token_records(named, IDS_FEATURE, np.dtype(self.dtype).itemsize)
+        lengths = np.stack([each for _, each in columns], axis=1).tolist()
+        for at, (place, (prefix, payload)) in enumerate(zip(used, stored, strict=True)):
+            key = samples[place].key
+            if 0 in lengths[at]:
+                found[place] = Skip(key, "no tokens", self.fields[lengths[at].index(0)])
+            elif runs is not None and not runs[at]:
+                found[place] = Skip(key, "no trained tokens")
+            else:
+                trained = None if runs is None else runs[at]
+                found[place] = EncodedRecord(key, prefix, payload, b"", tuple(lengths[at]), (), trained)
+        return found
+
+    def _composed(self, sample: SampleLines) -> Any:
+        """The texts of a sample, one for each field or the composed one; a skip if it gives none."""
+        values = self.format.values(sample)
+        if self.composition is None or isinstance(values, Skip):
+            return values
+        try:
+            return self.composition.compose(values)
+        except TemplateError as error:
+            return Skip(sample.key, "refused by the chat template", str(error))
+
+    def _tokenize(self, texts: Sequence[Any]) -> tuple[list[tuple[Ids, Lengths]], list[list[int]] | None]:
+        """Ids and lengths of each field; and the runs of trained tokens of each sample, or None for all."""
+        if self.composition is None:
+            fields = range(len(self.fields))
+            return [self.tokenizer.encode([text[field] for text in texts]) for field in fields], None
+        ids, lengths, starts, ends = self.tokenizer.encode_places(
+            [one.text for one in texts], special=self.composition.adds_special_tokens
+        )
+        if self.composition.trains_all:
+            return [(ids, lengths)], None
+        bounds = np.concatenate(([0], np.cumsum(lengths))).tolist()
+        runs = [
+            trained_runs(one.spans, len(one.text), starts[a:b], ends[a:b])
+            for one, (a, b) in zip(texts, pairwise(bounds), strict=True)
+        ]
+        return [(ids, lengths)], runs
