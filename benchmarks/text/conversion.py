@@ -1,10 +1,12 @@
-"""The memory and the processor time of conversions of text, each in a process of its own.
+"""The memory and the times of conversions of text, each in a process of its own.
 
-    python -m stoker.benchmarks.text.conversion                     # 2 million lines, about five minutes
+    python -m stoker.benchmarks.text.conversion                     # 2 million lines, about seven minutes
     python -m stoker.benchmarks.text.conversion --lines 200000 --json benchmarks/results/text_conversion.json
 
-The lines have 19.5 words on average, drawn by their ranks (Zipf). Memory is the peak of a conversion, less
-that of the same conversion of a thousand lines, which has all modules and threads.
+The lines have 19.5 words on average, drawn by their ranks (Zipf). Four lines are the messages of a chat,
+which is encoded by pieces of words, with two threads or with two processes. Memory is the peak of a
+conversion, less that of the same conversion of few lines, which has all modules and threads; with processes,
+it is that of the first process.
 """
 
 from __future__ import annotations
@@ -27,10 +29,13 @@ from stoker.benchmarks.arguments import make_parser
 LINES = 2_000_000
 WORDS = 20_000
 SMALL = 1000
+CHATS = {"messages": "messages", "chat_template": "chatml", "vocabulary": "pieces"}
 CASES: dict[str, dict[str, Any]] = {
     "words": {"tokenizer": "whitespace"},
     "words, shuffled": {"tokenizer": "whitespace", "seed": 0},
     "bytes": {"tokenizer": "bytes"},
+    "chats, threads": {**CHATS, "processes": 0},
+    "chats, processes": {**CHATS, "processes": 2},
 }
 
 
@@ -47,12 +52,32 @@ def write_lines(path: Path, lines: int) -> None:
                 file.write(" ".join(line) + "\n")
 
 
-def convert(case: str, source: str, target: str) -> None:
-    """Convert in this process, and print its peak of memory in MB and its seconds of processor time."""
-    began = time.process_time()
-    stoker.convert_text(source, target, num_threads=2, **CASES[case])
+def write_chats(lines: Path, path: Path) -> None:
+    """Write chats of four messages each, which are the lines of a text."""
+    texts = lines.read_text().splitlines()
+    with path.open("w") as file:
+        for at in range(0, len(texts) - 3, 4):
+            chat = [
+                {"role": ("user", "assistant")[i % 2], "content": text}
+                for i, text in enumerate(texts[at : at + 4])
+            ]
+            file.write(json.dumps({"messages": chat}) + "\n")
+
+
+def convert(case: str, source: Path, target: str) -> None:
+    """Convert in this process, and print its peak of memory in MB and the seconds that it takes."""
+    options = dict(CASES[case])
+    if "vocabulary" in options:
+        options["vocabulary"] = source.parent / options["vocabulary"]
+    began, before = time.monotonic(), processor_time()
+    stoker.convert_text(source, target, num_threads=2, **options)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-    print(json.dumps({"peak": peak, "seconds": time.process_time() - began}))
+    print(json.dumps({"peak": peak, "seconds": processor_time() - before, "wall": time.monotonic() - began}))
+
+
+def processor_time() -> float:
+    """Seconds of processor time of this process and of those that it has waited for."""
+    return sum(os.times()[:4])
 
 
 def measure(case: str, source: Path, folder: Path) -> dict[str, float]:
@@ -65,6 +90,22 @@ def measure(case: str, source: Path, folder: Path) -> dict[str, float]:
     return found
 
 
+def measure_case(case: str, folder: Path) -> dict[str, float]:
+    """Measure a case, and print its line of the table."""
+    suffix = "jsonl" if "messages" in CASES[case] else "txt"
+    few, everything = (
+        measure(case, folder / f"{name}.{suffix}", folder / f"{case}-{name}") for name in ("few", "all")
+    )
+    dataset = stoker.open(folder / f"{case}-all" / "shards")
+    length = "messages_length" if "messages" in CASES[case] else "tokens_length"
+    tokens = int(dataset.column(length).sum())
+    ids, memory = 2 * tokens / 1e6, everything["peak"] - few["peak"]
+    wall, seconds = everything["wall"], everything["seconds"]
+    print(f"{case:<18}{ids:>10.0f}{memory:>8.0f}{memory / ids:>7.1f}{wall:>7.1f}{seconds:>11.1f}", end="")
+    print(f"{tokens / seconds / 1e6:>25.1f}", flush=True)
+    return {"ids": ids, "memory": memory, "wall": wall, "seconds": seconds}
+
+
 def main() -> None:
     """Print the memory and the times of all cases."""
     parser = make_parser(__doc__)
@@ -74,31 +115,21 @@ def main() -> None:
     parser.add_argument("files", nargs="*", help="with --case: source and target")
     arguments = parser.parse_args()
     if arguments.case:
-        convert(arguments.case, *arguments.files)
+        convert(arguments.case, Path(arguments.files[0]), arguments.files[1])
         return
-    print(f"{arguments.lines:,} lines, {os.cpu_count()} cores: MB, and seconds of processor time")
-    print(
-        f"{'':<18}{'token ids':>10}{'memory':>8}{'times':>7}{'seconds':>9}{'M tokens a second':>19}",
-        flush=True,
-    )
+    print(f"{arguments.lines:,} lines, {os.cpu_count()} cores: MB; seconds by the clock, of processor time")
+    print(f"{'':<18}{'token ids':>10}{'memory':>8}{'times':>7}{'clock':>7}{'processor':>11}", end="")
+    print(f"{'M tokens a second of it':>25}", flush=True)
     figures = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_lines(folder / "all.txt", arguments.lines)
         write_lines(folder / "few.txt", SMALL)
+        for name in ("all", "few"):
+            write_chats(folder / f"{name}.txt", folder / f"{name}.jsonl")
+        stoker.convert_text(folder / "few.txt", folder / "pieces", tokenizer="bpe", max_size=8000)
         for case in CASES:
-            few, all_lines = (
-                measure(case, folder / f"{name}.txt", folder / f"{case}-{name}") for name in ("few", "all")
-            )
-            tokens = int(stoker.open(folder / f"{case}-all" / "shards").column("tokens_length").sum())
-            ids, held = 2 * tokens / 1e6, all_lines["peak"] - few["peak"]
-            figures[case] = {"ids": ids, "memory": held, "seconds": all_lines["seconds"]}
-            rate = tokens / all_lines["seconds"] / 1e6
-            seconds = all_lines["seconds"]
-            print(
-                f"{case:<18}{ids:>10.0f}{held:>8.0f}{held / ids:>7.1f}{seconds:>9.1f}{rate:>19.1f}",
-                flush=True,
-            )
+            figures[case] = measure_case(case, folder)
     if arguments.json:
         arguments.json.write_text(
             json.dumps({"lines": arguments.lines, "MB and s": figures}, indent=2) + "\n"

@@ -10,7 +10,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait
-from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ConfigError, EngineError
@@ -78,7 +77,7 @@ def _explain(error: BaseException, work: str, sent: str, fewer: str) -> None:
             hint=f"it may have run out of memory; if it never started, call convert below "
             f"if __name__ == '__main__', or take fewer: {fewer}",
         ) from error
-    if isinstance(error, (AttributeError, TypeError, PicklingError)) and "pickle" in str(error):
+    if type(error).__name__ in ("AttributeError", "TypeError", "PicklingError") and "pickle" in str(error):
         raise ConfigError(
             f"{sent} cannot be sent to a process: {error}",
             hint="define the function at the top level of a module",

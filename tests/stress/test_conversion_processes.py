@@ -1,0 +1,98 @@
+"""Conversions in processes that are killed or interrupted: no process is left, and the same call resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from helpers.data.chats import FOLDER, make_chats
+from helpers.data.file_trees import read_files
+from helpers.processes.waiting import wait_until
+
+import stoker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPTIONS = {"messages": "messages", "tokenizer": str(FOLDER / "tokenizer.json"), "shard_size": "256KB"}
+TEXT = f"stoker.convert_text(sys.argv[1], sys.argv[2], processes=2, **{OPTIONS})"
+SAMPLES = "stoker.convert(range(10**9), sys.argv[2], make=wait, num_threads=2)"
+PROGRAM = """
+import sys, time, stoker
+def wait(number):
+    time.sleep(3600)
+CALL
+"""
+
+
+def parents() -> dict[int, int]:
+    """The parent of each process that has not ended."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+        except OSError:  # it has ended
+            continue
+        if state != "Z":
+            found[int(path.parent.name)] = int(parent)
+    return found
+
+
+def children(parent: int) -> list[int]:
+    return [child for child, its_parent in parents().items() if its_parent == parent]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("chats") / "chats.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in make_chats() for _ in range(2000)))
+    return path
+
+
+def start(call: str, source: Path, target: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM.replace("CALL", call), str(source), str(target)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def kill_parent(running: subprocess.Popen[str]) -> None:
+    running.kill()
+
+
+def interrupt(running: subprocess.Popen[str]) -> None:
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+
+
+def kill_child(running: subprocess.Popen[str]) -> None:
+    os.kill(children(running.pid)[0], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("call", [TEXT, SAMPLES])
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [(kill_parent, ""), (interrupt, "KeyboardInterrupt"), (kill_child, "a process that makes")],
+)
+def test_no_process_is_left(
+    source: Path, tmp_path: Path, call: str, action: Callable[[subprocess.Popen[str]], None], said: str
+) -> None:
+    target = tmp_path / "d"
+    with start(call, source, target) as running:
+        wait_until(lambda: len(children(running.pid)) == 2)
+        workers = children(running.pid)
+        if call is TEXT:
+            wait_until(lambda: any(target.rglob("*.json")))
+        action(running)
+        errors = running.communicate()[1]
+    assert running.returncode != 0
+    assert said in errors
+    wait_until(lambda: not parents().keys() & set(workers), seconds=30)
+    assert not (target / "dataset.json").exists()
+    if call is TEXT:
+        stoker.convert_text(source, target, processes=2, **OPTIONS)  # type: ignore[arg-type]  # of several types
+        stoker.convert_text(source, tmp_path / "whole", **OPTIONS)  # type: ignore[arg-type]
+        assert read_files(target) == read_files(tmp_path / "whole")
