@@ -77,7 +77,7 @@ def append(
         given = {**options, "num_threads": num_threads, "progress": progress}
         try:
             made = convert_like(last, folder, src, unfinished, classes=names, **given)
-            made_manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished))
+            made_manifest = with_sha256(Manifest.load(unfinished), read_sha256(unfinished), unfinished)
             new = Part(unfinished, _with_meaning(made_manifest, last, src))
             already = _has_all(folder, last, new)
             grown = last if already else _publish(Part(folder, last), new, f"append {_name(src)}")

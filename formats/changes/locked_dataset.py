@@ -9,6 +9,7 @@ from stoker.errors import ConfigError
 
 from ..dataset.consistency import local_folder
 from ..dataset.manifest import Manifest
+from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.naming import split_version
 from ..dataset.versions.publishing import remove_remains
 from ..files.publishing import folder_lock, os_errors, remove
@@ -31,7 +32,7 @@ def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> It
 
     Raises:
         ConfigError: The path names a version.
-        DatasetError: There is no dataset, or it is at a URL.
+        DatasetError: There is no dataset, it is at a URL, or its ``sha256.json`` is damaged.
         LockedError: Another process changes the dataset.
         WriteError: The disk is full or refuses a write.
     """
@@ -46,6 +47,7 @@ def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> It
     Manifest.load(folder)  # first: a folder that is no dataset gets no lock file
     with os_errors(folder, resumes=resumes), folder_lock(folder):
         last = Manifest.load(folder)
+        with_sha256(last, read_sha256(folder), folder)  # before any work: it would end at a damaged file
         remove_remains(folder, last)
         yield folder, last
 

@@ -82,7 +82,7 @@ def _part(path: str | os.PathLike[str]) -> Part:
     """Return a dataset whose shards and index are whole."""
     plain, version = split_version(path)
     folder = local_folder(plain)
-    part = Part(folder, with_sha256(load_version(folder, version), read_sha256(folder)))
+    part = Part(folder, with_sha256(load_version(folder, version), read_sha256(folder), folder))
     if find_container(part.manifest.container).payload_files is not None:
         raise DatasetError(
             "the dataset is an index of image files, and there are no shards to merge",

@@ -38,17 +38,18 @@ class _Digests:
     files: Mapping[str, tuple[str, str]]
 
 
-def sha256_content(manifest: Manifest, before: bytes | None = None) -> bytes:
+def sha256_content(manifest: Manifest, before: bytes | None = None, folder: object = None) -> bytes:
     """Return the content of the file for a version of a dataset.
 
     Args:
         manifest: The manifest of the version, with the SHA-256 of its new files.
         before: Content of the file at the version before, whose entries stay.
+        folder: Folder or URL of the dataset, for errors.
 
     Raises:
         DatasetError: ``before`` is damaged.
     """
-    files = dict(_files(before))
+    files = dict(_files(before, folder))
     if manifest.index.sha256 is not None:
         files[manifest.index.file] = (manifest.index.digest, manifest.index.sha256)
     for shard in manifest.shards:
@@ -57,24 +58,25 @@ def sha256_content(manifest: Manifest, before: bytes | None = None) -> bytes:
     return (json.dumps({"version": _VERSION, "files": files}, indent=1) + "\n").encode()
 
 
-def with_sha256(manifest: Manifest, content: bytes | None) -> Manifest:
+def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
     """Return a manifest with the SHA-256 of its files, as far as the file has them.
 
     Args:
         manifest: The manifest.
         content: Content of the file; None where there is none.
+        folder: Folder or URL of the dataset, for errors.
 
     Raises:
         DatasetError: It is not a content that :func:`sha256_content` returned.
     """
-    known = {(name, digest): sha256 for name, (digest, sha256) in _files(content).items()}
+    known = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
     index = manifest.index
     shards = (replace(one, sha256=known.get((one.name, one.digest or ""))) for one in manifest.shards)
     kept = known.get((index.file, index.digest))
     return replace(manifest, index=replace(index, sha256=kept), shards=tuple(shards))
 
 
-def _files(content: bytes | None) -> Mapping[str, tuple[str, str]]:
+def _files(content: bytes | None, folder: object) -> Mapping[str, tuple[str, str]]:
     if content is None:
         return {}
     try:
@@ -84,6 +86,7 @@ def _files(content: bytes | None) -> Mapping[str, tuple[str, str]]:
     except (ValueError, RecursionError) as error:
         raise DatasetError(
             f"{SHA256_NAME} is damaged: {error}",
+            path=folder,
             hint="remove this file: the digests are then computed again when they are needed",
         ) from error
     return found.files

@@ -68,7 +68,7 @@ def checked_versions(
     unreadable: list[Problem] = []
     kept = read_sha256(folder)
     try:
-        last = with_sha256(last, kept)
+        last = with_sha256(last, kept, folder)
     except DatasetError as error:
         kept, unreadable = None, [Problem(error.message)]
     versions = [_version(folder, last, [], "")]

@@ -83,10 +83,10 @@ def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None =
 def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
     """Return the leaves that the conversion kept; None where one is missing."""
     if isinstance(dataset, CachedDataset):
-        content = dataset.remote.store.read_if_there(SHA256_NAME)
+        where, content = dataset.remote.store.url, dataset.remote.store.read_if_there(SHA256_NAME)
     else:
-        content = read_sha256(dataset.path)
-    manifest = with_sha256(dataset.manifest, content)
+        where, content = str(dataset.path), read_sha256(dataset.path)
+    manifest = with_sha256(dataset.manifest, content, where)
     found = [manifest.index.sha256, *(shard.sha256 for shard in manifest.shards)]
     leaves = [leaf for leaf in found if leaf is not None]
     return leaves if len(leaves) == len(found) else None

@@ -50,7 +50,7 @@ def publish_version(folder: Path, last: Manifest, following: NextVersion, stagin
     grown = following.manifest
     contents = {
         HISTORY_NAME: history_lines(folder, last, grown, following.change, following.added),
-        SHA256_NAME: sha256_content(grown, read_sha256(folder)),
+        SHA256_NAME: sha256_content(grown, read_sha256(folder), folder),
         retired_manifest(last.dataset_version): last.to_json().encode(),
         MANIFEST_NAME: grown.to_json().encode(),
     }

@@ -72,3 +72,8 @@ def test_a_damaged_file_is_an_error_that_says_what_to_do(photos: Path, tmp_path:
         assert "remove this file" in str(error.value.hint)
     (problem,) = stoker.verify(tmp_path / "a").problems
     assert "sha256.json is damaged" in problem.message
+    before = sorted((tmp_path / "a").iterdir())
+    with pytest.raises(DatasetError, match=r"sha256\.json is damaged") as refused:
+        stoker.append(tmp_path / "a", photos)
+    assert refused.value.path == str(tmp_path / "a")
+    assert sorted((tmp_path / "a").iterdir()) == before, "nothing was made for the next version"
