@@ -13,10 +13,7 @@ torchvision's images keep their sizes, where Stoker's recipes pad them to one.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -32,18 +29,17 @@ from stoker.augment import (
     load_recipe,
     recipe_names,
 )
-from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, make_imagenet_like
 from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, write_json
 from stoker.benchmarks.detection.torchvision_pipelines import PIPELINES, make_batches
 from stoker.benchmarks.images.annotation_cost import make_annotated
-from stoker.benchmarks.images.views import Cost, median, timed
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 __all__ = ["main", "measure"]
 
@@ -88,11 +84,7 @@ def measure(work: Path, rounds: int, copies: int, *, mosaics_only: bool) -> dict
         for name in PIPELINES:
             settings = PeerSettings(_BATCH, num_threads=threads, recipe=name)
             turns[f"torchvision {name}"] = make_batches(source, settings)
-    costs: dict[str, list[Cost]] = {name: [] for name in turns}
-    for _ in range(rounds + 1):
-        for name, batches in turns.items():
-            costs[name].append(timed(batches))
-    return {name: median(found[1:]) for name, found in costs.items()}
+    return costs_in_turns(turns, rounds)
 
 
 def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
@@ -118,17 +110,11 @@ def _show(costs: Mapping[str, Cost], console: Console) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
-    parser.add_argument("--work", type=Path, help="folder for temporary files")
-    parser.add_argument("--copies", type=int, default=192, help="photographs, copies of those of the source")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = cost_parser(__doc__, copies=192)
     parser.add_argument("--mosaics", action="store_true", help="measure mosaics and the letterbox alone")
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="stoker-detection-", dir=given.work) as scratch:
-        make_imagenet_like(given.source, Path(scratch) / "made")
-        costs = measure(Path(scratch), given.rounds, given.copies, mosaics_only=given.mosaics)
+    with imagenet_like(given, "detection") as work:
+        costs = measure(work, given.rounds, given.copies, mosaics_only=given.mosaics)
     console = Console()
     _show(costs, console)
     goals = [
@@ -137,10 +123,8 @@ def main() -> None:
         for kind in ("", ", restart markers")
     ]
     show_goals(goals, console)
-    if given.json:
-        loads = {name: 1000 * cost.cpu_seconds for name, cost in costs.items()}
-        document = {"machine": describe(allowed_cores()), "cpu_ms_per_image": loads}
-        given.json.write_text(json.dumps(document, indent=2) + "\n")
+    loads = {name: 1000 * cost.cpu_seconds for name, cost in costs.items()}
+    write_json(given.json, {"machine": describe(allowed_cores()), "cpu_ms_per_image": loads})
 
 
 def _share(costs: Mapping[str, Cost], name: str, kind: str) -> float:

@@ -10,25 +10,27 @@ where the machine does other work.
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import (
-    PHOTOGRAPHS,
-    make_imagenet_like,
-    photographs_in,
-    replicate,
+from stoker.benchmarks.comparison.photographs import photographs_in
+from stoker.benchmarks.costs import (
+    Cost,
+    cost_parser,
+    costs_in_turns,
+    imagenet_like,
+    median,
+    write_json,
 )
-from stoker.benchmarks.images.views import Cost, median, timed
 from stoker.benchmarks.report.machine import allowed_cores, describe
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CAPTIONS = 5
 WORDS = 5000
@@ -69,31 +71,19 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
         )
         for name, columns in (("", ("image",)), (" with captions", ("image", "caption")))
     }
-    loaded: dict[str, list[Cost]] = {name: [] for name in loaders}
-    for _ in range(rounds + 1):
-        for name, loader in loaders.items():
-            loaded[name].append(timed(loader))
-    return {name: median(found[1:]) for name, found in {**converted, **loaded}.items()}
+    costs = {name: median(found[1:]) for name, found in converted.items()}
+    return costs | costs_in_turns(loaders, rounds)
 
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
-    parser.add_argument("--copies", type=int, default=512, help="photographs, copies of those of the source")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="stoker-captions-") as scratch:
-        work = Path(scratch)
-        make_imagenet_like(given.source, work / "made")
-        replicate(work / "made", work / "copies", given.copies)
+    given = cost_parser(__doc__).parse_args()
+    with imagenet_like(given, "captions") as work:
         costs = measure(work / "copies", work, given.rounds)
     for name, cost in costs.items():
         print(f"{name:<24}{1 / cost.seconds:8,.0f} images/s{1000 * cost.cpu_seconds:8.3f} CPU ms an image")
-    if given.json:
-        figures = {name: asdict(cost) for name, cost in costs.items()}
-        given.json.write_text(json.dumps({"machine": describe(allowed_cores()), **figures}, indent=1) + "\n")
+    figures = {name: asdict(cost) for name, cost in costs.items()}
+    write_json(given.json, {"machine": describe(allowed_cores()), **figures})
 
 
 if __name__ == "__main__":

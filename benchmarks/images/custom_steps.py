@@ -29,7 +29,8 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, T
 from stoker.augment.steps import BatchStep, Compiled, Step
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
-from stoker.benchmarks.images.views import TorchvisionViews, timed, torchvision_crop
+from stoker.benchmarks.costs import timed
+from stoker.benchmarks.images.views import TorchvisionViews, torchvision_crop
 from stoker.benchmarks.report.machine import allowed_cores
 
 if TYPE_CHECKING:

@@ -14,35 +14,33 @@ threads or workers as cores. The plan of an epoch of buckets is timed apart, for
 
 from __future__ import annotations
 
-import json
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 from rich.console import Console
-from rich.table import Table
 
 import stoker
 from stoker.augment import CoverCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
-from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import (
-    PHOTOGRAPHS,
-    make_imagenet_like,
-    photographs_in,
-    replicate,
+from stoker.benchmarks.comparison.photographs import photographs_in
+from stoker.benchmarks.costs import (
+    Cost,
+    cost_parser,
+    costs_in_turns,
+    imagenet_like,
+    show_costs,
+    write_json,
 )
-from stoker.benchmarks.images.views import Cost, median, timed
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
 __all__ = ["main", "measure", "seconds_to_plan"]
 
@@ -73,11 +71,7 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     }
     if find_spec("torchvision"):
         turns |= _by_torchvision(photographs, threads)
-    costs: dict[str, list[Cost]] = {name: [] for name in turns}
-    for _ in range(rounds + 1):
-        for name, batches in turns.items():
-            costs[name].append(timed(batches))
-    return {name: median(found[1:]) for name, found in costs.items()}
+    return costs_in_turns(turns, rounds)
 
 
 def seconds_to_plan(images: int) -> float:
@@ -128,40 +122,24 @@ def _by_torchvision(photographs: Path, threads: int) -> dict[str, Iterable[Any]]
     }
 
 
-def _show(costs: Mapping[str, Cost], console: Console) -> None:
-    table = Table("batches", "images/s", "CPU ms an image", title="Batches of changing sizes")
-    for name, cost in costs.items():
-        table.add_row(name, f"{1 / cost.seconds:,.0f}", f"{1000 * cost.cpu_seconds:.2f}")
-    console.print(table)
-
-
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
-    parser.add_argument("--work", type=Path, help="folder for temporary files")
-    parser.add_argument("--copies", type=int, default=512, help="photographs, copies of those of the source")
+    parser = cost_parser(__doc__)
     parser.add_argument("--planned", type=int, default=1_000_000, help="images of the plan that is timed")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="stoker-sizes-", dir=given.work) as scratch:
-        work = Path(scratch)
-        make_imagenet_like(given.source, work / "made")
-        replicate(work / "made", work / "copies", given.copies)
+    with imagenet_like(given, "sizes") as work:
         costs = measure(work / "copies", work, given.rounds)
     planning = seconds_to_plan(given.planned)
     console = Console()
-    _show(costs, console)
+    show_costs(costs, console, "Batches of changing sizes")
     console.print(f"plan of {given.planned:,} images in buckets: {planning:.2f} s")
-    if given.json:
-        found = {
-            "machine": describe(allowed_cores()),
-            "costs": {name: asdict(cost) for name, cost in costs.items()},
-            "planned_images": given.planned,
-            "seconds_to_plan": planning,
-        }
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+    found = {
+        "machine": describe(allowed_cores()),
+        "costs": {name: asdict(cost) for name, cost in costs.items()},
+        "planned_images": given.planned,
+        "seconds_to_plan": planning,
+    }
+    write_json(given.json, found)
 
 
 if __name__ == "__main__":

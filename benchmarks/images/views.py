@@ -12,50 +12,37 @@ a second waver.
 
 from __future__ import annotations
 
-import json
-import os
-import statistics
-import tempfile
-import time
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
-from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import (
-    PHOTOGRAPHS,
-    make_imagenet_like,
-    photographs_in,
-    replicate,
+from stoker.benchmarks.comparison.photographs import photographs_in
+from stoker.benchmarks.costs import (
+    Cost,
+    cost_parser,
+    costs_in_turns,
+    imagenet_like,
+    show_costs,
+    write_json,
 )
-from stoker.benchmarks.comparison.usage import usage_of_tree
 from stoker.benchmarks.peers.base import MEAN, STD
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-__all__ = ["Cost", "TorchvisionViews", "main", "measure", "median", "timed", "torchvision_crop"]
+__all__ = ["TorchvisionViews", "main", "measure", "torchvision_crop"]
 
 _LARGE, _SMALL = (2, 224, (0.4, 1.0)), (8, 96, (0.05, 0.4))
 """Views, size and range of the area of DINO's crops."""
 _BATCH = 32
 _LEAST = 2.5
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a sample of ten views costs, on average of a pass."""
-
-    seconds: float
-    cpu_seconds: float
 
 
 def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
@@ -71,11 +58,7 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
     if find_spec("torchvision"):
         views = [torchvision_crop(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
         turns["torchvision"] = TorchvisionViews(photographs, threads, views)
-    costs: dict[str, list[Cost]] = {name: [] for name in turns}
-    for _ in range(rounds + 1):
-        for name, batches in turns.items():
-            costs[name].append(timed(batches))
-    return {name: median(found[1:]) for name, found in costs.items()}
+    return costs_in_turns(turns, rounds)
 
 
 def _crops(size: int, scale: tuple[float, float]) -> list[Any]:
@@ -156,33 +139,6 @@ class _TorchvisionSamples:
         return [view(pixels) for view in self.views]
 
 
-def timed(batches: Iterable[Any]) -> Cost:
-    """The cost of a sample in one pass; the last column of a batch has an element for each."""
-    _discard(batches)
-    before, began, samples = usage_of_tree(os.getpid()), time.perf_counter(), 0
-    for batch in batches:
-        samples += len(batch[-1])
-    seconds = time.perf_counter() - began
-    cpu_seconds = usage_of_tree(os.getpid()).cpu_seconds - before.cpu_seconds
-    _discard(batches)
-    return Cost(seconds / samples, cpu_seconds / samples)
-
-
-def _discard(batches: Iterable[Any]) -> None:
-    """Drop the batches that a loader has made ahead, which another turn would pay for."""
-    if isinstance(batches, stoker.ImageLoader):
-        batches.load_state_dict(batches.state_dict())
-    elif hasattr(batches, "discard"):
-        batches.discard()
-
-
-def median(costs: Sequence[Cost]) -> Cost:
-    """The medians of the figures of several passes."""
-    return Cost(
-        statistics.median(one.seconds for one in costs), statistics.median(one.cpu_seconds for one in costs)
-    )
-
-
 def _compared(costs: Mapping[str, Cost]) -> dict[str, Cost]:
     """The costs of whole samples: views of one decoding, and ten decodings."""
     found = {}
@@ -196,29 +152,14 @@ def _compared(costs: Mapping[str, Cost]) -> dict[str, Cost]:
     return found | {name: cost for name, cost in costs.items() if name == "torchvision"}
 
 
-def _show(costs: Mapping[str, Cost], console: Console) -> None:
-    table = Table("views by", "samples/s", "CPU ms a sample", title="DINO's 2 x 224 + 8 x 96")
-    for name, cost in costs.items():
-        table.add_row(name, f"{1 / cost.seconds:,.0f}", f"{1000 * cost.cpu_seconds:.2f}")
-    console.print(table)
-
-
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
-    parser.add_argument("--work", type=Path, help="folder for temporary files")
-    parser.add_argument("--copies", type=int, default=512, help="photographs, copies of those of the source")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
+    parser = cost_parser(__doc__)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="stoker-views-", dir=given.work) as scratch:
-        work = Path(scratch)
-        make_imagenet_like(given.source, work / "made")
-        replicate(work / "made", work / "copies", given.copies)
+    with imagenet_like(given, "views") as work:
         costs = _compared(measure(work / "copies", work, given.rounds))
     console = Console()
-    _show(costs, console)
+    show_costs(costs, console, "DINO's 2 x 224 + 8 x 96", "sample")
     goals = []
     for name in ("photographs", "restarts"):
         one, ten = costs[f"{name}: one decoding"], costs[f"{name}: ten decodings"]
@@ -227,13 +168,12 @@ def main() -> None:
             Goal(f"{name}: ten decodings over one, CPU seconds", _LEAST, ten.cpu_seconds / one.cpu_seconds),
         ]
     show_goals(goals, console)
-    if given.json:
-        found = {
-            "machine": describe(allowed_cores()),
-            "costs": {name: asdict(cost) for name, cost in costs.items()},
-            "goals": {goal.name: {"goal": goal.aim, "found": goal.found} for goal in goals},
-        }
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+    found = {
+        "machine": describe(allowed_cores()),
+        "costs": {name: asdict(cost) for name, cost in costs.items()},
+        "goals": {goal.name: {"goal": goal.aim, "found": goal.found} for goal in goals},
+    }
+    write_json(given.json, found)
 
 
 if __name__ == "__main__":
