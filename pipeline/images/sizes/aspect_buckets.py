@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +13,19 @@ from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 from stoker.errors import ConfigError
 
 from ...execution.arguments import optional_number, whole_number
-from ...execution.epochs.epoch_cache import SharedEpochs
 from ...order.rank_draws import Schedule
 from .cover import cover_by_default
+from .image_planner import ImagePlanner
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import BatchPlan
     from stoker.formats.dataset.dataset import Dataset
-    from stoker.types import Layout, Size
+    from stoker.types import Size
 
     from ...execution.epochs.history import History
     from ...execution.ranks.ranks import Ranks
-    from ...order.rank_draws import LastBatch
     from ..columns.image_column import Transforms
 
     Int64 = npt.NDArray[np.int64]
@@ -70,27 +69,18 @@ class AspectBuckets:
 
 
 @dataclass(frozen=True, eq=False)
-class BucketPlanner:
-    """Plans which images form the batches of an epoch; every rank makes the same plan.
+class BucketPlanner(ImagePlanner):
+    """Plans which images form the batches of an epoch, each of one shape.
 
     Attributes:
         buckets: The user's argument.
-        image_sizes: (N, 2) int64, heights and widths of the images.
         shapes: (K, 2) int64, heights and widths of the buckets.
         batch_sizes: Samples of a batch of each bucket on one rank.
-        seed: Seed of the batches.
-        shuffle: Whether each epoch has other batches in another order.
-        last_batch: The loader's argument.
     """
 
     buckets: AspectBuckets
-    image_sizes: Int64
     shapes: Int64
     batch_sizes: tuple[int, ...]
-    seed: int
-    shuffle: bool
-    last_batch: LastBatch
-    _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -101,33 +91,16 @@ class BucketPlanner:
         """The user's transforms, after a crop if they have none."""
         return cover_by_default(transforms, random=self.shuffle)
 
-    def layout(self, layout: Layout) -> Layout:
-        """The user's layout."""
-        return layout
-
-    def sampler(self, world_size: int) -> ShapeBucketSampler:
-        """The sampler for a number of ranks."""
-        return ShapeBucketSampler(
-            self.image_sizes,
-            self.shapes,
-            np.array(self.batch_sizes),
-            seed=self.seed % (1 << 64),
-            world_size=world_size,
-            membership="fresh" if self.shuffle else "ordered",
-            shuffle=self.shuffle,
-            last_batch=self.last_batch,
-        )
+    def sampler(self, world_size: int, epoch: int) -> ShapeBucketSampler:
+        """See :class:`ImagePlanner`; all epochs have one sampler."""
+        batch_sizes = np.array(self.batch_sizes)
+        return ShapeBucketSampler(self.image_sizes, self.shapes, batch_sizes, **self.sampling(world_size))
 
     def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> BucketSchedule:
         """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
-        world_size = ranks.world_size
-        plan = self._plans.get(
-            (world_size, epoch, history), lambda _: self.sampler(world_size).plan(epoch, history)
-        )
         most = max(self.batch_sizes)
-        return BucketSchedule(
-            len(self.image_sizes), most, ranks.rank, world_size, self.last_batch, plan=plan, done=start
-        )
+        common = (len(self.image_sizes), most, ranks.rank, ranks.world_size, self.last_batch)
+        return BucketSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""

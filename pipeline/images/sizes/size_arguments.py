@@ -112,14 +112,14 @@ def with_planner(
                 "on_error='replace' puts an image of another size into a packed row",
                 hint="Give on_error='skip', which leaves the place of a bad image empty.",
             )
-        patches = PatchPlanner(given, sizes, plan.batch_size, plan.seed, shuffle, last_batch)
+        patches = PatchPlanner(sizes, plan.seed, shuffle, last_batch, given, plan.batch_size)
         return replace(plan, planner=patches)
     if isinstance(given, RatioGroups):
-        groups = RatioGroupPlanner(given, sizes, plan.batch_size, plan.seed, shuffle, last_batch)
+        groups = RatioGroupPlanner(sizes, plan.seed, shuffle, last_batch, given, plan.batch_size)
         return replace(plan, planner=groups)
     shapes = given.shapes(sizes)
     batch_sizes = _batch_sizes(plan, [(height, width) for height, width in shapes.tolist()])
-    buckets = BucketPlanner(given, sizes, shapes, batch_sizes, plan.seed, shuffle, last_batch)
+    buckets = BucketPlanner(sizes, plan.seed, shuffle, last_batch, given, shapes, batch_sizes)
     return replace(plan, batch_sizes=batch_sizes, planner=buckets)
 
 

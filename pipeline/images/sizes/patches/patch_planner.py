@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,17 +13,17 @@ from stoker.errors import ConfigError
 
 from ....execution.epochs.epoch_cache import SharedEpochs
 from ....order.rank_draws import Schedule
+from ..image_planner import ImagePlanner
 from .patches import patch_grids, resize_to_patches
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import BatchPlan, PackingPlan
-    from stoker.types import Layout, Size
+    from stoker.types import Layout
 
     from ....execution.epochs.history import History
     from ....execution.ranks.ranks import Ranks
-    from ....order.rank_draws import LastBatch
     from ...captions.captions import Captions
     from ...columns.image_column import Transforms
     from .patches import Patches
@@ -34,7 +34,7 @@ __all__ = ["PatchPlanner", "PatchSchedule"]
 
 
 @dataclass(frozen=True, eq=False)
-class PatchPlanner:
+class PatchPlanner(ImagePlanner):
     """Plans which images share a packed row, and which rows form a batch; every rank makes the same plan.
 
     The images of an epoch are packed by best fit decreasing, so all epochs have equally many rows. With
@@ -42,26 +42,16 @@ class PatchPlanner:
 
     Attributes:
         patches: The user's argument.
-        image_sizes: (N, 2) int64, heights and widths of the images.
         batch_size: Packed rows of a batch on one rank.
-        seed: Seed of rows and batches.
-        shuffle: Whether each epoch has other rows in another order.
-        last_batch: The loader's argument.
         captions: Captions that are packed beside the images; None for images alone.
         draw_seed: Seed of the draw of one of several captions.
     """
 
     patches: Patches
-    image_sizes: Int64
     batch_size: int
-    seed: int
-    shuffle: bool
-    last_batch: LastBatch
     captions: Captions | None = None
     draw_seed: int = 0
-    sizes: ClassVar[tuple[Size, ...]] = ()  # batches have none in common
     _packings: SharedEpochs[int, PackingPlan] = field(default_factory=SharedEpochs)
-    _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
 
     @cached_property
     def max_images(self) -> int:
@@ -91,13 +81,9 @@ class PatchPlanner:
 
     def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> PatchSchedule:
         """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
-        world_size, packing = ranks.world_size, self.packing(epoch)
-        plan = self._plans.get(
-            (world_size, epoch, history),
-            lambda _: self._sampler(len(packing), world_size).plan(epoch, history),
-        )
-        common = (len(self.image_sizes), self.batch_size, ranks.rank, world_size, self.last_batch)
-        return PatchSchedule(*common, plan=plan, packing=packing, done=start)
+        common = (len(self.image_sizes), self.batch_size, ranks.rank, ranks.world_size, self.last_batch)
+        plan = self.plan(ranks, epoch, history)
+        return PatchSchedule(*common, plan=plan, packing=self.packing(epoch), done=start)
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
@@ -128,18 +114,10 @@ class PatchPlanner:
         most = self.max_images if epoch else None  # so that all epochs have columns of one shape
         return pack(lengths, (row, self.captions.tokens.row), max_sequences=most, seed=seed, epoch=epoch)
 
-    def _sampler(self, rows: int, world_size: int) -> FixedBucketSampler:
-        full = np.full(rows, self.patches.row, np.int64)
-        return FixedBucketSampler(
-            full,
-            full[:1],
-            self.batch_size,
-            seed=self.seed % (1 << 64),
-            world_size=world_size,
-            membership="fresh" if self.shuffle else "ordered",
-            shuffle=self.shuffle,
-            last_batch=self.last_batch,
-        )
+    def sampler(self, world_size: int, epoch: int) -> FixedBucketSampler:
+        """See :class:`ImagePlanner`: batches of rows, all as long as each other."""
+        full = np.full(len(self.packing(epoch)), self.patches.row, np.int64)
+        return FixedBucketSampler(full, full[:1], self.batch_size, **self.sampling(world_size))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,0 +1,74 @@
+"""The base of the planners, which decide the images of each batch from the sizes in the index."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...execution.epochs.epoch_cache import SharedEpochs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.bucketing import BatchPlan
+    from stoker.bucketing.samplers.batch_sampler import BatchSampler
+    from stoker.types import Layout, Size
+
+    from ...execution.epochs.history import History
+    from ...execution.ranks.ranks import Ranks
+    from ...order.rank_draws import LastBatch
+    from ..columns.image_column import Transforms
+
+__all__ = ["ImagePlanner"]
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePlanner:
+    """Plans which images form the batches of an epoch; every rank makes the same plan.
+
+    Attributes:
+        image_sizes: (N, 2) int64, heights and widths of the images.
+        seed: Seed of the batches.
+        shuffle: Whether each epoch has other batches in another order.
+        last_batch: The loader's argument.
+    """
+
+    image_sizes: npt.NDArray[np.int64]
+    seed: int
+    shuffle: bool
+    last_batch: LastBatch
+    _: KW_ONLY
+    _plans: SharedEpochs[tuple[int, int, History], BatchPlan] = field(default_factory=SharedEpochs)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """Heights and widths of all batches; empty where they follow from the images of each."""
+        return ()
+
+    def prepared(self, transforms: Transforms) -> Transforms:
+        """The user's transforms, with those that the plan needs."""
+        return transforms
+
+    def layout(self, layout: Layout) -> Layout:
+        """The layout of the images."""
+        return layout
+
+    def sampler(self, world_size: int, epoch: int) -> BatchSampler:
+        """The sampler of an epoch for a number of ranks."""
+        raise NotImplementedError
+
+    def plan(self, ranks: Ranks, epoch: int, history: History) -> BatchPlan:
+        """The batches of an epoch, or of its rest after ``history``."""
+        key = (ranks.world_size, epoch, history)
+        return self._plans.get(key, lambda _: self.sampler(ranks.world_size, epoch).plan(epoch, history))
+
+    def sampling(self, world_size: int) -> dict[str, Any]:
+        """The arguments that all samplers take."""
+        return {
+            "seed": self.seed % (1 << 64),
+            "world_size": world_size,
+            "membership": "fresh" if self.shuffle else "ordered",
+            "shuffle": self.shuffle,
+            "last_batch": self.last_batch,
+        }
