@@ -19,6 +19,7 @@ import pytest
 from stoker.errors import ConfigError, StorageError
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.caching.sparse_files import punch_hole
+from stoker.log import EventLog
 from stoker.pipeline.caching.block_requests import Requests
 
 if TYPE_CHECKING:
@@ -164,8 +165,13 @@ def test_another_process_sees_the_blocks(tmp_path: Path, contents: list[bytes]) 
 
 
 def test_the_least_recently_used_block_is_evicted(
-    tmp_path: Path, contents: list[bytes], caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    contents: list[bytes],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # That of the module says nothing for ten seconds after another test has evicted blocks.
+    monkeypatch.setattr("stoker.formats.caching.block_files._LOG", EventLog("cache", lambda: 0.0))
     caplog.set_level("INFO", "stoker.cache")
     files, reader = make(tmp_path), Reader(contents)
     for low, high in files.runs(np.arange(6), 1 << 20):
