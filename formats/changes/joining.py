@@ -66,8 +66,8 @@ def check_parts(parts: Sequence[Part]) -> None:
     """Check that the samples of datasets have one form.
 
     Raises:
-        ConfigError: They differ in container, kind, columns, annotations, arrays or tokenizer; the error says
-            in what.
+        ConfigError: They differ in container, kind, columns, annotations, arrays or tokenizer; the error
+            names the difference.
     """
     first, *others = parts
     for other in others:
@@ -165,7 +165,7 @@ def _renumbered(labels: pa.Array, label_of: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _filled(name: str, index: Index) -> pa.Array:
-    """Return a column that a dataset lacks because none of its samples has anything in it."""
+    """Return the column that a dataset lacks: an empty list for each sample, or a zero for each object."""
     item = pa.array([], KNOWN_COLUMNS[name].value_type).to_numpy().dtype
     if name == _ZERO_OF_EACH_OBJECT:
         starts = index.lists("object_labels").starts

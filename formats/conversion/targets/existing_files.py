@@ -1,4 +1,4 @@
-"""Files that lie in a target before a conversion starts, and would be replaced."""
+"""Files in the target of a conversion that it would replace."""
 
 from __future__ import annotations
 

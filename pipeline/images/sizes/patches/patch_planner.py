@@ -115,7 +115,7 @@ class PatchPlanner(ImagePlanner):
         return pack(lengths, (row, self.captions.tokens.row), max_sequences=most, seed=seed, epoch=epoch)
 
     def sampler(self, world_size: int, epoch: int) -> FixedBucketSampler:
-        """See :class:`ImagePlanner`: batches of rows, all as long as each other."""
+        """See :class:`ImagePlanner`; all rows have one length."""
         full = np.full(len(self.packing(epoch)), self.patches.row, np.int64)
         return FixedBucketSampler(full, full[:1], self.batch_size, **self.sampling(world_size))
 
