@@ -85,6 +85,7 @@ class CachedFiles:
 
         Raises:
             StorageError: As :meth:`fetch`.
+            WriteError: The files of the cache cannot be used.
         """
         damaged: list[int] = []
         if self.blocks.is_read_only:
@@ -92,7 +93,7 @@ class CachedFiles:
         known = ranges.crc != NO_CHECKSUM
         for shard in np.unique(ranges.shard[known]).tolist():
             which = np.flatnonzero(known & (ranges.shard == shard))
-            with open_regular(self.blocks.paths[shard]) as (descriptor, _):
+            with cache_errors(self.blocks.folder), open_regular(self.blocks.paths[shard]) as (descriptor, _):
                 for i in which.tolist():
                     offset, length = int(ranges.offset[i]), int(ranges.length[i])
                     for _ in range(_REPEATS):
@@ -277,6 +278,9 @@ def cache_errors(folder: Path) -> Iterator[None]:
             hint = "mount it for writing, or name another folder with cache="
         elif error.errno == errno.ELOOP:
             message, hint = "the cache holds a link in place of a file", "remove its folder of this dataset"
+        elif error.errno == errno.ENOENT:
+            message = "a file of the cache was removed while a loader used it"
+            hint = "leave the cache in place until the run has ended; now open the dataset and load it again"
         else:
             message = f"the cache cannot be written: {error.strerror or error}"
             hint = "name a folder with cache= that this process may write into"

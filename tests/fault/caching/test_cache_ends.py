@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ import pytest
 from helpers.cached_blocks import BLOCKS, block_files, read_ahead_over
 from helpers.processes.interrupts import interrupted_everywhere
 
-from stoker.errors import StorageError
+import stoker
+from stoker.errors import StorageError, WriteError
 from stoker.pipeline.caching import cache_prefetcher
 from stoker.pipeline.caching.block_requests import Requests
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
@@ -131,3 +133,12 @@ def test_threads_that_could_not_be_started_are_started_later(
     assert sorted(coming) == BLOCKS.tolist()
     assert sum(future.result(60) for future in set(coming.values())) == 4 * 4096
     requests.close()
+
+
+def test_a_cache_that_is_removed_while_it_is_used(thumbnails: Path, tmp_path: Path) -> None:
+    opened = stoker.open(thumbnails, cache=tmp_path / "cache")
+    opened.read(0)
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(WriteError, match="was removed while a loader used it") as error:
+        opened.read(0)
+    assert "open the dataset and load it again" in str(error.value.hint)
