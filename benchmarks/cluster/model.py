@@ -21,8 +21,8 @@ from time import process_time
 from typing import Any
 
 import stoker
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.cluster.overhead import DTYPES, SIDE, image_loader
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.usage import usage_of_tree
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
@@ -30,12 +30,9 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 
 __all__ = ["Machines", "Parts", "Rates", "model"]
 
-_SIDE = 224
-_BATCH = 64
 _IMAGES = 4096  # of an epoch
 _NODES = (1, 2, 4, 8, 16, 32, 64)
 _LINKS = (10, 25, 100)  # Gbit/s
-_DTYPES = {"uint8": 1, "float32": 4}  # bytes of a value
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Parts:
     """The cost of an image. Seconds are CPU time, so that other programs on the machine do not count.
 
     Attributes:
-        size: Bytes in a batch.
+        size: Bytes that are sent.
         here: Seconds to make it in the loader's own engine.
         sent: Seconds to make it on a worker and to send it, Ray's processes included.
         received: Seconds of the trainer's process to receive it. One thread receives, so they bound the rate.
@@ -116,7 +113,7 @@ def _measure(dataset: Path, rounds: int) -> dict[str, Parts]:
     node = cluster.add_node(num_cpus=len(allowed_cores()))
     ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     try:
-        return {dtype: _costs(dataset, dtype, rounds, (cluster.head_node, node)) for dtype in _DTYPES}
+        return {dtype: _costs(dataset, dtype, rounds, (cluster.head_node, node)) for dtype in DTYPES}
     finally:
         ray.shutdown()
         cluster.shutdown()
@@ -125,7 +122,7 @@ def _measure(dataset: Path, rounds: int) -> dict[str, Parts]:
 def _costs(dataset: Path, dtype: str, rounds: int, nodes: tuple[Any, Any]) -> Parts:
     """The parts of one dtype, medians of the rounds; ``nodes`` are Ray's of the trainer and of the worker."""
     long = stoker.mix([(stoker.open(dataset), 1)], samples=_IMAGES)
-    own = [_loader(long, dtype, None), _loader(long, dtype, stoker.RayWorkers(local=False))]
+    own = [image_loader(long, dtype, None), image_loader(long, dtype, stoker.RayWorkers(local=False))]
     raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
     found = []
     for loader in own:
@@ -139,25 +136,7 @@ def _costs(dataset: Path, dtype: str, rounds: int, nodes: tuple[Any, Any]) -> Pa
         loader.close()
     here, sent, received, transfer = (median(one) for one in zip(*found, strict=True))
     seconds = (round(one, 7) for one in (here, sent, received, transfer))
-    return Parts(3 * _SIDE**2 * _DTYPES[dtype], *seconds)
-
-
-def _loader(dataset: stoker.Mixture, dtype: str, workers: stoker.RayWorkers | None) -> Any:
-    return stoker.ImageLoader(
-        dataset,
-        batch_size=_BATCH,
-        transforms=[
-            RandomResizedCrop(_SIDE),
-            RandomHorizontalFlip(),
-            *([Normalize()] if dtype == "float32" else []),
-        ],
-        dtype=dtype,  # type: ignore[arg-type]  # a key of _DTYPES
-        engine="native",
-        num_threads=len(allowed_cores()),
-        shuffle=True,
-        last_batch="drop",
-        workers=workers,
-    )
+    return Parts(3 * SIDE**2, *seconds)
 
 
 def _epoch(loader: Any, raylets: list[int]) -> list[float]:

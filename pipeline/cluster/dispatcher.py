@@ -235,7 +235,7 @@ class Dispatcher:
             asked, received = request.sent[worker.node], self._clock()
             self._seconds.append(received - asked)
             if (made := answer.value) is not None:
-                self.traffic.made(worker.name, made.samples, made.nbytes, asked, received)
+                self.traffic.made(worker.name, made.samples, answer.nbytes, asked, received)
 
     def _again(self, numbers: list[int]) -> None:
         """Have batches made again that lost workers were making."""

@@ -48,6 +48,15 @@ class SharedLoader(SteeredLoader):
         return {}
 
     @property
+    def _finishes_images(self) -> bool:
+        """Whether this process can finish images that workers leave as uint8, which takes fewer bytes."""
+        return False
+
+    def _leave_unfinished(self) -> None:
+        """Leave the images of all batches to another process to finish; a copy on a worker does so."""
+        raise NotImplementedError
+
+    @property
     def _steering(self) -> Any:
         """What decides batches and has changed since the loader was made: exclusions and changes of ranks."""
         return self._ledger, self._history
@@ -70,9 +79,9 @@ class SharedLoader(SteeredLoader):
             return
         if not isinstance(workers, RayWorkers):
             raise ConfigError(f"workers must be a stoker.RayWorkers, found {workers!r}")
-        pool = RayPool(
-            workers, LoaderArguments.of(self, self._options_elsewhere()), Copy.of(self), self._ranks
-        )
+        unfinished = self._finishes_images and not workers.whole
+        arguments = LoaderArguments.of(self, self._options_elsewhere(), unfinished=unfinished)
+        pool = RayPool(workers, arguments, Copy.of(self), self._ranks)
         in_flight = workers.in_flight or PER_WORKER * max(1, len(pool.workers)) + _SPARE
         self._prefetch += in_flight
         self._dispatcher = Dispatcher(pool, local=workers.local, limit=_HERE, in_flight=in_flight)

@@ -29,19 +29,24 @@ class LoaderArguments:
         kind: Class of the loader.
         dataset: Description of its dataset, as JSON data.
         options: The other arguments.
+        unfinished: Whether the copy leaves colours and dtype of images to the loader.
     """
 
     kind: type[Any]
     dataset: Mapping[str, Any]
     options: Mapping[str, Any]
+    unfinished: bool = False
 
     @classmethod
-    def of(cls, loader: VersionedLoader, changed: Mapping[str, Any]) -> LoaderArguments:
+    def of(
+        cls, loader: VersionedLoader, changed: Mapping[str, Any], *, unfinished: bool = False
+    ) -> LoaderArguments:
         """Return the arguments of a loader's copies.
 
         Args:
             loader: The loader.
             changed: Arguments that a copy needs in place of the given ones.
+            unfinished: As the attribute.
 
         Raises:
             ConfigError: The loader has no copies: its dataset has no description, or its class other
@@ -62,7 +67,7 @@ class LoaderArguments:
         }
         ranks = {"rank": loader._ranks.rank, "world_size": loader._ranks.world_size}
         kind = next(one for one in own if one.__name__ in ("ImageLoader", "TextLoader"))
-        return cls(kind, dataset, {**kept, **ranks, **changed})
+        return cls(kind, dataset, {**kept, **ranks, **changed}, unfinished)
 
     def make(self, num_threads: int) -> Any:
         """Make the loader; ``num_threads`` are those of an engine."""
@@ -70,7 +75,10 @@ class LoaderArguments:
         dataset = described_dataset(self.dataset, options)
         if "engine" in options:
             options["num_threads"] = num_threads
-        return self.kind(dataset, **options)
+        loader = self.kind(dataset, **options)
+        if self.unfinished:
+            loader._leave_unfinished()
+        return loader
 
 
 def described_dataset(found: Mapping[str, Any], arguments: dict[str, Any]) -> Any:

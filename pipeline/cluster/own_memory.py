@@ -24,6 +24,13 @@ class OwnMemory:
         """Copy what Ray has read-only in its store, where it takes room until the last array is dropped."""
         copies = {}
         for array in getattr(made, "images", ()):
-            copies[id(array)] = own = self._pool.array(array.shape, array.dtype.name)
-            np.copyto(own, array)
+            copies[id(array)] = self._own(array)
         return deepcopy(made, copies)
+
+    def _own(self, images: Any) -> Any:
+        """A copy of images, or the finished images of unfinished ones."""
+        if hasattr(images, "finish"):
+            return images.finish(self._pool.array)
+        own = self._pool.array(images.shape, images.dtype.name)
+        np.copyto(own, images)
+        return own

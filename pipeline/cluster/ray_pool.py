@@ -39,12 +39,14 @@ class Answer(NamedTuple):
         value: What the worker returned; None if it died.
         error: What it raised, or how it died.
         died: Whether the worker died.
+        nbytes: Bytes of the value's arrays.
     """
 
     reference: Any
     value: Any = None
     error: Exception | None = None
     died: bool = False
+    nbytes: int = 0
 
 
 @dataclass(eq=False)
@@ -183,7 +185,9 @@ class RayPool:
             return Answer(reference, error=cause if isinstance(cause, Exception) else wrapped)
         except self._ray.exceptions.RayError as lost:
             return Answer(reference, error=lost, died=True)
-        return Answer(reference, error=value) if isinstance(value, StokerError) else Answer(reference, value)
+        if isinstance(value, StokerError):
+            return Answer(reference, error=value)
+        return Answer(reference, value, nbytes=getattr(value, "nbytes", 0))
 
     def worker_of(self, reference: Any) -> Worker | None:
         """The worker that was to give an answer; None if it was forgotten since."""

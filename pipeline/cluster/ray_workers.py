@@ -23,6 +23,9 @@ class RayWorkers:
     trainer's machine for the loader's own engine. If a worker dies, others make its batches; if the whole
     cluster is lost, the loader goes on alone.
 
+    If images are floats, workers send them as uint8, a quarter of the bytes of float32. This process then
+    does what comes last: colours such as normalisation, the dtype, the layout, and erased boxes.
+
     Attributes:
         address: Address of the cluster, as ``ray.init`` takes it; "auto" finds the cluster of this machine.
             A program that has called ``ray.init`` before keeps its connection.
@@ -32,6 +35,9 @@ class RayWorkers:
             are workers.
         in_flight: Batches that may be asked for and not received, from 1. They bound the memory on both
             sides. None is 4 for each machine that the cluster has when the loader is made, and 8 more.
+        whole: Whether workers send finished images in any case, for a trainer with a fast link and few free
+            cores. Images of several samples, of other channels than RGB, and after a mean image are always
+            finished by workers.
 
     Raises:
         ConfigError: An argument is wrong.
@@ -41,6 +47,7 @@ class RayWorkers:
     num_cpus: int | None = None
     local: bool = True
     in_flight: int | None = None
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.address, str) or not self.address:

@@ -176,6 +176,8 @@ class EngineSettings:
         dali: How DALI decodes.
         largest: Height and width of nearly all images, pixels, for decoders that allocate memory beforehand.
         typical: Samples and parameters like those of later batches, for engines that prepare themselves.
+        unfinished: Whether the engine "native" leaves colours, dtype and layout to another process. The
+            images of a result then have the method ``finish``.
     """
 
     files: Sequence[str]
@@ -194,6 +196,7 @@ class EngineSettings:
     dali: DaliOptions | None = None
     largest: Size | None = None
     typical: Work | None = None
+    unfinished: bool = False
 
 
 class Engine(Protocol):

@@ -5,12 +5,13 @@ A new engine is a module with a class that fulfils :class:`~stoker.pipeline.engi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .dali import DaliEngine
 from .native.channel_engine import ChannelEngine
 from .native.engine import NativeEngine
+from .native.unfinished import PIXELS_DTYPE, PIXELS_LAYOUT, UnfinishedEngine
 from .reference import ReferenceEngine
 
 if TYPE_CHECKING:
@@ -54,10 +55,13 @@ def make_engine(name: str, settings: EngineSettings) -> Engine:
 def _make_native(settings: EngineSettings) -> Engine:
     if settings.image_format.is_deep:
         return _make_on_threads(ChannelEngine, settings)
-    return NativeEngine(
+    form = settings.image_format
+    if settings.unfinished:
+        form = replace(form, dtype=PIXELS_DTYPE, layout=PIXELS_LAYOUT)
+    engine = NativeEngine(
         settings.files,
         settings.sizes,
-        settings.image_format,
+        form,
         num_threads=settings.num_threads,
         depth=settings.depth,
         max_pixels=settings.max_pixels,
@@ -67,6 +71,7 @@ def _make_native(settings: EngineSettings) -> Engine:
         kept=settings.kept,
         empty=settings.allocate,
     )
+    return UnfinishedEngine(engine, settings.image_format) if settings.unfinished else engine
 
 
 def _make_dali(settings: EngineSettings) -> Engine:

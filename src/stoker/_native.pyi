@@ -663,6 +663,17 @@ class ImageArray:
         composition: dict[str, npt.NDArray[Any]] = ...,
         last_steps: PythonSteps | None = None,
     ) -> None: ...
+    def finish(self, pixels: npt.NDArray[np.uint8]) -> None:
+        """Write images whose pixels are given, on the calling thread; takes the images, as a batch does.
+
+        Only colours and boxes to erase count: geometry and steps come before the pixels.
+
+        Args:
+            pixels: (M, H, W, 3), the whole images before their colours.
+
+        Raises:
+            ValueError: The pixels have another shape than ``out``, or there are steps.
+        """
 
 class Pool:
     """Threads that execute batches, in the order of submission.

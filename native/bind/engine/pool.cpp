@@ -98,7 +98,8 @@ void bind_pool(nb::module_& m) {
                       std::shared_ptr<const PythonSteps>>(),
              "params"_a, nb::kw_only(), "out"_a.noconvert(), "layout"_a, "steps"_a.none() = nb::none(),
              "erase"_a = nb::make_tuple(), "exact"_a = false, "composition"_a = nb::dict(),
-             "last_steps"_a.none() = nb::none());
+             "last_steps"_a.none() = nb::none())
+        .def("finish", &BoundImageArray::finish, "pixels"_a.noconvert());
     nb::class_<Pool>(m, "Pool")
         .def("__init__", make, "num_threads"_a, "kept"_a = 0)
         .def_prop_ro("num_threads", &Pool::threads)

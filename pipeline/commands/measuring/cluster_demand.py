@@ -23,7 +23,7 @@ class ClusterDemand:
         form: Form of the images whose rate counts.
         cores: Cores of workers besides those of the machine, such as these.
         workers_rate: Images a second that workers make.
-        pixel_bytes: Bytes of an image as uint8; float32 takes four times as many.
+        pixel_bytes: Bytes of an image as uint8.
         payload_bytes: Bytes of an image in its form.
         network: Bytes a second of the link.
     """
@@ -41,17 +41,14 @@ class ClusterDemand:
         if not self.cores:
             yield "The cores of this machine are enough, so workers on a cluster would not help."
             return
-        rates = {"uint8": self.network / self.pixel_bytes, "float32": self.network / self.pixel_bytes / 4}
+        carried = self.network / self.pixel_bytes
         yield (
             f"With workers on a cluster ({self.form}): {self.cores:,.1f} more cores such as these make "
             f"{self.workers_rate:,.0f} images/s. A link of {human_bytes(self.network)}/s carries "
-            f"{rates['uint8']:,.0f} images/s as uint8 ({human_bytes(self.pixel_bytes)} an image), and "
-            f"{rates['float32']:,.0f} as float32."
+            f"{carried:,.0f} images/s of uint8, as workers send them ({human_bytes(self.pixel_bytes)} each)."
         )
-        if rates["float32"] < self.workers_rate <= rates["uint8"]:
-            yield 'Use dtype="uint8" and normalise on the GPU: float32 does not fit through the link.'
-        if rates["uint8"] < self.workers_rate:
-            share = rates["uint8"] / self.workers_rate
+        if carried < self.workers_rate:
+            share = carried / self.workers_rate
             yield f"The link is too slow: it carries {share:.0%} of what the workers would make."
         if self.payload_bytes < self.pixel_bytes:
             yield (

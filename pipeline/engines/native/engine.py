@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Layout
 
-__all__ = ["NativeEngine"]
+__all__ = ["LAYOUT_NUMBERS", "NativeEngine"]
 
-_LAYOUT: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
+LAYOUT_NUMBERS: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
+"""The numbers of layouts in the C++ module."""
 _GREY = 3  # the layout of one channel
 
 
@@ -84,7 +85,7 @@ class NativeEngine:
     ) -> None:
         self.max_in_flight = max(1, depth)
         self._image_format = image_format
-        self._layout = _GREY if image_format.color == "gray" else _LAYOUT[image_format.layout]
+        self._layout = _GREY if image_format.color == "gray" else LAYOUT_NUMBERS[image_format.layout]
         self._max_pixels = max_pixels
         self._verify = verify
         self._exact = exact

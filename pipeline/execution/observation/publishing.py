@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import weakref
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from .stats import Stats
 
 __all__ = ["publish_stats"]
+
+_OF_MAKERS = {
+    "samples_per_second": "Samples a second that a maker of batches has made",
+    "batches": "Batches that a maker has made",
+    "bytes": "Bytes of batches that a maker has sent",
+    "seconds": "Seconds from asking a maker for a batch to receiving it",
+}
+"""Fields of ``MakerStats`` that are figures of their own, and what they are."""
 
 _HINT = "Give a SummaryWriter, a registry of prometheus_client, a meter of OpenTelemetry, or a logger."
 
@@ -32,8 +40,9 @@ def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], st
     if isinstance(target, logging.Logger):
         target.info("%s", _line(read))
     elif hasattr(target, "add_scalar"):
-        for name, value, _ in _gauges(read):
-            target.add_scalar(f"stoker/{name}", value, step)
+        for gauge in _gauges(read):
+            for value, labels in gauge.values:
+                target.add_scalar("/".join(("stoker", gauge.name, *labels.values())), value, step)
     elif hasattr(target, "register") and hasattr(target, "collect"):
         target.register(_Collector(read))
     elif hasattr(target, "create_observable_gauge"):
@@ -42,24 +51,46 @@ def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], st
         raise ConfigError(f"statistics cannot be published to {type(target).__name__}", hint=_HINT)
 
 
-def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[tuple[str, float, str]]:
-    """Yield name, value and description of each figure."""
+class _Gauge(NamedTuple):
+    """A figure.
+
+    Attributes:
+        name: Its name.
+        said: What it is.
+        values: Its values, each with labels beside the rank.
+    """
+
+    name: str
+    said: str
+    values: Sequence[tuple[float, Mapping[str, str]]]
+
+
+def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[_Gauge]:
+    """Yield each figure; those of the makers of batches have no values without workers."""
     if (stats := _now(read)) is None:
         return
-    yield "samples", stats.samples, "Samples received"
-    yield "batches", stats.batches, "Batches received"
-    yield "samples_per_second", stats.samples_per_second, "Samples received in a second"
-    yield "waited_seconds", stats.waited, "Seconds that the loop waited for batches"
-    yield "waited_share", stats.waited_share, "Share of the time that the loop waited"
-    yield "ready_batches", stats.ready, "Batches that lie ready"
-    yield "bad_samples", stats.skipped + stats.replaced, "Bad samples skipped or replaced"
-    yield "bytes_fetched", stats.counters.bytes_fetched, "Bytes fetched from the storage"
-    yield "retries", stats.counters.retries, "Requests that were tried again"
-    yield "cache_hits", stats.counters.cache_hits, "Blocks found in the cache"
-    yield "cache_misses", stats.counters.cache_misses, "Blocks fetched into the cache"
-    yield "bytes_evicted", stats.counters.bytes_evicted, "Bytes that the cache has freed"
+    counters = stats.counters
+    figures = [
+        ("samples", stats.samples, "Samples received"),
+        ("batches", stats.batches, "Batches received"),
+        ("samples_per_second", stats.samples_per_second, "Samples received in a second"),
+        ("waited_seconds", stats.waited, "Seconds that the loop waited for batches"),
+        ("waited_share", stats.waited_share, "Share of the time that the loop waited"),
+        ("ready_batches", stats.ready, "Batches that lie ready"),
+        ("bad_samples", stats.skipped + stats.replaced, "Bad samples skipped or replaced"),
+        ("bytes_fetched", counters.bytes_fetched, "Bytes fetched from the storage"),
+        ("retries", counters.retries, "Requests that were tried again"),
+        ("cache_hits", counters.cache_hits, "Blocks found in the cache"),
+        ("cache_misses", counters.cache_misses, "Blocks fetched into the cache"),
+        ("bytes_evicted", counters.bytes_evicted, "Bytes that the cache has freed"),
+        ("batches_made_again", stats.made_again, "Batches that were made a second time"),
+    ]
     for stage, seconds in stats.producer.items():
-        yield f"{stage.replace(' ', '_')}_seconds", seconds, f"Seconds of the stage {stage!r}"
+        figures.append((f"{stage.replace(' ', '_')}_seconds", seconds, f"Seconds of the stage {stage!r}"))
+    yield from (_Gauge(name, said, [(value, {})]) for name, value, said in figures)
+    for field, said in _OF_MAKERS.items():
+        values = [(getattr(one, field), {"maker": one.name}) for one in stats.makers]
+        yield _Gauge(f"maker_{field}", said, values)
 
 
 def _now(read: weakref.WeakMethod[Callable[[], Stats]]) -> Stats | None:
@@ -90,14 +121,17 @@ class _Collector:
         self._read = read
 
     def collect(self) -> Iterator[Any]:
-        """Yield a metric for each figure, with the rank as a label."""
+        """Yield a metric for each figure, with the rank as a label, and the maker if it has made it."""
         from prometheus_client.core import GaugeMetricFamily
 
         stats = _now(self._read)
-        for name, value, said in _gauges(self._read):
-            metric = GaugeMetricFamily(f"stoker_{name}", said, labels=["rank"])
-            metric.add_metric([str(stats.rank if stats else 0)], value)
-            yield metric
+        rank = str(stats.rank if stats else 0)
+        for name, said, values in _gauges(self._read):
+            if values:
+                metric = GaugeMetricFamily(f"stoker_{name}", said, labels=["rank", *values[0][1]])
+                for value, labels in values:
+                    metric.add_metric([rank, *labels.values()], value)
+                yield metric
 
     def describe(self) -> list[Any]:
         """Return nothing: names are known when figures are read."""
@@ -112,9 +146,10 @@ def _observe(meter: Any, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
         def observe(_: Any) -> list[Any]:
             stats = _now(read)
             rank = {"rank": stats.rank if stats else 0}
-            return [Observation(value, rank) for other, value, _ in _gauges(read) if other == name]
+            found = (gauge.values for gauge in _gauges(read) if gauge.name == name)
+            return [Observation(value, {**rank, **labels}) for value, labels in next(found, ())]
 
         return observe
 
-    for name, _, said in list(_gauges(read)):
+    for name, said, _ in list(_gauges(read)):
         meter.create_observable_gauge(f"stoker.{name}", [callback(name)], description=said)

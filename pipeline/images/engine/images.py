@@ -84,6 +84,16 @@ class EngineImages(CheckpointedImages):
             )
         return {"engine": self.engine}
 
+    @property
+    def _finishes_images(self) -> bool:
+        """Whether colours and dtype apply to uint8 pixels that take fewer bytes than the images."""
+        form, needs = self._config.image_format, self._config.needs
+        is_larger = form.color == "rgb" and form.dtype != "uint8"
+        return is_larger and self.engine == "native" and needs.isdisjoint({"composition", "mean_image"})
+
+    def _leave_unfinished(self) -> None:
+        self._producers = self._producers.unfinished()
+
     def _use_ledger(self, ledger: Ledger) -> None:
         config = self._config
         order = substituted(original(config.order), ledger, config.seed)

@@ -64,6 +64,7 @@ class EngineSetup:
         framework: Framework of the arrays.
         ranks: This process among those that train together.
         reading: How payloads are read and decoded.
+        unfinished: Whether another process finishes the images.
     """
 
     config: ImageLoaderConfig
@@ -76,6 +77,7 @@ class EngineSetup:
     prefetch: int
     pin_memory: bool
     reading: ReadOptions
+    unfinished: bool = False
 
     def start(self, totals: StatsTotals, read_ahead: int) -> ProducerFactory:
         """Make the engine and all that its producers share; warn if "auto" has only the slow engine.
@@ -143,6 +145,7 @@ class EngineSetup:
             dali=self.dali,
             largest=largest_size(self.config.dataset) if prepares else None,
             typical=typical_work(self.config) if prepares else None,
+            unfinished=self.unfinished,
         )
         return make_engine(plan.engine, settings)
 
@@ -246,6 +249,13 @@ class ProducerFactory:
     def alone(self) -> ProducerFactory:
         """Return a factory with an engine of its own, whose batches do not count. The caller closes it."""
         return ProducerFactory(self._setup, self._plan, StatsTotals(), read_ahead=0)
+
+    def unfinished(self) -> ProducerFactory:
+        """Close this factory; return another one, whose images another process finishes."""
+        self.close()
+        return ProducerFactory(
+            replace(self._setup, unfinished=True), self._plan, self._totals, self._read_ahead
+        )
 
     def spec(self, name: str) -> ColumnSpec:
         """Dtype and shape of a column, without the batch axis; may call the user's functions with zeros."""

@@ -6,6 +6,7 @@ import logging
 import random
 import re
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,16 @@ from helpers.ray_stand_in import Call, RayStandIn
 
 import stoker
 from stoker import ImageLoader, RayWorkers, TextLoader
-from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
+from stoker.augment import (
+    ColorJitter,
+    Normalize,
+    RandomAutocontrast,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+    Views,
+)
 from stoker.errors import ConfigError, MissingDependencyError, SampleError
 from stoker.pipeline.cluster import dispatcher
 
@@ -99,6 +109,41 @@ def test_batches_are_those_of_one_process_while_workers_die_and_are_added(
     assert shared.state_dict() == alone.state_dict()
 
 
+COLORS = [ColorJitter(0.4, 0.4, 0.4, 0.1), RandomAutocontrast(), Normalize(), RandomErasing(value="random")]
+FLOATS = [
+    ({"transforms": [RandomResizedCrop(8), *COLORS], "layout": "NHWC4", "dtype": "bfloat16"}, (192, 512)),
+    ({"transforms": [Resize(8), *COLORS], "sizes": "padded", "multiple": 4}, None),
+    (
+        {
+            "transforms": {
+                "large": Views(2, [RandomResizedCrop(9), *COLORS]),
+                "small": [RandomResizedCrop(7), Normalize()],
+            },
+            "columns": ("large", "small"),
+            "dtype": "float16",
+        },
+        (633, 1266),
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "sizes"), FLOATS)
+def test_float_images_come_as_uint8_and_are_finished_here_to_the_same_bits(
+    options: dict[str, Any],
+    sizes: tuple[int, int] | None,
+    load: Callable[..., ImageLoader],
+    use: Callable[..., RayStandIn],
+) -> None:
+    use()
+    options = {"batch_size": 8, "columns": ("image", "label"), **options}
+    alone = list(load(**options))
+    for whole in (False, True):
+        shared = load(**options, workers=RayWorkers(local=False, whole=whole))
+        assert_same(list(shared), alone)
+        if sizes:
+            assert {one.bytes / one.samples for one in shared.stats().makers} == {sizes[whole]}
+
+
 def test_workers_make_the_batches_of_text_and_of_ranks(
     shards: Path, use: Callable[..., RayStandIn], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,6 +162,22 @@ def test_workers_make_the_batches_of_text_and_of_ranks(
         r" by maker: (machine \(\w0\) [\d,]+(, )?)+; \d+ batches made again\.$", caplog.messages[-1]
     )
     shared.close()
+
+
+def test_monitors_have_figures_of_each_maker(
+    load: Callable[..., ImageLoader], use: Callable[..., RayStandIn]
+) -> None:
+    client = pytest.importorskip("prometheus_client", reason="needs pip install prometheus-client")
+    use(a0=1)
+    registry, written = client.CollectorRegistry(), {}
+    shared = load(workers=ALONE)
+    shared.publish(registry)
+    list(shared)
+    shared.publish(SimpleNamespace(add_scalar=lambda name, value, _: written.update({name: value})))
+    labels = {"rank": "0", "maker": "machine (a0)"}
+    # At least those of the pass: the next one is made ahead.
+    assert (registry.get_sample_value("stoker_maker_batches", labels) or 0) >= 4
+    assert written["stoker/maker_batches/machine (a0)"] >= 4
 
 
 def test_exclusions_and_resumes_on_other_ranks_reach_the_workers(

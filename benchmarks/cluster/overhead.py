@@ -1,0 +1,158 @@
+"""What a worker on this machine costs beside the loader's own engine, for photographs.
+
+    python -m stoker.benchmarks.cluster.overhead DATASET [--rounds 7] [--images 8192] [--json FILE]
+
+The worker has all cores, and the loader's own engine makes no batch. Turns with and without the worker
+alternate, and medians are shown: images a second, and the CPU time of all processes by kind. What Ray's
+processes take while nothing runs is shown apart: it is the same for any rate.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections import defaultdict
+from itertools import chain, islice, repeat
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any
+
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.usage import process_tree, usage_of_tree
+from stoker.benchmarks.report.machine import allowed_cores, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DTYPES", "SIDE", "image_loader", "measure"]
+
+SIDE = 224
+_BATCH = 64
+_IDLE = 5.0  # seconds
+_LEAD = 24  # batches: more than are ready or in flight
+_SETTLING = 2.0  # seconds, for batches that are made ahead
+DTYPES = ("uint8", "float32")
+
+
+def image_loader(dataset: Any, dtype: str, workers: stoker.RayWorkers | None) -> stoker.ImageLoader:
+    """The loader that is measured; float32 is normalised."""
+    return stoker.ImageLoader(
+        dataset,
+        batch_size=_BATCH,
+        transforms=[
+            RandomResizedCrop(SIDE),
+            RandomHorizontalFlip(),
+            *([Normalize()] if dtype == "float32" else []),
+        ],
+        dtype=dtype,  # type: ignore[arg-type]  # of DTYPES
+        engine="native",
+        num_threads=len(allowed_cores()),
+        shuffle=True,
+        last_batch="drop",
+        workers=workers,
+    )
+
+
+def _seconds_by_process() -> dict[str, float]:
+    """CPU seconds of this process, of the worker, and of Ray's own processes."""
+    found: dict[str, float] = defaultdict(float)
+    for pid in process_tree(os.getpid()):
+        try:
+            name = Path(f"/proc/{pid}/cmdline").read_bytes()
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        kind = "trainer" if pid == os.getpid() else "worker" if b"BatchMaker" in name else "ray"
+        found[kind] += sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return dict(found)
+
+
+def _turn(batches: Iterator[Any], count: int, idle: float) -> dict[str, float]:
+    """Images a second of ``count`` batches, and milliseconds of CPU time for an image by process.
+
+    Batches that lie ready are received before, and those that are then made ahead come after the turn.
+    ``idle`` seconds for each second are taken off Ray's own processes.
+    """
+    for _ in islice(batches, _LEAD):
+        pass
+    before, began = _seconds_by_process(), perf_counter()
+    images = sum(len(batch.image) for batch in islice(batches, count))
+    seconds, after = perf_counter() - began, _seconds_by_process()
+    sleep(_SETTLING)
+    used = {kind: after[kind] - before.get(kind, 0.0) for kind in after}
+    used["ray"] -= idle * seconds
+    return {"rate": images / seconds, **{kind: 1000 * one / images for kind, one in used.items()}}
+
+
+def measure(dataset: Path, images: int, rounds: int) -> dict[str, Any]:
+    """Medians by dtype, without and with the worker, and the cores that Ray's idle processes take."""
+    import ray
+
+    ray.init(
+        "local",
+        num_cpus=len(allowed_cores()),
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    long = stoker.mix([(stoker.open(dataset), 1)], samples=images)
+    sleep(_IDLE)
+    before = usage_of_tree(os.getpid()).cpu_seconds
+    sleep(_IDLE)
+    idle = (usage_of_tree(os.getpid()).cpu_seconds - before) / _IDLE
+    return {"idle_cores": idle, **{dtype: _compare(long, dtype, rounds, idle) for dtype in DTYPES}}
+
+
+def _compare(dataset: Any, dtype: str, rounds: int, idle: float) -> dict[str, Any]:
+    loaders = [image_loader(dataset, dtype, one) for one in (None, stoker.RayWorkers(local=False))]
+    own, shared = (chain.from_iterable(repeat(loader)) for loader in loaders)
+    count = len(loaders[0])
+    local, worker = [], []
+    for turn in range(rounds + 1):
+        one, other = _turn(own, count, idle), _turn(shared, count, idle)
+        if turn:  # the first one warms up
+            local.append({"rate": one["rate"], "trainer": one["trainer"]})
+            worker.append(other)
+    for loader in loaders:
+        loader.close()
+    return {"local": _medians(local), "worker": _medians(worker)}
+
+
+def _medians(turns: list[dict[str, float]]) -> dict[str, float]:
+    kinds = ("trainer", "worker", "ray")
+    parts = {kind: median(turn.get(kind, 0.0) for turn in turns) for kind in kinds}
+    total = median(sum(turn.get(kind, 0.0) for kind in kinds) for turn in turns)
+    return {"rate": median(turn["rate"] for turn in turns), "cpu_ms": total, **parts}
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("--images", type=int, default=8192, help="images of a turn")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each loader that count")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    found = measure(args.dataset, args.images, args.rounds)
+    print(f"Ray's idle processes take {found['idle_cores']:.3f} cores")
+    for dtype in DTYPES:
+        for name, one in found[dtype].items():
+            parts = ", ".join(f"{kind} {one[kind]:.3f}" for kind in ("trainer", "worker", "ray"))
+            print(f"{dtype} {name}: {one['rate']:,.0f} images/s, {one['cpu_ms']:.3f} ms an image ({parts})")
+        local, worker = found[dtype]["local"], found[dtype]["worker"]
+        print(
+            f"{dtype}: {1 - worker['rate'] / local['rate']:.0%} fewer images a second, "
+            f"{worker['cpu_ms'] / local['cpu_ms'] - 1:.0%} more CPU time"
+        )
+    if args.json:
+        args.json.write_text(
+            json.dumps({"machine": describe(allowed_cores()), "measured": found}, indent=1) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

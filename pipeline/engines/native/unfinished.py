@@ -1,0 +1,131 @@
+"""Images that the native engine makes as uint8, and that another process finishes.
+
+Colours, dtype, layout and erased boxes come last, and need the pixels of an image alone. A worker of a
+cluster leaves them to the trainer, because uint8 pixels are a quarter of the bytes of float32.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from stoker import _native
+from stoker.augment.params.image_params import ImageParams
+
+from ..base import Result, Work
+from .engine import LAYOUT_NUMBERS
+from .steps import pack_images
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.reading.samples import Samples
+
+    from ..base import ImageFormat
+    from .engine import NativeEngine
+
+__all__ = ["PIXELS_DTYPE", "PIXELS_LAYOUT", "UnfinishedEngine", "UnfinishedImages"]
+
+PIXELS_DTYPE: Final = "uint8"
+PIXELS_LAYOUT: Final = "NHWC"
+
+
+@dataclass(frozen=True, eq=False)
+class UnfinishedImages:
+    """M images before their colours.
+
+    Attributes:
+        pixels: (M, H, W, 3) uint8, RGB.
+        params: What is left to do: colours, and boxes to erase.
+        image_format: Form of the finished images.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+    params: ImageParams
+    image_format: ImageFormat
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pixels."""
+        return self.pixels.nbytes
+
+    def finish(self, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return the images, bit for bit as the engine finishes them; ``empty`` makes the array.
+
+        The calling thread does it, without the interpreter's lock.
+        """
+        form = self.image_format
+        out = empty(form.shape(len(self.pixels), self.params.size), form.numpy_dtype)
+        images = pack_images(self.params, out, LAYOUT_NUMBERS[form.layout], exact=False)
+        _native.ImageArray(**images).finish(self.pixels)
+        return out
+
+
+class UnfinishedEngine:
+    """A native engine whose results hold :class:`UnfinishedImages`.
+
+    Args:
+        engine: Makes images of ``PIXELS_DTYPE`` and ``PIXELS_LAYOUT``; closed with this object.
+        image_format: Form of the finished images.
+    """
+
+    def __init__(self, engine: NativeEngine, image_format: ImageFormat) -> None:
+        self.name = engine.name
+        self.device = engine.device
+        self.max_in_flight = engine.max_in_flight
+        self._engine = engine
+        self._image_format = image_format
+        self._left: deque[tuple[ImageParams, ...]] = deque()
+
+    def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
+        """As :meth:`NativeEngine.read_ahead`."""
+        self._engine.read_ahead(samples, columns)
+
+    def submit(self, work: Work) -> None:
+        """As :meth:`NativeEngine.submit`."""
+        made, *others = map(_before_colors, work.columns)
+        self._engine.submit(Work(work.samples, made, tuple(others)))
+        self._left.append(work.columns)
+
+    def collect(self) -> Result:
+        """As :meth:`NativeEngine.collect`."""
+        result = self._engine.collect()
+        images, *others = (
+            UnfinishedImages(pixels, _after_pixels(params), self._image_format)
+            for pixels, params in zip(result.columns, self._left.popleft(), strict=True)
+        )
+        return replace(result, images=images, others=tuple(others))
+
+    def close(self) -> None:
+        """As :meth:`NativeEngine.close`."""
+        self._engine.close()
+
+
+def _before_colors(params: ImageParams) -> ImageParams:
+    """The parameters of the pixels, which become uint8 as they are."""
+    unchanged = np.tile(np.eye(3, 4, dtype=np.float32), (len(params), 1, 1))
+    return replace(params, color=unchanged, mean_matrix=None, erase=None)
+
+
+def _after_pixels(params: ImageParams) -> ImageParams:
+    """The parameters of what follows the pixels."""
+    n = len(params)
+    whole = np.zeros((n, 4), np.int32)
+    whole[:, 2:] = params.size if params.image_size is None else params.image_size
+    return ImageParams(
+        params.size,
+        crop=whole,
+        region=whole.astype(np.float64),
+        dest=whole,
+        flip=np.zeros((n, 2), np.bool_),
+        color=params.color,
+        fill=params.fill,
+        mean_matrix=params.mean_matrix,
+        erase=params.erase,
+        image_size=params.image_size,
+    )
