@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from concurrent.futures import Future
     from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
 
     Submit = Callable[..., Future[Any]]
 
@@ -53,10 +54,11 @@ def worker_processes(
         EngineError: A process died.
     """
     watched, end = multiprocessing.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(
-        number, multiprocessing.get_context(), initializer=_start, initargs=(function, watched)
-    )
+    context = multiprocessing.get_context()
+    pool = ProcessPoolExecutor(number, context, initializer=_start, initargs=(function, watched))
     try:
+        if context.get_start_method() != "fork":
+            _try_to_start(context)
         pool.submit(int).result()
         yield lambda *arguments: pool.submit(_call, *arguments)
     except BaseException as error:
@@ -67,6 +69,15 @@ def worker_processes(
         pool.shutdown(wait=True, cancel_futures=True)
         watched.close()
         end.close()
+
+
+def _try_to_start(context: BaseContext) -> None:
+    """Raise BrokenProcessPool if a process cannot start; one with a large function would wait for ever."""
+    process = context.Process()  # type: ignore[attr-defined]  # typeshed has it for each kind of context alone
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise BrokenProcessPool
 
 
 def _explain(error: BaseException, work: str, sent: str, fewer: str) -> None:
