@@ -115,7 +115,7 @@ void displace_channels(float* levels, Size size, int channels, const Displacemen
     const auto line = static_cast<std::size_t>(channels);
     const std::vector<float> source(levels, levels + pixels * line);
     std::vector<double> field(2 * pixels);
-    make_displacement(displacement.key, height, width, displacement.alpha, displacement.sigma, field.data());
+    make_displacement(displacement.key, size, displacement.alpha, displacement.sigma, field.data());
     const auto at = [&](int y, int x) {
         const bool inside = y >= 0 && x >= 0 && y < height && x < width;
         return inside ? source.data() + (static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)) * line : fill;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/steps/step_kernels.h"
+
 namespace stoker {
 namespace {
 
@@ -43,47 +45,68 @@ std::uint64_t splitmix(std::uint64_t key, std::uint64_t place) {
     return bits ^ bits >> 31;
 }
 
-// Smooths `noise` along y, and then along x into `field`. All sums are exact, so that their order does not matter.
-void smooth(const std::vector<double>& noise, int height, int width, const std::vector<double>& down,
-            const std::vector<double>& across, double factor, double* field) {
-    const int margin = static_cast<int>(across.size()) - 1;
-    const auto columns = static_cast<std::size_t>(width);
-    std::vector<double> line(columns + 2 * static_cast<std::size_t>(margin));
-    double* inner = line.data() + margin;
-    const auto row = [&](int y) { return noise.data() + static_cast<std::size_t>(reflect(y, height)) * columns; };
-    for (int y = 0; y < height; ++y, field += width) {
-        const double* at = row(y);
-        for (int x = 0; x < width; ++x) inner[x] = at[x] * down[0];
-        for (int d = 1; d < static_cast<int>(down.size()); ++d) {
-            const double *above = row(y - d), *below = row(y + d), weight = down[static_cast<std::size_t>(d)];
-            for (int x = 0; x < width; ++x) inner[x] += (above[x] + below[x]) * weight;
+// Returns the least number of doubles that the kernel takes for `count` of them.
+std::size_t padded(int count) { return (static_cast<std::size_t>(count) + kDoubles - 1) / kDoubles * kDoubles; }
+
+// Smooths an image of rows of doubles along y, and then along x. All sums are exact, so that their order does not matter.
+class Smoothing {
+  public:
+    Smoothing(Size size, const double* sigma)
+        : size_(size), across_(half_gaussian(sigma[0])), down_(half_gaussian(sigma[1])),
+          line_(2 * across_.size() + padded(size.width)), out_(padded(size.width)),
+          rows_(2 * std::max(across_.size(), down_.size())) {}
+
+    // Rows of `noise` lie padded(width) apart. Writes `field` without gaps, times `factor`.
+    void run(const double* noise, double factor, double* field) {
+        const int width = size_.width, reach = static_cast<int>(across_.size()) - 1;
+        double* inner = line_.data() + reach;
+        const auto row = [&](int y) { return noise + static_cast<std::size_t>(reflect(y, size_.height)) * padded(width); };
+        for (int y = 0; y < size_.height; ++y, field += width) {
+            sum(down_, [&](int d) { return row(y + d); }, inner);
+            for (int x = 1; x <= reach; ++x) inner[-x] = inner[reflect(-x, width)];
+            for (int x = 0; x < reach; ++x) inner[width + x] = inner[reflect(width + x, width)];
+            sum(across_, [&](int d) { return inner + d; }, out_.data());
+            for (int x = 0; x < width; ++x) field[x] = out_[static_cast<std::size_t>(x)] * factor;
         }
-        for (int x = 1; x <= margin; ++x) {
-            inner[-x] = inner[reflect(-x, width)];
-            inner[width - 1 + x] = inner[reflect(width - 1 + x, width)];
-        }
-        for (int x = 0; x < width; ++x) field[x] = inner[x] * across[0];
-        for (int d = 1; d <= margin; ++d) {
-            const double weight = across[static_cast<std::size_t>(d)];
-            for (int x = 0; x < width; ++x) field[x] += (inner[x - d] + inner[x + d]) * weight;
-        }
-        for (int x = 0; x < width; ++x) field[x] *= factor;
     }
-}
+
+  private:
+    // The weighted sum of the rows row(-reach) to row(reach).
+    template <class Row>
+    void sum(const std::vector<double>& weights, Row row, double* out) {
+        const int reach = static_cast<int>(weights.size()) - 1;
+        rows_[0] = row(0);
+        for (int d = 1; d <= reach; ++d) {
+            rows_[static_cast<std::size_t>(2 * d - 1)] = row(-d);
+            rows_[static_cast<std::size_t>(2 * d)] = row(d);
+        }
+        step_kernels().sum_pairs(rows_.data(), weights.data(), reach, size_.width, out);
+    }
+
+    Size size_;
+    std::vector<double> across_, down_;
+    std::vector<double> line_, out_;
+    std::vector<const double*> rows_;
+};
 
 }  // namespace
 
-void make_displacement(std::uint64_t key, int height, int width, const double* alpha, const double* sigma,
-                       double* field) {
-    const auto pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-    const std::vector<double> across = half_gaussian(sigma[0]), down = half_gaussian(sigma[1]);
-    const double factors[2] = {alpha[1] * height / (2.0 * width), alpha[0] * width / (2.0 * height)};
-    std::vector<double> noise(pixels);
-    for (std::size_t axis = 0; axis < 2; ++axis) {
-        for (std::size_t p = 0; p < pixels; ++p)
-            noise[p] = 2.0 * static_cast<double>(splitmix(key, p) >> (axis == 0 ? 16 : 0) & 0xFFFF) + (1 - kOne);
-        smooth(noise, height, width, down, across, factors[axis] * 0x1p-48, field + axis * pixels);
-    }
+void make_displacement(std::uint64_t key, Size size, const double* alpha, const double* sigma, double* field) {
+    const int height = size.height, width = size.width;
+    const std::size_t pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+    const std::size_t line = padded(width), plane = line * static_cast<std::size_t>(height);
+    static thread_local std::vector<double> noise;  // new pages cost more than writing them
+    if (noise.size() < 2 * plane) noise.resize(2 * plane);
+    std::uint64_t place = 0;
+    for (double *down = noise.data(), *end = down + plane; down < end; down += line)
+        for (double* at = down; at < down + width; ++at, ++place) {
+            const std::uint64_t bits = splitmix(key, place);
+            at[0] = 2.0 * static_cast<double>(bits >> 16 & 0xFFFF) + (1 - kOne);
+            at[plane] = 2.0 * static_cast<double>(bits & 0xFFFF) + (1 - kOne);
+        }
+    Smoothing smoothing(size, sigma);
+    smoothing.run(noise.data(), alpha[1] * height / (2.0 * width) * 0x1p-48, field);
+    smoothing.run(noise.data() + plane, alpha[0] * width / (2.0 * height) * 0x1p-48, field + pixels);
 }
 
 }  // namespace stoker

@@ -87,6 +87,35 @@ inline void blur_across(const float* row, const float* weights, int taps, int co
     }
 }
 
+#if defined(__AVX512F__)
+constexpr int kVector = 64;  // bytes
+#elif defined(__AVX2__)
+constexpr int kVector = 32;
+#else
+constexpr int kVector = 16;
+#endif
+
+inline void sum_pairs(const double* const* rows, const double* weights, int pairs, int count, double* out) {
+    using Lanes [[gnu::vector_size(kVector), gnu::aligned(8)]] = double;
+    constexpr int lanes = kVector / static_cast<int>(sizeof(double)), parts = kDoubles / lanes;
+    const auto load = [](const double* from, Lanes& to) { std::memcpy(&to, from, sizeof to); };
+    for (int x = 0; x < count; x += kDoubles) {
+        Lanes sums[parts];
+        for (int i = 0; i < parts; ++i) {
+            load(rows[0] + x + i * lanes, sums[i]);
+            sums[i] *= weights[0];
+        }
+        for (int pair = 1; pair <= pairs; ++pair)
+            for (int i = 0; i < parts; ++i) {
+                Lanes one, other;
+                load(rows[2 * pair - 1] + x + i * lanes, one);
+                load(rows[2 * pair] + x + i * lanes, other);
+                sums[i] += (one + other) * weights[pair];
+            }
+        std::memcpy(out + x, sums, sizeof sums);
+    }
+}
+
 inline void add(const std::uint8_t* values, float weight, int count, float* sums) {
     for (int x = 0; x < count; x += kBlock)
         for (int i = 0; i < kBlock; ++i) sums[x + i] += weight * static_cast<float>(values[x + i]);
@@ -230,6 +259,7 @@ constexpr StepKernels kStepLoops = {
     .sharpen = sharpen,
     .blur_down = blur_down,
     .blur_across = blur_across,
+    .sum_pairs = sum_pairs,
     .add = add,
     .round = round_all,
     .locate = locate_row,
