@@ -619,6 +619,7 @@ class PythonSteps:
         where: (M,), images that it changes.
         function: Takes the position of an image, and its pixels, (H, W, 3) uint8; returns changed pixels,
             C-contiguous.
+        memory: Holds the pixels that it takes.
         takes_several: Whether it takes K images in their place: (K,) int64 positions, and (K, H, W, 3).
     """
 
@@ -626,6 +627,7 @@ class PythonSteps:
         self,
         where: npt.NDArray[np.bool_],
         function: Callable[[Any, Any], Any],
+        memory: BufferPool,
         *,
         takes_several: bool = False,
     ) -> None: ...

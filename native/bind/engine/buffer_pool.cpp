@@ -1,7 +1,4 @@
-#include <memory>
-
-#include "bind/bind.h"
-#include "engine/buffer_pool.h"
+#include "bind/engine/buffer_pool.h"
 
 namespace stoker {
 namespace {
@@ -15,25 +12,20 @@ nb::dlpack::dtype dtype_named(const std::string& name) {
 }
 
 nb::ndarray<nb::numpy> array(BufferPool& pool, const std::vector<std::size_t>& shape, const std::string& dtype) {
-    struct Lease {
-        std::shared_ptr<BufferPool> pool;
-        void* memory;
-        std::size_t bytes;
-    };
     const nb::dlpack::dtype type = dtype_named(dtype);
     std::size_t bytes = type.bits / 8;
     for (const std::size_t size : shape)
         if (__builtin_mul_overflow(bytes, size, &bytes)) throw nb::value_error("shape is too large");
-    auto lease = std::make_unique<Lease>(Lease{pool.shared_from_this(), pool.take(bytes), bytes});
-    void* memory = lease->memory;
-    const nb::capsule owner(lease.release(), [](void* p) noexcept {
-        const std::unique_ptr<Lease> ended(static_cast<Lease*>(p));
-        ended->pool->give_back(ended->memory, ended->bytes);
-    });
-    return nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type);
+    return array_of(std::make_unique<Lease>(pool.shared_from_this(), bytes), shape, type);
 }
 
 }  // namespace
+
+nb::ndarray<nb::numpy> array_of(std::unique_ptr<Lease> lease, const std::vector<std::size_t>& shape, nb::dlpack::dtype type) {
+    void* memory = lease->memory();
+    const nb::capsule owner(lease.release(), [](void* p) noexcept { delete static_cast<Lease*>(p); });
+    return nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type);
+}
 
 void bind_buffer_pool(nb::module_& m) {
     nb::class_<BufferPool>(m, "BufferPool")

@@ -91,8 +91,8 @@ void bind_pool(nb::module_& m) {
     m.attr("COMPOSITION_COLUMNS") = table_of(m, kCompositionColumns);
     nb::class_<Job>(m, "Job").def("work", &Job::work).def("cancel", &Job::cancel).def("wait", &Job::wait).def("done", &Job::done).def("reason", &Job::reason, "i"_a);
     nb::class_<PythonSteps>(m, "PythonSteps")
-        .def(nb::init<const Vector<bool>&, nb::callable, bool>(), "where"_a.noconvert(), "function"_a, nb::kw_only(),
-             "takes_several"_a = false);
+        .def(nb::init<const Vector<bool>&, nb::callable, BufferPool&, bool>(), "where"_a.noconvert(), "function"_a,
+             "memory"_a, nb::kw_only(), "takes_several"_a = false);
     nb::class_<BoundImageArray>(m, "ImageArray")
         .def(nb::init<const nb::dict&, const Out&, int, BoundSteps*, const std::vector<nb::dict>&, bool, const nb::dict&,
                       std::shared_ptr<const PythonSteps>>(),

@@ -7,20 +7,11 @@
 #include <utility>
 
 namespace stoker {
-namespace {
 
-// Returns an array of NumPy that owns its memory.
-template <class T>
-nb::object array_of(std::unique_ptr<T[]> data, std::initializer_list<std::size_t> shape) {
-    const nb::capsule owner(data.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T>(data.release(), shape, owner));
-}
-
-}  // namespace
-
-PythonSteps::PythonSteps(const Vector<bool>& where, nb::callable function, bool takes_several)
+PythonSteps::PythonSteps(const Vector<bool>& where, nb::callable function, BufferPool& memory, bool takes_several)
     : where_(where.data(), where.data() + where.shape(0)),
       function_(std::move(function)),
+      memory_(memory.shared_from_this()),
       takes_several_(takes_several) {}
 
 PythonSteps::~PythonSteps() {
@@ -32,18 +23,20 @@ void PythonSteps::run(std::span<const std::size_t> rows, std::span<PlanarImage> 
     const auto height = static_cast<std::size_t>(images.front().height());
     const auto width = static_cast<std::size_t>(images.front().width());
     const std::size_t bytes = 3 * height * width;
-    // New memory, since a step may keep the array.
-    auto pixels = std::make_unique_for_overwrite<std::uint8_t[]>(images.size() * bytes);
-    for (std::size_t k = 0; k < images.size(); ++k) images[k].interleave(pixels.get() + k * bytes);
+    // Memory of its own, since a step may keep the array.
+    auto pixels = std::make_unique<Lease>(memory_, images.size() * bytes);
+    auto* rgb = static_cast<std::uint8_t*>(pixels->memory());
+    for (std::size_t k = 0; k < images.size(); ++k) images[k].interleave(rgb + k * bytes);
     const nb::gil_scoped_acquire acquire;
+    const auto type = nb::dtype<std::uint8_t>();
     nb::object changed;
     if (takes_several_) {
-        auto positions = std::make_unique_for_overwrite<std::int64_t[]>(rows.size());
-        std::ranges::copy(rows, positions.get());
-        changed = function_(array_of(std::move(positions), {rows.size()}),
-                            array_of(std::move(pixels), {images.size(), height, width, 3}));
+        auto positions = std::make_unique<Lease>(memory_, rows.size() * sizeof(std::int64_t));
+        std::ranges::copy(rows, static_cast<std::int64_t*>(positions->memory()));
+        changed = function_(array_of(std::move(positions), {rows.size()}, nb::dtype<std::int64_t>()),
+                            array_of(std::move(pixels), {images.size(), height, width, 3}, type));
     } else {
-        changed = function_(rows.front(), array_of(std::move(pixels), {height, width, 3}));
+        changed = function_(rows.front(), array_of(std::move(pixels), {height, width, 3}, type));
     }
     const auto array = nb::cast<Array<const std::uint8_t>>(changed);
     if (array.size() != images.size() * bytes) throw std::runtime_error("a function of last steps changed the shape");

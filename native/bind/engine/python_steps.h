@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "bind/bind.h"
+#include "bind/engine/buffer_pool.h"
 #include "engine/last_steps/last_steps.h"
 
 namespace stoker {
@@ -15,7 +16,8 @@ namespace stoker {
 // waits for these when it ends.
 class PythonSteps final : public LastSteps {
   public:
-    PythonSteps(const Vector<bool>& where, nb::callable function, bool takes_several);
+    // The pixels lie in memory of the pool.
+    PythonSteps(const Vector<bool>& where, nb::callable function, BufferPool& memory, bool takes_several);
     ~PythonSteps() override;
 
     std::size_t count() const { return where_.size(); }
@@ -26,6 +28,7 @@ class PythonSteps final : public LastSteps {
   private:
     std::vector<bool> where_;
     nb::object function_;
+    std::shared_ptr<BufferPool> memory_;
     bool takes_several_;
 };
 

@@ -50,11 +50,11 @@ class CustomSteps:
         self._batch = weakref.ref(batch)
         self.together = one_size and any(isinstance(step, BatchStep) for step in steps)
 
-    def for_cpp(self) -> _native.PythonSteps:
-        """The steps as an argument of C++."""
+    def for_cpp(self, memory: _native.BufferPool) -> _native.PythonSteps:
+        """The steps as an argument of C++, which keeps the pixels for them in ``memory``."""
         where = reduce(np.logical_or, (step.where for step in self._steps))
         function = self._run_together if self.together else self._run_one
-        return _native.PythonSteps(where, function, takes_several=self.together)
+        return _native.PythonSteps(where, function, memory, takes_several=self.together)
 
     def _run_one(self, i: int, image: Pixels) -> Pixels:
         """Change image ``i``, (H, W, 3) uint8, and take down what a step raises."""

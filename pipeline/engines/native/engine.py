@@ -95,6 +95,7 @@ class NativeEngine:
         self._num_threads = num_threads
         self._python = ThreadPoolExecutor(num_threads, "stoker-python")
         self._memory = ImageMemory(image_format, empty or _native.BufferPool(self.max_in_flight + 2).array)
+        self._step_memory = _native.BufferPool(2 * num_threads)
         self._under_way: deque[Batch] = deque()
         self._closed = False
 
@@ -197,7 +198,7 @@ class NativeEngine:
         for params, custom, packed in zip(columns, steps, images, strict=True):
             if custom:
                 calls = CustomSteps(custom, batch, one_size=params.image_size is None)
-                packed["last_steps"] = calls.for_cpp()
+                packed["last_steps"] = calls.for_cpp(self._step_memory)
                 share = max(share, math.ceil(n / self._num_threads)) if calls.together else share
         job = self._pool.submit(
             self._shards,
