@@ -2,6 +2,7 @@
 // take the way of native/resample, which is faster.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -41,14 +42,18 @@ class ChannelResampler {
     void run(const ChannelImage& image, const Parameters& parameters, const ChannelTarget& target);
 
   private:
+    void resize_rows(const ChannelImage& image);
     template <class In>
-    void resize_rows(const ChannelImage& image, int rows);
-    template <class Out>
+    void resize(const ChannelImage& image, std::size_t i, float* line);
+    template <class In>
+    void store(const ChannelImage& image, const Parameters& parameters, const ChannelTarget& target);
+    template <class In, class Out>
     void store(const ChannelImage& image, const Parameters& parameters, const ChannelTarget& target);
 
     FilterWeights x_, y_;
-    int top_ = 0;  // the first row of the source that the outputs read
-    std::vector<float> rows_;  // of the source, resized along the x axis
+    int left_ = 0, top_ = 0, right_ = 0, bottom_ = 0;  // of what the outputs read
+    std::vector<float> rows_;    // of 8 bits, resized along the x axis
+    std::vector<float> floats_;  // a row before it is resized along the x axis
     std::vector<float> line_;
 };
 

@@ -42,6 +42,15 @@ void FilterWeights::set(const Span& span, Interpolation interpolation) {
     weights.assign(first.size(), 1);
 }
 
+std::pair<int, int> FilterWeights::reach() const {
+    int begin = first.front(), end = begin;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+        begin = std::min(begin, first[i]);
+        end = std::max(end, first[i] + count[i]);
+    }
+    return {begin, end};
+}
+
 template <class Filter>
 void FilterWeights::set_plain(const Span& span, int radius, Filter filter) {
     taps = 2 * radius;

@@ -1,6 +1,7 @@
 // The filter weights of one axis in floats, for images whose levels need more than the 14 bits of resample/axis.h.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "resample/span.h"
@@ -18,6 +19,8 @@ struct FilterWeights {
     // ends [low, high) of the span and normalised again. For `nearest` an output takes the pixel that contains its
     // centre. Without antialiasing, pixels at the ends continue the image.
     void set(const Span& span, Interpolation interpolation);
+    // Returns the first pixel that outputs read, and the one after the last. There must be an output.
+    std::pair<int, int> reach() const;
 
   private:
     template <class Filter>

@@ -9,6 +9,7 @@
 #include "decode/decoder.h"
 #include "decode/header.h"
 #include "decode/header_bytes.h"
+#include "decode/stored_pixels.h"
 
 namespace stoker {
 
@@ -33,6 +34,7 @@ struct CodecEntry {
     // the codec.
     Header (*read_header)(HeaderBytes data) = nullptr;
     Decoding decoding = {};
+    DecodeStored decode_stored = nullptr;  // null: only Python keeps other channels than RGB and grey
 };
 
 // Adds an entry to the table when the module is loaded.

@@ -2,7 +2,6 @@
 
 #include <libdeflate.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -19,37 +18,6 @@ std::uint32_t big_endian(const std::uint8_t* p) {
            static_cast<std::uint32_t>(p[2]) << 8 | p[3];
 }
 
-// Paeth's predictor (PNG specification, 9.4).
-int paeth(int left, int above, int corner) {
-    const int from_left = std::abs(above - corner), from_above = std::abs(left - corner);
-    const int from_corner = std::abs(left + above - 2 * corner);
-    if (from_left <= from_above && from_left <= from_corner) return left;
-    return from_above <= from_corner ? above : corner;
-}
-
-bool undo_filter(int filter, std::uint8_t* row, const std::uint8_t* above, int width) {
-    switch (filter) {
-        case 0:
-            return true;
-        case 1:
-            for (int i = 1; i < width; ++i) row[i] = static_cast<std::uint8_t>(row[i] + row[i - 1]);
-            return true;
-        case 2:
-            for (int i = 0; i < width; ++i) row[i] = static_cast<std::uint8_t>(row[i] + above[i]);
-            return true;
-        case 3:
-            for (int i = 0, left = 0; i < width; left = row[i++])
-                row[i] = static_cast<std::uint8_t>(row[i] + (left + above[i]) / 2);
-            return true;
-        case 4:
-            for (int i = 0, left = 0, corner = 0; i < width; corner = above[i], left = row[i++])
-                row[i] = static_cast<std::uint8_t>(row[i] + paeth(left, above[i], corner));
-            return true;
-        default:
-            return false;
-    }
-}
-
 }  // namespace
 
 MaskPng::MaskPng() : decompressor_(libdeflate_alloc_decompressor(), libdeflate_free_decompressor) {
@@ -61,7 +29,7 @@ const std::uint8_t* MaskPng::decode(const std::uint8_t* data, std::size_t size, 
     // libdeflate inflates whole streams only, so the rows after the last one that is needed are inflated, too.
     const std::size_t bytes = static_cast<std::size_t>(height) * static_cast<std::size_t>(stride(width));
     const std::size_t before = static_cast<std::size_t>(width);  // a row of zeros, the one above the first
-    pixels_.resize(before + bytes);
+    pixels_.resize(before + bytes + png::kSlack);
     std::memset(pixels_.data(), 0, before);
     const auto result = libdeflate_zlib_decompress(decompressor_.get(), stream_, stream_size_,
                                                    pixels_.data() + before, bytes, nullptr);
@@ -108,7 +76,7 @@ bool MaskPng::undo_filters(int width, int rows) {
     std::uint8_t* row = pixels_.data() + width;
     const std::uint8_t* above = pixels_.data();
     for (int r = 0; r < rows; ++r, row += stride(width)) {
-        if (!undo_filter(row[0], row + 1, above, width)) return false;
+        if (!undo_filter_(row[0], row + 1, above, static_cast<std::size_t>(width), 1)) return false;
         above = row + 1;
     }
     return true;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "decode/png/unfilter.h"
+
 struct libdeflate_decompressor;
 
 namespace stoker {
@@ -24,6 +26,7 @@ class MaskPng {
     bool find_stream(const std::uint8_t* data, std::size_t size, int height, int width);
     bool undo_filters(int width, int rows);
 
+    const png::UndoFilter undo_filter_ = png::undo_filter();
     const std::uint8_t* stream_ = nullptr;
     std::size_t stream_size_ = 0;
     std::vector<std::uint8_t> joined_chunks_;  // for a stream in several chunks

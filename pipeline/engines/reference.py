@@ -112,7 +112,7 @@ class ReferenceEngine:
 
     def _make_all(self, work: Work, i: int, arrays: _Arrays) -> list[_Outcome]:
         """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
-        pixels, outcome = self._read(work.samples, i)
+        pixels, outcome = self._read(work.samples, i, work.columns)
         if pixels is None:
             return [outcome]
         try:
@@ -143,8 +143,10 @@ class ReferenceEngine:
                 outcomes[parts[0]] = (Status.OK, "", error)
         return list(outcomes.values())
 
-    def _read(self, samples: Samples, i: int) -> tuple[npt.NDArray[Any] | None, _Outcome]:
-        """The pixels of sample ``i``, and its outcome; None if it is bad."""
+    def _read(
+        self, samples: Samples, i: int, columns: Sequence[ImageParams] = ()
+    ) -> tuple[npt.NDArray[Any] | None, _Outcome]:
+        """The pixels of sample ``i`` for its images in ``columns``, and its outcome; None if it is bad."""
         try:
             data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
         except (ValueError, OSError) as error:
@@ -152,11 +154,13 @@ class ReferenceEngine:
         if self._verify and not matches_checksum(self._shards, data, samples, i):
             return None, (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None)
         try:
-            return self._decode(data, samples, i), (Status.OK, "", None)
+            return self._decode(data, samples, i, columns), (Status.OK, "", None)
         except PayloadError as error:
             return None, (error.status, str(error), None)
 
-    def _decode(self, data: Any, samples: Samples, i: int) -> npt.NDArray[Any]:
+    def _decode(
+        self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
+    ) -> npt.NDArray[Any]:
         """The pixels of sample ``i``; PayloadError also where they are more or fewer than the index says."""
         color = self._image_format.color
         pixels = decode(data, samples, i, max_pixels=self._max_pixels, color=color, reference=True)

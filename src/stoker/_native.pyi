@@ -524,14 +524,25 @@ def resample_channels(
         ValueError: An array has another type or shape, or a parameter leads outside of the image.
     """
 
-def decode_png_channels(data: Any, alpha: bool, max_pixels: int) -> npt.NDArray[Any] | None:
-    """Decode a PNG, a buffer, as ``stoker.formats.codecs.channels.decode_channels`` does; leave it unturned.
+def decode_stored(
+    codec: int, data: Any, alpha: bool, max_pixels: int, window: npt.NDArray[np.int32]
+) -> npt.NDArray[Any] | None:
+    """Decode a part of an image as ``stoker.formats.codecs.channels.decode_channels`` does, unturned.
+
+    Args:
+        codec: Number of its codec.
+        data: The payload, a buffer.
+        alpha: Whether to decode to RGB and alpha.
+        max_pixels: Most pixels of the image.
+        window: (4,), top, left, bottom, right. What lies outside of the image is left out.
 
     Returns:
-        (H, W, C) uint8 or uint16; None where the PNG has transparent colours, which Pillow decodes.
+        (H, W, C) uint8 or uint16, of the size of the whole image; levels outside of ``window`` are undefined.
+        None where Pillow must decode the image: a PNG with transparent colours, or a codec that C++ decodes
+        to RGB and grey alone.
 
     Raises:
-        ValueError: The PNG is damaged or has more than ``max_pixels``; the message is the reason.
+        ValueError: The image is damaged or has more than ``max_pixels``; the message is the reason.
     """
 
 def subtract_mean(

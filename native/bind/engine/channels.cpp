@@ -6,7 +6,7 @@
 #include "channels/channel_image.h"
 #include "channels/channel_warp.h"
 #include "channels/mean_subtraction.h"
-#include "decode/png/png_channels.h"
+#include "decode/codecs.h"
 #include "pixels/displacement.h"
 
 namespace stoker {
@@ -114,23 +114,27 @@ void subtract_mean(const MeanPixels& levels, const nb::ndarray<float, nb::c_cont
     subtractor.run(mean, parameters, scale.data(), target);
 }
 
-// Returns a whole PNG as (height, width, C), or None if Pillow must decode it.
-nb::object png_channels(const nb::object& data, bool alpha, std::int64_t max_pixels) {
+// Returns an image as (height, width, C), or None if Pillow must decode it.
+nb::object stored_pixels(int codec, const nb::object& data, bool alpha, std::int64_t max_pixels,
+                         const Array<const std::int32_t, nb::shape<4>>& window) {
+    const CodecEntry* entry = find_codec(static_cast<Codec>(codec));
+    if (entry == nullptr || entry->decode_stored == nullptr) return nb::none();
     const Buffer buffer(data);
-    auto found = std::make_unique<PngChannels>();
+    const std::int32_t* edges = window.data();
+    const StoredRequest request{alpha, max_pixels, {edges[1], edges[0], edges[3], edges[2]}};
+    StoredPixels found;
     CheckResult result;
     {
         const nb::gil_scoped_release release;
-        result = decode_png_channels({buffer.data(), buffer.size()}, alpha, max_pixels, *found);
+        result = entry->decode_stored({buffer.data(), buffer.size()}, request, found);
     }
     if (result.status != Status::ok) throw nb::value_error(result.reason.c_str());
-    if (found->channels == 0) return nb::none();
-    const PngChannels& image = *found;
-    const std::size_t shape[] = {static_cast<std::size_t>(image.height), static_cast<std::size_t>(image.width), static_cast<std::size_t>(image.channels)};
-    void* pixels = found->pixels.data();
-    const nb::capsule owner(found.release(), [](void* p) noexcept { delete static_cast<PngChannels*>(p); });
-    if (image.bits == 16) return nb::cast(nb::ndarray<nb::numpy, std::uint16_t>(static_cast<std::uint16_t*>(pixels), 3, shape, owner));
-    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(static_cast<std::uint8_t*>(pixels), 3, shape, owner));
+    if (found.channels == 0) return nb::none();
+    const std::size_t shape[] = {static_cast<std::size_t>(found.height), static_cast<std::size_t>(found.width), static_cast<std::size_t>(found.channels)};
+    std::uint8_t* levels = found.levels.release();
+    const nb::capsule owner(levels, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
+    if (found.bits == 16) return nb::cast(nb::ndarray<nb::numpy, std::uint16_t>(levels, 3, shape, owner));
+    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(levels, 3, shape, owner));
 }
 
 // The levels of an image, (height, width, C), in place.
@@ -173,7 +177,7 @@ void displace_levels(const LevelImage& levels, std::uint64_t key, const Array<co
 }  // namespace
 
 void bind_channels(nb::module_& m) {
-    m.def("decode_png_channels", png_channels, "data"_a, "alpha"_a, "max_pixels"_a);
+    m.def("decode_stored", stored_pixels, "codec"_a, "data"_a, "alpha"_a, "max_pixels"_a, "window"_a);
     m.def("subtract_mean", subtract_mean, "levels"_a.noconvert(), "image"_a.noconvert(), nb::kw_only(), "planar"_a,
           "crop"_a, "region"_a, "dest"_a, "flip"_a, "interpolation"_a, "scale"_a);
     m.def("warp_channels", warp_levels, "pixels"_a.noconvert(), "levels"_a.noconvert(), nb::kw_only(), "matrix"_a,

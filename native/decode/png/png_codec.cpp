@@ -4,6 +4,7 @@
 #include "decode/codecs.h"
 #include "decode/header_bytes.h"
 #include "decode/png/png_decoder.h"
+#include "decode/png/stored_png.h"
 
 namespace stoker {
 namespace {
@@ -46,7 +47,8 @@ const RegisteredCodec registered({.codec = Codec{2},
                                   .name = "PNG",
                                   .signature = "\x89PNG\r\n\x1A\n",
                                   .read_header = read_header,
-                                  .decoding = decoding<PngDecoder>()});
+                                  .decoding = decoding<PngDecoder>(),
+                                  .decode_stored = decode_stored_png});
 
 }  // namespace
 }  // namespace stoker

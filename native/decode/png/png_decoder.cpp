@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "decode/header.h"
-#include "decode/png/unfilter.h"
 #include "pixels/grey.h"
 
 namespace stoker {
@@ -129,7 +128,7 @@ bool PngDecoder::interlace() {
         const std::size_t bytes = file_.row_bytes(columns);
         const std::uint8_t* above = zeros_.data();
         for (int y = pass.y; y < file_.height; y += pass.step_y, stored += bytes + 1) {
-            if (!png::undo_filter(stored[0], stored + 1, above, bytes, step))
+            if (!undo_filter_(stored[0], stored + 1, above, bytes, step))
                 return fail(Status::not_decodable, "a row has an unknown filter");
             above = stored + 1;
             spread(above, columns, bits, whole_.data() + static_cast<std::size_t>(y) * line, pass.x, pass.step_x);
@@ -145,7 +144,7 @@ const std::uint8_t* PngDecoder::next_row() {
     std::uint8_t* row = filtered_.data() + y * (line + 1);
     const std::uint8_t* above = y == 0 ? zeros_.data() : row - line;
     const std::size_t step = std::max<std::size_t>(1, file_.pixel_bits() / 8);
-    return png::undo_filter(row[0], row + 1, above, line, step) ? row + 1 : nullptr;
+    return undo_filter_(row[0], row + 1, above, line, step) ? row + 1 : nullptr;
 }
 
 int PngDecoder::read(const std::uint8_t* rows[kMaxRows]) {

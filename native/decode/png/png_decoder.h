@@ -9,6 +9,7 @@
 
 #include "decode/decoder.h"
 #include "decode/png/png_file.h"
+#include "decode/png/unfilter.h"
 
 namespace stoker {
 
@@ -38,6 +39,7 @@ class PngDecoder final : public Decoder {
     void to_rgb(const std::uint8_t* row, std::uint8_t* rgb) const;
 
     png::PngFile file_;
+    const png::UndoFilter undo_filter_ = png::undo_filter();
     bool grey_ = false;
     Window window_{};
     int next_row_ = 0;

@@ -10,7 +10,10 @@ namespace stoker::png {
 constexpr std::size_t kSlack = 2;
 
 // Undoes the filter of a row in place. `above` is the row before it, unfiltered, or zeros; both have `bytes` bytes and
-// kSlack more. `step` is the number of bytes of a pixel, at least 1. Returns false for an unknown filter.
-bool undo_filter(int filter, std::uint8_t* row, const std::uint8_t* above, std::size_t bytes, std::size_t step);
+// kSlack more. `step` is the number of bytes of a pixel: 1, 2, 3, 4, 6 or 8. Returns false for an unknown filter.
+using UndoFilter = bool (*)(int filter, std::uint8_t* row, const std::uint8_t* above, std::size_t bytes, std::size_t step);
+
+// Returns the function for cpu_level().
+UndoFilter undo_filter();
 
 }  // namespace stoker::png

@@ -3,6 +3,7 @@
 
 #include "decode/codecs.h"
 #include "decode/webp/webp_decoder.h"
+#include "decode/webp/stored_webp.h"
 
 namespace stoker {
 namespace {
@@ -18,7 +19,8 @@ const RegisteredCodec registered({.codec = Codec{3},
                                   .name = "WebP",
                                   .signature = "RIFF....WEBP",
                                   .read_header = read_header,
-                                  .decoding = decoding<WebpDecoder>()});
+                                  .decoding = decoding<WebpDecoder>(),
+                                  .decode_stored = decode_stored_webp});
 
 }  // namespace
 }  // namespace stoker

@@ -45,8 +45,9 @@ bool WebpDecoder::open(const EncodedImage& image) {
     return failure_.status == Status::ok;
 }
 
-bool WebpDecoder::start(const Window& window, int) {
+bool WebpDecoder::decode(const Window& window, int channels) {
     window_ = window;
+    channels_ = static_cast<std::size_t>(channels);
     next_row_ = window.top;
     const WebPIterator& frame = file_.frame();
     const int x = frame.x_offset, y = frame.y_offset;
@@ -54,61 +55,72 @@ bool WebpDecoder::start(const Window& window, int) {
     const Window part{std::max(window.left - x, 0), std::max(window.top - y, 0),
                       std::min(window.right - x, frame.width), std::min(window.bottom - y, frame.height)};
     const bool is_covered = part.right - part.left == window.right - window.left && part.bottom - part.top == window.bottom - window.top;
-    if (is_covered) return decode(part);
+    if (is_covered) return decode_part(part);
     const bool is_free = part.left >= part.right || part.top >= part.bottom;
-    if (!is_free && !decode(part)) return false;
+    if (!is_free && !decode_part(part)) return false;
     place(is_free ? Window{} : part);
     return true;
 }
 
 // Decodes a part of the image, with a margin around it.
-bool WebpDecoder::decode(const Window& part) {
+bool WebpDecoder::decode_part(const Window& part) {
     const WebPIterator& frame = file_.frame();
-    const Window crop = with_margin(part, frame.width, frame.height);
+    Window crop = with_margin(part, frame.width, frame.height);
     WebPDecoderConfig config;
     if (WebPInitDecoderConfig(&config) == 0) return fail(Status::not_decodable, "libwebp is of another version than its headers");
     // The chunks may give another size than the data of the image, to which libwebp applies the crop.
     if (WebPGetFeatures(frame.fragment.bytes, frame.fragment.size, &config.input) != VP8_STATUS_OK ||
         config.input.width != frame.width || config.input.height != frame.height)
         return fail(Status::not_decodable, "the header of the image is damaged");
+    // libwebp 1.2.4 gives the rows of a crop of a lossy image the transparency of other rows.
+    constexpr int lossy = 1;
+    if (channels_ == 4 && config.input.format == lossy) crop.top = 0;
     config.options.use_cropping = 1;
     config.options.crop_left = crop.left;
     config.options.crop_top = crop.top;
     config.options.crop_width = crop.right - crop.left;
     config.options.crop_height = crop.bottom - crop.top;
-    stride_ = 3 * static_cast<std::size_t>(config.options.crop_width);
+    stride_ = channels_ * static_cast<std::size_t>(config.options.crop_width);
     const std::size_t bytes = stride_ * static_cast<std::size_t>(config.options.crop_height);
     pixels_.resize(bytes + kRowSlack);
-    config.output.colorspace = MODE_RGB;
+    config.output.colorspace = channels_ == 4 ? MODE_RGBA : MODE_RGB;
     config.output.is_external_memory = 1;
     config.output.u.RGBA = {pixels_.data(), static_cast<int>(stride_), bytes};
     const VP8StatusCode status = WebPDecode(frame.fragment.bytes, frame.fragment.size, &config);
     if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
     if (status != VP8_STATUS_OK) return fail(Status::not_decodable, "the compressed pixels are damaged or cut off");
-    first_ = pixels_.data() + static_cast<std::size_t>(part.top - crop.top) * stride_ + 3 * static_cast<std::size_t>(part.left - crop.left);
+    first_ = pixels_.data() + static_cast<std::size_t>(part.top - crop.top) * stride_ + channels_ * static_cast<std::size_t>(part.left - crop.left);
     return true;
 }
 
-// Puts the decoded part of the image into its place in a black window.
+// Puts the decoded part of the image into its place in a black window, or a transparent one.
 void WebpDecoder::place(const Window& part) {
-    const std::size_t stride = 3 * static_cast<std::size_t>(window_.right - window_.left);
+    const std::size_t stride = channels_ * static_cast<std::size_t>(window_.right - window_.left);
     std::vector<std::uint8_t> canvas(stride * static_cast<std::size_t>(window_.bottom - window_.top) + kRowSlack, 0);
-    const int left = part.left + file_.frame().x_offset - window_.left, top = part.top + file_.frame().y_offset - window_.top;
+    const auto left = static_cast<std::size_t>(part.left + file_.frame().x_offset - window_.left);
+    const int top = part.top + file_.frame().y_offset - window_.top;
     for (int y = 0; y < part.bottom - part.top; ++y)
-        std::memcpy(canvas.data() + static_cast<std::size_t>(top + y) * stride + 3 * left,
-                    first_ + static_cast<std::size_t>(y) * stride_, 3 * static_cast<std::size_t>(part.right - part.left));
+        std::memcpy(canvas.data() + static_cast<std::size_t>(top + y) * stride + channels_ * left,
+                    first_ + static_cast<std::size_t>(y) * stride_, channels_ * static_cast<std::size_t>(part.right - part.left));
     pixels_.swap(canvas);
     stride_ = stride;
     first_ = pixels_.data();
 }
 
+std::uint8_t* WebpDecoder::next_row() {
+    std::uint8_t* row = first_;
+    first_ += stride_;
+    ++next_row_;
+    return row;
+}
+
 int WebpDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     const int count = std::min(kMaxRows, window_.bottom - next_row_);
-    for (int i = 0; i < count; ++i, first_ += stride_) {
-        if (grey_) to_grey(first_, window_.right - window_.left, first_);
-        rows[i] = first_;
+    for (int i = 0; i < count; ++i) {
+        std::uint8_t* row = next_row();
+        if (grey_) to_grey(row, window_.right - window_.left, row);
+        rows[i] = row;
     }
-    next_row_ += count;
     return count;
 }
 

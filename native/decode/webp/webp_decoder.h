@@ -20,21 +20,26 @@ class WebpDecoder final : public Decoder {
     int width() const override { return file_.width(); }
     bool needs_orientation() const override { return true; }
     bool can_reduce() const override { return false; }
-    bool start(const Window& window, int eighths) override;
+    bool start(const Window& window, int) override { return decode(window, 3); }
     int read(const std::uint8_t* rows[kMaxRows]) override;
     void finish() override {}
+    // In place of start() and read(): decodes to RGB, or to four channels with alpha. next_row() returns the rows.
+    bool decode(const Window& window, int channels);
+    std::uint8_t* next_row();
+    const webp::WebpFile& file() const { return file_; }
 
   private:
     bool fail(Status status, const char* reason);
-    bool decode(const Window& part);
+    bool decode_part(const Window& part);
     void place(const Window& part);
 
     webp::WebpFile file_;
     bool grey_ = false;
     Window window_{};
     int next_row_ = 0;
+    std::size_t channels_ = 3;
     std::size_t stride_ = 0;            // bytes of a row
-    std::vector<std::uint8_t> pixels_;  // RGB: the window and a margin
+    std::vector<std::uint8_t> pixels_;  // the window and a margin
     std::uint8_t* first_ = nullptr;     // the first pixel of the next row
 };
 

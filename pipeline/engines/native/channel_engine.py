@@ -1,4 +1,4 @@
-"""The native engine for images that are not RGB or grey: PNGs are decoded in C++, others in Python."""
+"""The native engine for images that are not RGB or grey. C++ decodes PNG and WebP, Python other codecs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.params.channels import Channels
 from stoker.augment.reference.reference import convert
 from stoker.augment.steps import Displace
-from stoker.formats.codecs.codec import Codec
 
 from ..reference import ReferenceEngine
 from .mean_image import subtract_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
@@ -38,15 +39,19 @@ class ChannelEngine(ReferenceEngine):
 
     name = "native"
 
-    def _decode(self, data: Any, samples: Samples, i: int) -> npt.NDArray[Any]:
+    def _decode(
+        self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
+    ) -> npt.NDArray[Any]:
         """See :class:`ReferenceEngine`. What C++ does not decode, or refuses, is left to Pillow."""
-        if samples.codec[i] == Codec.PNG and samples.orientation[i] == 1:
-            alpha, most = self._image_format.color == "rgba", self._max_pixels
+        if samples.orientation[i] == 1:
+            codec, alpha = int(samples.codec[i]), self._image_format.color == "rgba"
+            whole = np.array((0, 0, samples.height[i], samples.width[i]), np.int32)
+            window = _window(columns, i, len(samples)) if columns else whole
             with contextlib.suppress(ValueError):
-                pixels = _native.decode_png_channels(data, alpha, most)
+                pixels = _native.decode_stored(codec, data, alpha, self._max_pixels, window)
                 if pixels is not None and pixels.shape[:2] == (samples.height[i], samples.width[i]):
                     return pixels
-        return super()._decode(data, samples, i)
+        return super()._decode(data, samples, i, columns)
 
     def _make(self, params: ImageParams, i: int, pixels: Pixels, out: Pixels) -> None:
         channels = getattr(params, "channels", None)
@@ -65,6 +70,15 @@ class ChannelEngine(ReferenceEngine):
             top, left, height, width = erase.box[i].tolist()
             content = erase.content(i, params.size[1]).astype(np.float64)
             seen[top : top + height, left : left + width] = convert(content, dtype)
+
+
+def _window(columns: Sequence[ImageParams], i: int, samples: int) -> npt.NDArray[np.int32]:
+    """(4,), top, left, bottom, right of the part of sample ``i`` that its images show.
+
+    Warps round its edges, and so reach a pixel further.
+    """
+    crops = np.concatenate([one.crop[i::samples] for one in columns])
+    return np.hstack((crops[:, :2].min(axis=0) - 1, (crops[:, :2] + crops[:, 2:]).max(axis=0) + 1))
 
 
 def _levels(params: ImageParams, i: int, pixels: Pixels, fill: Levels) -> Levels | None:

@@ -30,6 +30,12 @@ ROWS = zlib.decompress(STREAM)
 PALETTE = png(3, *SIDES, 3, 8)
 
 
+def decode_stored(
+    data: bytes, alpha: bool, window: tuple[int, ...] = (0, 0, 99, 99), max_pixels: int = 10**6
+) -> np.ndarray | None:
+    return _native.decode_stored(Codec.PNG, data, alpha, max_pixels, np.array(window, np.int32))
+
+
 def with_stream(stream: bytes) -> bytes:
     return HEAD + chunk(b"IDAT", stream) + END
 
@@ -49,20 +55,23 @@ def test_pixels_are_those_of_pillow(kind: tuple[int, int], interlaced: bool) -> 
 def test_channels_are_those_of_pillow(kind: tuple[int, int], alpha: bool) -> None:
     for seed, interlaced in enumerate([False, True]):
         data = png(seed, 33, 18, *kind, interlaced=interlaced)
-        found = _native.decode_png_channels(data, alpha, 10**6)
+        found = decode_stored(data, alpha)
         expected = decode_channels(data, Codec.PNG, 33, 18, alpha=alpha)
         assert found is not None
         assert found.dtype == expected.dtype
         assert np.array_equal(found, expected)
+        part = decode_stored(data, alpha, (9, 3, 20, 15))
+        assert part is not None
+        assert np.array_equal(part[9:20, 3:15], expected[9:20, 3:15])
 
 
 def test_transparent_colours_and_damage_are_left_to_pillow() -> None:
-    assert _native.decode_png_channels(HEAD + chunk(b"tRNS", bytes(6)) + WHOLE[AT:], True, 10**6) is None
+    assert decode_stored(HEAD + chunk(b"tRNS", bytes(6)) + WHOLE[AT:], True) is None
     for data, message in ((WHOLE[:-100], "ends before"), (b"no PNG", "not a PNG")):
         with pytest.raises(ValueError, match=message):
-            _native.decode_png_channels(data, True, 10**6)
+            decode_stored(data, True)
     with pytest.raises(ValueError, match="20x30 pixels"):
-        _native.decode_png_channels(WHOLE, False, 599)
+        decode_stored(WHOLE, False, max_pixels=599)
 
 
 ODD = {

@@ -13,6 +13,7 @@ import stoker
 from stoker import _native
 from stoker.augment import RandomCrop, RandomResizedCrop
 from stoker.errors import DecodeError, SampleError
+from stoker.formats.codecs.channels import decode_channels
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
 
@@ -40,6 +41,20 @@ def test_pixels_are_those_of_pillow(kind: str) -> None:
         if min(sides) > KINDS[kind].get("free", 0):
             data = webp(seed, *sides, **KINDS[kind])
             assert np.array_equal(decode_in_cpp(data), decode_for_reference(data, Codec.WEBP, *sides))
+
+
+@pytest.mark.parametrize("alpha", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_channels_are_those_of_pillow(kind: str, alpha: bool) -> None:
+    data = webp(1, *SIDES, **KINDS[kind])
+    expected = decode_channels(data, Codec.WEBP, *SIDES, alpha=alpha)
+    for top, left, bottom, right in ((0, 0, 99, 99), (9, 3, 20, 21)):
+        window = np.array((top, left, bottom, right), np.int32)
+        found = _native.decode_stored(Codec.WEBP, data, alpha, 10**6, window)
+        assert found is not None
+        assert found.shape == expected.shape
+        seen = (slice(top, bottom), slice(left, right))
+        assert np.array_equal(found[seen], expected[seen])
 
 
 def batches(source: Path, **options: Any) -> list[np.ndarray]:

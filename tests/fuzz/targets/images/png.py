@@ -83,7 +83,9 @@ def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path
     if not np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected):
         raise AssertionError("C++ decodes other pixels than Pillow")
     for alpha in (True, False):
-        found = _native.decode_png_channels(data, alpha, _MAX_PIXELS)
+        found = _native.decode_stored(
+            Codec.PNG, data, alpha, _MAX_PIXELS, np.array((0, 0, height, width), np.int32)
+        )
         if found is not None and header.orientation == 1:
             expected = decode_channels(data, Codec.PNG, height, width, alpha=alpha)
             if found.dtype != expected.dtype or not np.array_equal(found, expected):
