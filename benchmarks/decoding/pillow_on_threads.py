@@ -1,12 +1,12 @@
 """The rate of Stoker's loader over those of Pillow and torchvision on as many threads, by kind of pixels.
 
-    python -m stoker.benchmarks.decoding.pillow_on_threads PHOTOS [--codec png] [--rounds 5] [--json FILE]
+    python -m stoker.benchmarks.decoding.pillow_on_threads PHOTOS [--codec png] [--whole] [--rounds 5]
 
-The photographs are written anew: as PNG, as lossy and lossless WebP, as JPEGs that are loaded in grey, with
-alpha, and as grey of 16 bits. All make random resized crops of 224 pixels of them, without conversion to
-floats, and take turns. A round is a pass over all images, on two threads each. The result is printed as JSON:
-medians of images a second of processor time, and of the ratios of rounds. torchvision is left out where it is
-not installed.
+The photographs are written anew: as PNGs of several kinds of pixels and levels of compression, as lossy and
+lossless WebP, with alpha, and as JPEGs that are loaded in grey. All make random resized crops of 224 pixels
+of them, without conversion to floats, and take turns; with ``--whole`` they decode whole images, and nothing
+else. A round is a pass over all images, on two threads each. The result is printed as JSON: medians of images
+a second of processor time, and of the ratios of rounds. torchvision is left out where it is not installed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import statistics
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
@@ -26,12 +27,14 @@ import numpy as np
 from PIL import Image
 
 import stoker
+from stoker import _native
 from stoker.augment import RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores, describe
+from stoker.formats.codecs.codec import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from stoker.types import Color
 
@@ -42,6 +45,7 @@ __all__: list[str] = []
 
 _SIZE = 224
 _LEAST_IMAGES = 256
+_MAX_PIXELS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -51,30 +55,38 @@ class _Kind:
     Attributes:
         suffix: Of the files.
         color: What the loader makes of them.
+        mode: Pillow's mode in which they are stored.
         options: Of Pillow's encoder.
     """
 
     suffix: str
     color: Color
+    mode: str
     options: dict[str, Any]
 
     def stored(self, image: Image.Image) -> Image.Image:
         """The photograph as it is stored."""
-        if self.color == "as_stored":
+        if self.mode == "I;16":
             return Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
         image = image.convert("RGB")
-        if self.color == "rgba":
+        if self.mode == "RGBA":
             image.putalpha(image.convert("L"))
-        return image
+            return image
+        return image.quantize(256) if self.mode == "P" else image.convert(self.mode)
 
 
 _KINDS = {
-    "png": _Kind("png", "rgb", {}),
-    "webp": _Kind("webp", "rgb", {"quality": 90}),
-    "lossless-webp": _Kind("webp", "rgb", {"lossless": True}),
-    "gray": _Kind("jpg", "gray", {"quality": 90}),
-    "rgba": _Kind("png", "rgba", {}),
-    "uint16": _Kind("png", "as_stored", {}),
+    "png": _Kind("png", "rgb", "RGB", {}),
+    "png-level-1": _Kind("png", "rgb", "RGB", {"compress_level": 1}),
+    "png-level-9": _Kind("png", "rgb", "RGB", {"compress_level": 9}),
+    "palette": _Kind("png", "rgb", "P", {}),
+    "gray-png": _Kind("png", "gray", "L", {}),
+    "rgba": _Kind("png", "rgba", "RGBA", {}),
+    "uint16": _Kind("png", "as_stored", "I;16", {}),
+    "webp": _Kind("webp", "rgb", "RGB", {"quality": 90}),
+    "lossless-webp": _Kind("webp", "rgb", "RGB", {"lossless": True}),
+    "rgba-webp": _Kind("webp", "rgba", "RGBA", {"quality": 90}),
+    "gray": _Kind("jpg", "gray", "RGB", {"quality": 90}),
 }
 
 
@@ -93,19 +105,36 @@ def encode(photos: Path, kind: _Kind, folder: Path) -> None:
 
 def crop_with_pillow(kind: _Kind) -> Crop:
     """A function that decodes an image with Pillow, and crops and resizes it."""
-    mode = {"rgb": "RGB", "gray": "L", "rgba": "RGBA", "as_stored": "F"}[kind.color]
 
     def crop(data: bytes, box: Box) -> np.ndarray:
         top, left, bottom, right = box
-        with Image.open(io.BytesIO(data)) as image:
-            if mode == "L":
-                image.draft("L", image.size)
-            pixels = image.convert("I").convert("F") if mode == "F" else image.convert(mode)
+        pixels = _decoded_by_pillow(data, kind)
         return np.asarray(
             pixels.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR, (left, top, right, bottom))
         )
 
     return crop
+
+
+def _decoded_by_pillow(data: bytes, kind: _Kind) -> Image.Image:
+    mode = {"rgb": "RGB", "gray": "L", "rgba": "RGBA", "as_stored": "I;16"}[kind.color]
+    with Image.open(io.BytesIO(data)) as image:
+        if mode == "L":
+            image.draft("L", image.size)
+        image.load()
+        return image if image.mode == mode else image.convert(mode)
+
+
+def decode_with_stoker(kind: _Kind, codec: Codec) -> Callable[[bytes], Any]:
+    """A function that decodes a whole image with Stoker."""
+    whole = np.array((0, 0, 1 << 24, 1 << 24), np.int32)
+
+    def decode(data: bytes) -> Any:
+        if kind.color != "rgb":
+            return _native.decode_stored(codec, data, kind.color == "rgba", _MAX_PIXELS, whole)
+        return _native.transcode(data, "none", 0, 0, "raw", 90, "420", _MAX_PIXELS)
+
+    return decode
 
 
 def crop_with_torchvision(kind: _Kind) -> Crop:
@@ -132,44 +161,54 @@ def crop_with_torchvision(kind: _Kind) -> Crop:
     return crop
 
 
-def measure(dataset: Path, images: Path, kind: _Kind, threads: int, rounds: int) -> dict[str, float]:
-    """Return the medians of all rates, and of Stoker's over the others' in each round."""
+def prepare(
+    dataset: Path, images: Path, kind: _Kind, threads: int, *, whole: bool
+) -> tuple[dict[str, Callable[[int], None]], int]:
+    """Return functions that make all images of an epoch, by the library, and the number of images."""
     opened = stoker.open(dataset)
     payloads = [(images / key.rpartition("/")[2]).read_bytes() for key in opened.keys(range(len(opened)))]
     plan = compile_image([RandomResizedCrop(_SIZE)])
     samples = opened.samples(np.arange(len(opened)))
 
-    def on_threads(crop: Crop) -> Callable[[int], None]:
+    def on_threads(*arguments: Any) -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(*arguments):
+                pass
+
+    def crops(crop: Crop) -> Callable[[int], None]:
         def run(epoch: int) -> None:
             region = plan.draw(samples.height, samples.width, samples.row, 0, epoch).region
-            boxes = [tuple(map(int, row)) for row in region.tolist()]
-            with ThreadPoolExecutor(threads) as pool:
-                for _ in pool.map(crop, payloads, boxes):
-                    pass
+            on_threads(crop, payloads, [tuple(map(int, row)) for row in region.tolist()])
 
         return run
 
-    def own(epoch: int) -> None:
-        with stoker.ImageLoader(
-            opened,
-            batch_size=64,
-            seed=epoch,
-            transforms=plan.transforms,
-            color=kind.color,
-            engine="native",
-            num_threads=threads,
-        ) as loader:
-            for step, _ in enumerate(loader, 1):
-                if step == len(loader):
-                    return
+    runs: dict[str, Callable[[int], None]] = {"pillow": crops(crop_with_pillow(kind))}
+    runs["stoker"] = partial(_load, opened, kind, threads)
+    if whole:
+        decode = decode_with_stoker(kind, Codec(samples.codec[0]))
+        runs["pillow"] = lambda epoch: on_threads(
+            lambda data: np.asarray(_decoded_by_pillow(data, kind)), payloads
+        )
+        runs["stoker"] = lambda epoch: on_threads(decode, payloads)
+    elif find_spec("torchvision"):
+        runs["torchvision"] = crops(crop_with_torchvision(kind))
+    return runs, len(payloads)
 
-    runs = {"pillow": on_threads(crop_with_pillow(kind))}
-    if find_spec("torchvision"):
-        runs["torchvision"] = on_threads(crop_with_torchvision(kind))
-    runs["stoker"] = own
-    rates = [
-        {name: _rate(run, epoch, len(payloads)) for name, run in runs.items()} for epoch in range(rounds + 1)
-    ][1:]
+
+def _load(dataset: stoker.Dataset, kind: _Kind, threads: int, epoch: int) -> None:
+    """Load all images of a dataset, cropped, once."""
+    options: dict[str, Any] = {"color": kind.color, "engine": "native", "num_threads": threads, "seed": epoch}
+    crop = [RandomResizedCrop(_SIZE)]
+    with stoker.ImageLoader(dataset, batch_size=64, transforms=crop, **options) as loader:
+        for step, _ in enumerate(loader, 1):
+            if step == len(loader):
+                return
+
+
+def compare(runs: Mapping[str, Callable[[int], None]], count: int, rounds: int) -> dict[str, float]:
+    """Return the medians of all rates, and of Stoker's over the others' in each round."""
+    rates = [{name: _rate(run, epoch, count) for name, run in runs.items()} for epoch in range(rounds + 1)]
+    del rates[0]
     found: dict[str, float] = {name: round(statistics.median(one[name] for one in rates)) for name in runs}
     for peer in [name for name in runs if name != "stoker"]:
         ratio = statistics.median(one["stoker"] / one[peer] for one in rates)
@@ -188,17 +227,21 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("photos", type=Path, help="a folder of JPEG files, at any depth")
     parser.add_argument("--codec", nargs="+", choices=list(_KINDS), default=list(_KINDS))
+    parser.add_argument("--whole", action="store_true", help="decode whole images, without a crop")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="also write the result into this file")
     given = parser.parse_args()
     result: dict[str, Any] = {"machine": describe(allowed_cores())}
     for name in given.codec:
+        if given.whole and name == "gray":  # only a loader decodes JPEGs to grey
+            continue
         with tempfile.TemporaryDirectory() as folder:
             images, dataset = Path(folder) / "images", Path(folder) / "shards"
             encode(given.photos, _KINDS[name], images)
             stoker.convert(images, dataset, unlabelled=True)
-            result[name] = measure(dataset, images, _KINDS[name], given.threads, given.rounds)
+            runs, count = prepare(dataset, images, _KINDS[name], given.threads, whole=given.whole)
+            result[name] = compare(runs, count, given.rounds)
     text = json.dumps(result, indent=2)
     print(text)
     if given.json:
