@@ -122,7 +122,8 @@ def _decoded_by_pillow(data: bytes, kind: _Kind) -> Image.Image:
         if mode == "L":
             image.draft("L", image.size)
         image.load()
-        return image if image.mode == mode else image.convert(mode)
+        decoded: Image.Image = image if image.mode == mode else image.convert(mode)
+    return decoded
 
 
 def decode_with_stoker(kind: _Kind, codec: Codec) -> Callable[[bytes], Any]:
