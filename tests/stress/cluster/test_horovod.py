@@ -21,8 +21,8 @@ PROGRAM = FRAMEWORK / "programs" / "horovod_training.py"
 def train(shards: Path, ranks: int, folder: Path) -> list[Any]:
     """Returns what the ranks find, in the order of the ranks.
 
-    Horovod 0.28.1, its last release, compiles as C++14, and the headers of PyTorch 2.13 need C++17: both of its
-    CMakeLists.txt must be changed. The functions that the recipe calls have a stand-in where it is not installed.
+    Horovod 0.28.1, its last release, compiles as C++14, and the headers of PyTorch 2.13 need C++17: its two
+    CMakeLists.txt must be changed. Where it is not installed, the functions of the recipe have a stand-in.
     """
     shared = {**os.environ, "STAND_IN_STORE": str(folder / f"store-{ranks}")}
     command = [sys.executable, str(PROGRAM), str(shards), "12"]
