@@ -4,7 +4,7 @@
 #include <string>
 
 #include "bind/bind.h"
-#include "decode/file_probe.h"
+#include "decode/checks/file_probe.h"
 #include "records/file_listing.h"
 
 namespace stoker {

@@ -7,8 +7,8 @@
 
 #include "bind/bind.h"
 #include "bind/columns.h"
-#include "decode/payload_check.h"
-#include "decode/size_check.h"
+#include "decode/checks/payload_check.h"
+#include "decode/checks/size_check.h"
 #include "restarts/splice.h"
 
 namespace stoker {

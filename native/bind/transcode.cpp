@@ -6,7 +6,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "bind/bind.h"
-#include "decode/size_check.h"
+#include "decode/checks/size_check.h"
 #include "transcode/transcode.h"
 
 namespace stoker {

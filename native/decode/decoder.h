@@ -24,7 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "decode/size_check.h"
+#include "decode/checks/size_check.h"
 #include "decode/status.h"
 #include "kernels/kernels.h"
 #include "pixels/rectangle.h"

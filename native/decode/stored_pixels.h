@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "decode/size_check.h"
+#include "decode/checks/size_check.h"
 #include "pixels/rectangle.h"
 #include "records/shards.h"
 

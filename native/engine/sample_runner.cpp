@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "decode/checks/payload_check.h"
 #include "decode/header.h"
-#include "decode/payload_check.h"
 #include "decode/read_window.h"
 #include "engine/stage_trace.h"
 

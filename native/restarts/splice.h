@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "decode/size_check.h"
+#include "decode/checks/size_check.h"
 #include "pixels/rectangle.h"
 #include "records/shards.h"
 #include "restarts/bands.h"

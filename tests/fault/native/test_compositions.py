@@ -68,7 +68,7 @@ def test_a_payload_to_which_the_index_gives_two_sizes(dataset: Dataset) -> None:
 
 
 def test_a_last_step_that_fails_is_the_status_of_all_parts(dataset: Dataset) -> None:
-    steps = _native.PythonSteps(np.ones(N, bool), lambda i, pixels: pixels[1:].copy())
+    steps = _native.PythonSteps(np.ones(N, bool), lambda i, pixels: pixels[1:].copy(), _native.BufferPool(1))
     job, status = submit(dataset, {}, last_steps=steps, start=False)
     job.work()
     assert job.done()
@@ -95,6 +95,7 @@ def test_wrong_compositions_are_refused(dataset: Dataset, columns: dict[str, Any
 
 
 def test_a_step_of_several_images_needs_one_size(dataset: Dataset) -> None:
-    steps = _native.PythonSteps(np.ones(N, bool), lambda rows, pixels: pixels, takes_several=True)
+    memory = _native.BufferPool(1)
+    steps = _native.PythonSteps(np.ones(N, bool), lambda rows, pixels: pixels, memory, takes_several=True)
     with pytest.raises(ValueError, match="images of one size"):
         submit(dataset, {"image_size": _SIZES}, last_steps=steps, start=False)

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/size_check.h"
+#include "decode/checks/size_check.h"
 #include "records/sample_columns.h"
 #include "records/shards.h"
 

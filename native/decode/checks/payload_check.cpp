@@ -1,4 +1,4 @@
-#include "decode/payload_check.h"
+#include "decode/checks/payload_check.h"
 
 #include "decode/codecs.h"
 #include "records/crc32c.h"

@@ -1,4 +1,4 @@
-#include "decode/size_check.h"
+#include "decode/checks/size_check.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "decode/file_probe.h"
+#include "decode/checks/file_probe.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
