@@ -29,15 +29,14 @@ Every loader has a process of its own on the same cores, as many threads or work
 own format, written with its own tools. Turns alternate, and medians are shown.
 [The benchmarks](../benchmarks/README.md) explain how the comparison is kept fair. `make bench` measures
 everything again, and `make bench PARTS=text` one part; `python -m stoker.benchmarks.report.page` makes this
-page of the results. Below each table stands where other loaders have better figures.
+page of the results. A line below each table names the figures of other loaders that are better than Stoker's.
 """
 _TAIL = """## What the others do better
 
 - WebDataset, LitData, Mosaic Streaming and Ray Data take any data, not images and text alone.
 - Hugging Face datasets and Ray Data transform tables, and read the Hub.
-- Ray Data and tf.data's service spread the work of one loader over machines.
 - DALI decodes and augments on a GPU; nothing has been measured on one here.
-- PyTorch's DataLoader runs any Python code in its workers, and everybody knows it.
+- PyTorch's DataLoader runs any Python code in its workers, and most programs for PyTorch use it already.
 """
 
 

@@ -22,7 +22,6 @@ def test_every_figure_of_a_result_is_on_the_page_and_in_a_picture() -> None:
         assert f" {epochs[0]:,.0f} | {epochs[1]:,.0f} |" in made["comparison.md"]
 
 
-@pytest.mark.skipif(not (ROOT / "docs" / "comparison.md").exists(), reason=f"no page yet: {MAKE}")
 def test_the_page_and_its_pictures_are_those_of_the_results() -> None:
     results = read_results(ROOT / "benchmarks" / "results" / "comparison")
     assert "imagenet" in results
