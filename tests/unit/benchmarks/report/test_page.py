@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from stoker.benchmarks.report.page import make_page, read_results
 from stoker.benchmarks.report.page_tables import make_table
 
