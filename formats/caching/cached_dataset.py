@@ -280,7 +280,7 @@ def cache_errors(folder: Path) -> Iterator[None]:
             message, hint = "the cache holds a link in place of a file", "remove its folder of this dataset"
         elif error.errno == errno.ENOENT:
             message = "a file of the cache was removed while a loader used it"
-            hint = "leave the cache in place until the run has ended; now open the dataset and load it again"
+            hint = "open the dataset and load it again; leave the cache in place until the run has ended"
         else:
             message = f"the cache cannot be written: {error.strerror or error}"
             hint = "name a folder with cache= that this process may write into"

@@ -66,8 +66,8 @@ def check_parts(parts: Sequence[Part]) -> None:
     """Check that the samples of datasets have one form.
 
     Raises:
-        ConfigError: They differ in container, kind, columns, annotations, arrays or tokenizer; the error
-            names the difference.
+        ConfigError: The datasets differ in container, kind, columns, annotations, arrays or tokenizer; the
+            error names the difference.
     """
     first, *others = parts
     for other in others:

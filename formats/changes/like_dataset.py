@@ -88,7 +88,7 @@ def convert_like(
 
 
 def _reading(options: Mapping[str, Option]) -> dict[str, Any]:
-    """Return the options by which annotations were read, which the added source needs, too."""
+    """Return the options of the reading of annotations, which the added source needs, too."""
     made: dict[str, Any] = {name: options[name] for name in ("mask_map", "person_box") if options.get(name)}
     if options.get("class_map"):
         made["class_map"] = json.loads(str(options["class_map"]))
@@ -96,7 +96,7 @@ def _reading(options: Mapping[str, Option]) -> dict[str, Any]:
 
 
 def _sharding(options: Mapping[str, Option]) -> dict[str, Any]:
-    """Return the options of the size of shards, if the dataset was converted with some."""
+    """Return the options that set the size of shards, if the conversion had any."""
     names = {"shard_bytes": "shard_size", "shard_records": "shard_records"}
     return {name: options[key] for key, name in names.items() if options.get(key)}
 

@@ -47,7 +47,7 @@ def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> It
     Manifest.load(folder)  # first: a folder that is no dataset gets no lock file
     with os_errors(folder, resumes=resumes), folder_lock(folder):
         last = Manifest.load(folder)
-        with_sha256(last, read_sha256(folder), folder)  # before any work: it would end at a damaged file
+        with_sha256(last, read_sha256(folder), folder)  # finds a damaged file before any work
         remove_remains(folder, last)
         yield folder, last
 

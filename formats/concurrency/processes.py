@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["can_fork", "worker_processes"]
 
-_FUNCTION: list[Callable[..., Any]] = []  # of a worker process
+_FUNCTION: list[Callable[..., Any]] = []  # the function that a worker process calls
 
 
 def can_fork() -> bool:
-    """Whether ``multiprocessing`` starts processes by a fork, which imports no module of the user's again."""
+    """Whether ``multiprocessing`` forks processes, which then need not import the user's modules again."""
     method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     return method == "fork" and not multiprocessing.current_process().daemon
 
@@ -37,16 +37,16 @@ def can_fork() -> bool:
 def worker_processes(
     function: Callable[..., Any], number: int, *, work: str, sent: str, fewer: str
 ) -> Generator[Submit]:
-    """Start processes, and yield a function that submits arguments of a call to them.
+    """Start processes, and yield a function that takes the arguments of a call and returns its future.
 
-    They start before this returns, so that a fork copies no lock of a thread that starts later. They end with
-    the block; after an error in it, and when this process dies, they end at once. Ctrl-C is for this process.
+    The processes start before this returns, so that a fork copies no lock of a thread that starts later. They
+    end with the block, and at once after an error in it or if the calling process dies. They ignore Ctrl-C.
 
     Args:
-        function: The function. Each process gets it once, by fork or pickle, as ``multiprocessing`` is set.
+        function: The function to call. Each process receives it once, by fork or by pickle.
         number: Number of processes.
         work: What the processes do, for errors: "makes samples".
-        sent: What is sent to them, for errors: "make, or an input,".
+        sent: What the processes receive, for errors: "make, or an input,".
         fewer: The option that starts fewer processes, for errors: "num_threads=1".
 
     Raises:
@@ -72,8 +72,8 @@ def worker_processes(
 
 
 def _try_to_start(context: BaseContext) -> None:
-    """Raise BrokenProcessPool if a process cannot start; one with a large function would wait for ever."""
-    process = context.Process()  # type: ignore[attr-defined]  # typeshed has it for each kind of context alone
+    """Raise BrokenProcessPool if a process cannot start; sending a large function to it would never end."""
+    process = context.Process()  # type: ignore[attr-defined]  # in typeshed only the subclasses have it
     process.start()
     process.join()
     if process.exitcode:
@@ -81,12 +81,12 @@ def _try_to_start(context: BaseContext) -> None:
 
 
 def _explain(error: BaseException, work: str, sent: str, fewer: str) -> None:
-    """Raise Stoker's error for one of ``multiprocessing``; return for others."""
+    """Raise Stoker's error for an error of ``multiprocessing``; return for other errors."""
     if isinstance(error, BrokenProcessPool):
         raise EngineError(
             f"a process that {work} has died",
-            hint=f"it may have run out of memory; if it never started, call convert below "
-            f"if __name__ == '__main__', or take fewer: {fewer}",
+            hint=f"it may have run out of memory: use fewer ({fewer}); if it never started, put the call "
+            "below if __name__ == '__main__'",
         ) from error
     if type(error).__name__ in ("AttributeError", "TypeError", "PicklingError") and "pickle" in str(error):
         raise ConfigError(
@@ -107,7 +107,7 @@ def _end_with_parent(watched: Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None, "this is a worker process"
     parent_id = os.getppid()
-    # The sentinel stays open as long as another child of the parent, such as a fork, has a copy of it.
+    # Other children of the parent, such as forks, may hold copies of the sentinel and keep it open.
     while not wait([watched, parent.sentinel], timeout=1) and os.getppid() == parent_id:
         pass
     os._exit(1)

@@ -53,7 +53,7 @@ class Dataset(ChosenSamples):
 
     @property
     def address(self) -> str:
-        """The dataset's folder, or its URL without credentials where a cache holds parts of it."""
+        """The dataset's folder, or its URL without credentials if a cache holds parts of the dataset."""
         return str(self.path)
 
     @property

@@ -125,9 +125,9 @@ def convert_text(
             sample, with a field for each file.
         strict: Stop at the first line that would be skipped.
         num_threads: By default the number of cores that this process may use.
-        processes: Number of processes that make token ids, each on one core; 0 for threads alone. Tokenizers
-            need no lock of the interpreter, but chat templates do. So None takes as many processes as threads
-            for messages of at least 4 MB, if ``multiprocessing`` starts processes by a fork.
+        processes: Number of processes that make token ids, each on one core; 0 uses threads alone. Chat
+            templates need the interpreter's lock. So None uses as many processes as threads for messages of
+            at least 4 MB if ``multiprocessing`` forks processes. None uses threads alone otherwise.
         overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
         progress: Called about ten times a second.
 

@@ -1,4 +1,4 @@
-"""The encoder of text: its records come from :mod:`.records`, and its index columns are made here."""
+"""The encoder of text, which takes records from :mod:`.records` and makes the columns of the index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TextEncoder", "length_column", "trained_column"]
 
-# Enough to make the overhead of a call of a tokenizer small.
+# With so many, the overhead of a tokenizer's call is small.
 _CHUNK_SAMPLES = 1024
 
 
@@ -46,7 +46,7 @@ class TextEncoder:
     Attributes:
         listing: The text.
         records: Makes records of lines.
-        make: Calls ``records.encode``, in this process or in another; several threads call it at once.
+        make: Calls ``records.encode`` in this process or in another; several threads use it at once.
     """
 
     listing: TextListing

@@ -1,4 +1,4 @@
-"""Processes that make records of text, where rendering chats in Python would hold the interpreter's lock."""
+"""Processes that make records of text, since rendering chats in Python holds the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["check_processes", "choose_processes", "record_maker"]
 
-_LEAST_BYTES = 4 << 20  # of a source, for which the start of processes takes little of the time
+_LEAST_BYTES = 4 << 20  # of a source: for less, the start of processes takes a large part of the time
 _MOST = 4096
 
 
 def check_processes(given: int | None) -> int | None:
-    """Return a number of processes that a user gives; None for none.
+    """Return the number of processes that a user gives, or None.
 
     Raises:
         ConfigError: It is no integer from 0 to 4096.
@@ -44,8 +44,8 @@ def choose_processes(given: int | None, composition: Composition | None, size: i
     """Return the number of processes that make records; 0 for the threads of this process.
 
     Args:
-        given: A number; None takes as many as threads where the composition holds the interpreter's lock,
-            the source is large enough, and processes start by a fork.
+        given: The user's number. None means as many as threads if the composition holds the interpreter's
+            lock, the source is large enough, and processes can be forked; otherwise 0.
         composition: Makes texts of the values of a sample.
         size: Bytes of the source.
         threads: Number of threads of the conversion.
@@ -58,7 +58,7 @@ def choose_processes(given: int | None, composition: Composition | None, size: i
 
 @contextmanager
 def record_maker(records: TextRecords, processes: int) -> Generator[Make]:
-    """Yield a function that makes records of samples, in so many processes; with 0 in the calling thread.
+    """Yield a function that makes records of samples in ``processes``, or in the calling thread if that is 0.
 
     Raises:
         ConfigError: The tokenizer cannot be sent to a process.

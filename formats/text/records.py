@@ -1,7 +1,7 @@
-"""Records of text: from the lines of samples to token ids as they are stored.
+"""Records of text, made from the lines of samples.
 
-A record is a tf.train.Example with an int64_list for each field, which any reader of TensorFlow's format
-parses, and a bytes feature ``stoker/ids`` with all ids again, as little-endian numbers of one width. That
+A record is a tf.train.Example. It has an int64_list for each field, which any reader of TensorFlow's format
+parses, and a bytes feature ``stoker/ids`` with all ids again, as little-endian numbers of one width. This
 feature is the payload: the index locates it, its checksum covers it, and NumPy decodes it without parsing
 varints (docs/decisions/0005).
 """
@@ -35,13 +35,13 @@ IDS_FEATURE = "stoker/ids"
 
 @dataclass(frozen=True)
 class TextRecords:
-    """Makes records of samples, in any process.
+    """An encoder of samples that any process can use.
 
     Attributes:
         format: What the lines of a sample hold.
         tokenizer: Makes token ids of texts.
         dtype: Type of the payload: uint16 or int32.
-        composition: Makes one text of the values of a sample; None if each field is a sequence.
+        composition: Makes one text from the values of a sample; None if each field is a sequence.
     """
 
     format: LineFormat
@@ -55,7 +55,7 @@ class TextRecords:
         return self.format.fields if self.composition is None else (self.composition.field,)
 
     def encode(self, samples: list[SampleLines]) -> list[EncodedRecord | Skip]:
-        """Encode samples; a skip stands for a sample that is left out."""
+        """Return the records of samples, with a skip in place of each sample that is left out."""
         found = [self._composed(sample) for sample in samples]
         used = [place for place, one in enumerate(found) if not isinstance(one, Skip)]
         columns, runs = self._tokenize([found[place] for place in used])
@@ -74,7 +74,7 @@ class TextRecords:
         return found
 
     def _composed(self, sample: SampleLines) -> Any:
-        """The texts of a sample, one for each field or the composed one; a skip if it gives none."""
+        """The texts of a sample: one for each field, or the composed one. A skip if there is none."""
         values = self.format.values(sample)
         if self.composition is None or isinstance(values, Skip):
             return values
@@ -84,7 +84,7 @@ class TextRecords:
             return Skip(sample.key, "refused by the chat template", str(error))
 
     def _tokenize(self, texts: Sequence[Any]) -> tuple[list[tuple[Ids, Lengths]], list[list[int]] | None]:
-        """Ids and lengths of each field; and the runs of trained tokens of each sample, or None for all."""
+        """Ids and lengths of each field, and the runs of trained tokens of each sample (None: all tokens)."""
         if self.composition is None:
             fields = range(len(self.fields))
             return [self.tokenizer.encode([text[field] for text in texts]) for field in fields], None

@@ -166,7 +166,7 @@ class Whitespace:
         return self._ids.encode(texts, places=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Whitespace, (self.words, self.name, self.pad_id)  # a process makes its own table of ids
+        return Whitespace, (self.words, self.name, self.pad_id)  # each process makes its own table of ids
 
     @cached_property
     def _ids(self) -> _native.WordIds:

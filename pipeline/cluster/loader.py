@@ -49,11 +49,11 @@ class SharedLoader(SteeredLoader):
 
     @property
     def _finishes_images(self) -> bool:
-        """Whether this process can finish images that workers leave as uint8, which takes fewer bytes."""
+        """Whether workers can send images as uint8, in fewer bytes, for this process to finish."""
         return False
 
     def _leave_unfinished(self) -> None:
-        """Leave the images of all batches to another process to finish; a copy on a worker does so."""
+        """Leave all images for another process to finish, as the copy of a loader on a worker does."""
         raise NotImplementedError
 
     @property

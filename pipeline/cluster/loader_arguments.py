@@ -46,7 +46,7 @@ class LoaderArguments:
         Args:
             loader: The loader.
             changed: Arguments that a copy needs in place of the given ones.
-            unfinished: As the attribute.
+            unfinished: See the attribute.
 
         Raises:
             ConfigError: The loader has no copies: its dataset has no description, or its class other

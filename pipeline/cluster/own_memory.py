@@ -28,7 +28,7 @@ class OwnMemory:
         return deepcopy(made, copies)
 
     def _own(self, images: Any) -> Any:
-        """A copy of images, or the finished images of unfinished ones."""
+        """Copies of images; unfinished images are finished on the way."""
         if hasattr(images, "finish"):
             return images.finish(self._pool.array)
         own = self._pool.array(images.shape, images.dtype.name)

@@ -24,7 +24,7 @@ class RayWorkers:
     cluster is lost, the loader goes on alone.
 
     If images are floats, workers send them as uint8, a quarter of the bytes of float32. This process then
-    does what comes last: colours such as normalisation, the dtype, the layout, and erased boxes.
+    does the last steps: colours such as normalisation, the dtype, the layout, and erased boxes.
 
     Attributes:
         address: Address of the cluster, as ``ray.init`` takes it; "auto" finds the cluster of this machine.
@@ -35,9 +35,9 @@ class RayWorkers:
             are workers.
         in_flight: Batches that may be asked for and not received, from 1. They bound the memory on both
             sides. None is 4 for each machine that the cluster has when the loader is made, and 8 more.
-        whole: Whether workers send finished images in any case, for a trainer with a fast link and few free
-            cores. Images of several samples, of other channels than RGB, and after a mean image are always
-            finished by workers.
+        whole: Whether workers always send finished images, for a trainer with a fast link and few free cores.
+            Workers always finish images of several samples, images with other channels than RGB, and images
+            from which a mean image is subtracted.
 
     Raises:
         ConfigError: An argument is wrong.

@@ -105,8 +105,8 @@ def convert_text(
         int | None,
         typer.Option(
             min=0,
-            help="Processes that make token ids. By default one for each thread for chats of 4 MB or more, "
-            "and none for other texts.",
+            help="Number of processes that make token ids; 0 uses threads. By default chats of 4 MB or more "
+            "have one process for each thread, and other texts have none.",
         ),
     ] = None,
 ) -> None:

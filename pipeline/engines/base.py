@@ -177,7 +177,7 @@ class EngineSettings:
         largest: Height and width of nearly all images, pixels, for decoders that allocate memory beforehand.
         typical: Samples and parameters like those of later batches, for engines that prepare themselves.
         unfinished: Whether the engine "native" leaves colours, dtype and layout to another process. The
-            images of a result then have the method ``finish``.
+            images of a result then have a method ``finish``.
     """
 
     files: Sequence[str]

@@ -146,7 +146,7 @@ class ReferenceEngine:
     def _read(
         self, samples: Samples, i: int, columns: Sequence[ImageParams] = ()
     ) -> tuple[npt.NDArray[Any] | None, _Outcome]:
-        """The pixels of sample ``i`` for its images in ``columns``, and its outcome; None if it is bad."""
+        """The pixels of sample ``i`` for its images in ``columns`` (None if it is bad), and its outcome."""
         try:
             data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
         except (ValueError, OSError) as error:

@@ -2,6 +2,6 @@
 
 :class:`.loader.Loader` starts a pass, a :class:`.prefetch.Prefetcher` makes its batches on a worker thread,
 and an :class:`.epochs.epoch_iterator.EpochIterator` hands them to the consumer and counts them for
-checkpoints. A pass is one iteration over a loader: an epoch, or what is left of one. :mod:`.interrupts`
-says what Ctrl-C and forks do to it.
+checkpoints. A pass is one iteration over a loader: an epoch, or the rest of one. :mod:`.interrupts`
+handles Ctrl-C and forks.
 """

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["block_reads"]
 
-_AT_ONCE = 1024  # samples asked for at once: a thread that waits for a slow disk ends after a second
+_AT_ONCE = 1024  # samples in one request: with more, a thread could wait for a slow disk for seconds
 
 
 def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[Samples]:
-    """Yield the samples whose bytes are to be asked for before each batch; nothing for other orders.
+    """Yield the samples to read ahead before each batch; yield nothing for orders without blocks.
 
-    Batches draw at random from a window of several blocks. So the bytes of a window are asked for in the
-    order of the files, before the first batch that needs them: those of the first window at once, and those
-    of each other one in parts, with the batches of the window before it.
+    Batches draw at random from a window of several blocks. So the engine reads the bytes of a window ahead in
+    the order of the files, before the first batch that needs them. It requests the first window at once, and
+    each other window in parts, with the batches of the window before it.
 
     Args:
         config: Config of the loader.
@@ -55,7 +55,7 @@ def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> It
 
 
 def _span(order: Order) -> int:
-    """Draws of a rank's global batches that come from the same blocks; 0 if the order has no blocks."""
+    """Number of successive draws, of all ranks, from the same blocks; 0 if the order has no blocks."""
     if isinstance(order, BlockShuffle):
         return order.block * order.window
     if isinstance(order, MixedOrder):
@@ -66,7 +66,7 @@ def _span(order: Order) -> int:
 
 
 def _in_file_order(config: ImageLoaderConfig, schedule: Schedule, epoch: int, steps: range) -> Samples:
-    """The samples of this rank's batches at ``steps``, as they lie in the files."""
+    """The samples of this rank's batches at ``steps``, in the order of the files."""
     draws = np.concatenate([schedule.draws(step)[0] for step in steps])
     _, positions = drawn_at(config.order, epoch, draws, draws)
     samples = config.dataset.samples(positions)

@@ -93,7 +93,7 @@ class ImageBatchProducer:
         samples = schedule.n / schedule.world_size
         self._completion = BatchCompletion(config, adapter, totals, self._draws.epoch, samples)
         self._totals = totals
-        # What a cache fetches is in the page cache already.
+        # The bytes that a cache fetches are in the page cache already.
         blocks = block_reads(config, schedule, epoch) if read_ahead and not cache_prefetcher else iter(())
         planned = planned_batches(config, schedule, epoch)
         self._batches = _read_ahead(planned, blocks, read_ahead, self._draws, engine)
@@ -188,7 +188,7 @@ class ImageBatchProducer:
 
 @dataclass(frozen=True)
 class _Draws:
-    """The draws of an epoch: the parameters of batches that read no image."""
+    """The draws of an epoch: the parameters of batches, which depend on no pixel."""
 
     config: ImageLoaderConfig
     epoch: int
@@ -206,13 +206,13 @@ class _Draws:
         )
 
     def ahead(self, planned: PlannedBatch) -> list[ImageParams]:
-        """The parameters of a batch if they tell which parts of its payloads are needed; else none."""
+        """The parameters of a batch if they show which parts of its payloads are needed; otherwise none."""
         columns = self.config.images
         if planned.samples.bands is None or any(column.annotations.needs_boxes for column in columns):
             return []
         try:
             return [self.draw(planned, column) for column in columns]
-        except ConfigError:  # it is raised when the batch has its turn
+        except ConfigError:  # drawing for the batch itself raises it again
             return []
 
 
@@ -223,10 +223,10 @@ def _read_ahead(
     draws: _Draws,
     engine: Engine,
 ) -> Iterator[_Drawn]:
-    """Yield the same batches, after asking for the bytes of up to ``distance`` batches behind each.
+    """Yield the same batches; before each, request the bytes of up to ``distance`` batches after it.
 
-    The distance grows by two with each batch, so that the first one comes soon. This is no method of the
-    producer: a generator that refers to its owner is kept until the garbage collector runs.
+    The distance grows by two with each batch, so that the first batch comes soon. This is no method of the
+    producer, because a generator that refers to its owner stays until the garbage collector runs.
     """
     waiting: deque[_Drawn] = deque()
     reach = 0
@@ -244,7 +244,7 @@ def _read_ahead(
 
 
 def _ask_for(engine: Engine, samples: Samples | None, drawn: Sequence[ImageParams] = ()) -> None:
-    # A payload outside of its file is reported when it is read.
+    # Reading a payload that lies outside of its file reports the error.
     with contextlib.suppress(ValueError):
         if samples:
             engine.read_ahead(samples, drawn)

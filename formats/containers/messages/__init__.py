@@ -1,1 +1,1 @@
-"""The messages inside records: tf.train.Example, Datum, and what both say of an image."""
+"""The messages inside records: tf.train.Example and Datum, and the facts of an image that both hold."""

@@ -1,6 +1,6 @@
 """Encoding and parsing of Caffe's Datum without Caffe, and images in LMDB as Datums.
 
-A Datum is written as the bytes before and after the payload, as :mod:`.example` does.
+The encoder returns the bytes before and after the payload of a Datum, as :mod:`.example` does.
 Field numbers are those of caffe/proto/caffe.proto.
 """
 

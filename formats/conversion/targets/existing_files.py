@@ -1,4 +1,4 @@
-"""Files in the target of a conversion that it would replace."""
+"""Files in a conversion's target that the conversion would replace."""
 
 from __future__ import annotations
 

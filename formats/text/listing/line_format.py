@@ -1,6 +1,6 @@
-"""What the lines of a sample hold: texts, or JSON objects with texts or with the messages of a chat.
+"""The content of a sample's lines: texts, or JSON objects with texts or with the messages of a chat.
 
-Nothing here knows files, so that other processes can take lines apart.
+The module reads no files, so that other processes can parse lines.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["LineFormat", "SampleLines", "document_of"]
 
 
 class SampleLines(NamedTuple):
-    """A sample as it was read.
+    """A sample as it is in the source.
 
     Attributes:
         key: Name of the sample.
-        lines: Its line, or its line of each parallel file; a skip for a sample that is left out.
+        lines: Its line, or one line from each parallel file; a skip for a sample that is left out.
     """
 
     key: str
@@ -45,7 +45,7 @@ class LineFormat:
     messages: bool
 
     def values(self, sample: SampleLines) -> tuple[Any, ...] | Skip:
-        """Return a text for each field, or messages; a skip for a sample that is left out."""
+        """Return a text for each field, or the messages; return a skip for a sample that is left out."""
         key, lines = sample
         if isinstance(lines, Skip):
             return lines
@@ -90,7 +90,7 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[
     found = document.get(fields[0])
     if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
         raise SkippedError(f"no messages in {fields[0]!r}", "")
-    # A table has null for what one message has and another lacks.
+    # Tables store null for a field that other messages have.
     messages = [{name: value for name, value in one.items() if value is not None} for one in found]
     if any(not isinstance(one.get("role"), str) for one in messages):
         raise SkippedError(f"a message without a role in {fields[0]!r}", "")

@@ -98,7 +98,7 @@ class TextListing(Listing):
         return found
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[Any, ...] | Skip]:
-        """Read the values of samples, see :meth:`LineFormat.values`; arguments and errors as :meth:`read`."""
+        """Read the values of samples as :meth:`read` reads lines; see :meth:`LineFormat.values`."""
         return list(map(self.format.values, self.read(rows)))
 
     @property

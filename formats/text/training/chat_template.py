@@ -63,7 +63,7 @@ class ChatTemplate:
         _ = self._compiled
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ChatTemplate, (self.source, self.name, self.tokens)  # a process compiles its own program
+        return ChatTemplate, (self.source, self.name, self.tokens)  # each process compiles the template again
 
     @property
     def is_marked(self) -> bool:

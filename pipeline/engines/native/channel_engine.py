@@ -1,4 +1,4 @@
-"""The native engine for images that are not RGB or grey. C++ decodes PNG and WebP, Python other codecs."""
+"""The native engine for images that are not RGB or grey; C++ decodes PNG and WebP, Python other codecs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ChannelEngine(ReferenceEngine):
     def _decode(
         self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
     ) -> npt.NDArray[Any]:
-        """See :class:`ReferenceEngine`. What C++ does not decode, or refuses, is left to Pillow."""
+        """See :class:`ReferenceEngine`. Pillow decodes the images that C++ does not decode, or refuses."""
         if samples.orientation[i] == 1:
             codec, alpha = int(samples.codec[i]), self._image_format.color == "rgba"
             whole = np.array((0, 0, samples.height[i], samples.width[i]), np.int32)
@@ -73,9 +73,9 @@ class ChannelEngine(ReferenceEngine):
 
 
 def _window(columns: Sequence[ImageParams], i: int, samples: int) -> npt.NDArray[np.int32]:
-    """(4,), top, left, bottom, right of the part of sample ``i`` that its images show.
+    """Return (4,), the top, left, bottom and right of the part of sample ``i`` that its images show.
 
-    Warps round its edges, and so reach a pixel further.
+    Warps round the edges, so the part is a pixel larger on each side.
     """
     crops = np.concatenate([one.crop[i::samples] for one in columns])
     return np.hstack((crops[:, :2].min(axis=0) - 1, (crops[:, :2] + crops[:, 2:]).max(axis=0) + 1))

@@ -51,7 +51,7 @@ class CustomSteps:
         self.together = one_size and any(isinstance(step, BatchStep) for step in steps)
 
     def for_cpp(self, memory: _native.BufferPool) -> _native.PythonSteps:
-        """The steps as an argument of C++, which keeps the pixels for them in ``memory``."""
+        """The steps as an argument for C++, which keeps their pixels in ``memory``."""
         where = reduce(np.logical_or, (step.where for step in self._steps))
         function = self._run_together if self.together else self._run_one
         return _native.PythonSteps(where, function, memory, takes_several=self.together)

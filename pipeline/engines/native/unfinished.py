@@ -1,7 +1,7 @@
-"""Images that the native engine makes as uint8, and that another process finishes.
+"""Images that the native engine makes as uint8, for another process to finish.
 
-Colours, dtype, layout and erased boxes come last, and need the pixels of an image alone. A worker of a
-cluster leaves them to the trainer, because uint8 pixels are a quarter of the bytes of float32.
+Colours, dtype, layout and erased boxes come last, and need only the pixels of an image. A worker of a
+cluster leaves these steps to the trainer, because uint8 pixels are a quarter of the bytes of float32.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class UnfinishedImages:
 
     Attributes:
         pixels: (M, H, W, 3) uint8, RGB.
-        params: What is left to do: colours, and boxes to erase.
+        params: The parameters of the remaining steps: colours, and boxes to erase.
         image_format: Form of the finished images.
     """
 
@@ -55,9 +55,9 @@ class UnfinishedImages:
         return self.pixels.nbytes
 
     def finish(self, empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return the images, bit for bit as the engine finishes them; ``empty`` makes the array.
+        """Return the finished images, bit for bit those of the engine; ``empty`` makes the array.
 
-        The calling thread does it, without the interpreter's lock.
+        The calling thread does the work, without the interpreter's lock.
         """
         form = self.image_format
         out = empty(form.shape(len(self.pixels), self.params.size), form.numpy_dtype)
@@ -70,7 +70,7 @@ class UnfinishedEngine:
     """A native engine whose results hold :class:`UnfinishedImages`.
 
     Args:
-        engine: Makes images of ``PIXELS_DTYPE`` and ``PIXELS_LAYOUT``; closed with this object.
+        engine: Makes images of ``PIXELS_DTYPE`` and ``PIXELS_LAYOUT``; this object closes it.
         image_format: Form of the finished images.
     """
 
@@ -83,17 +83,17 @@ class UnfinishedEngine:
         self._left: deque[tuple[ImageParams, ...]] = deque()
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
-        """As :meth:`NativeEngine.read_ahead`."""
+        """See :meth:`NativeEngine.read_ahead`."""
         self._engine.read_ahead(samples, columns)
 
     def submit(self, work: Work) -> None:
-        """As :meth:`NativeEngine.submit`."""
+        """See :meth:`NativeEngine.submit`."""
         made, *others = map(_before_colors, work.columns)
         self._engine.submit(Work(work.samples, made, tuple(others)))
         self._left.append(work.columns)
 
     def collect(self) -> Result:
-        """As :meth:`NativeEngine.collect`."""
+        """See :meth:`NativeEngine.collect`."""
         result = self._engine.collect()
         images, *others = (
             UnfinishedImages(pixels, _after_pixels(params), self._image_format)
@@ -102,18 +102,18 @@ class UnfinishedEngine:
         return replace(result, images=images, others=tuple(others))
 
     def close(self) -> None:
-        """As :meth:`NativeEngine.close`."""
+        """See :meth:`NativeEngine.close`."""
         self._engine.close()
 
 
 def _before_colors(params: ImageParams) -> ImageParams:
-    """The parameters of the pixels, which become uint8 as they are."""
+    """The parameters of all that comes before colours; the result is uint8."""
     unchanged = np.tile(np.eye(3, 4, dtype=np.float32), (len(params), 1, 1))
     return replace(params, color=unchanged, mean_matrix=None, erase=None)
 
 
 def _after_pixels(params: ImageParams) -> ImageParams:
-    """The parameters of what follows the pixels."""
+    """The parameters of colours and erased boxes, for images whose pixels are there."""
     n = len(params)
     whole = np.zeros((n, 4), np.int32)
     whole[:, 2:] = params.size if params.image_size is None else params.image_size

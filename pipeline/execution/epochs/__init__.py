@@ -1,1 +1,1 @@
-"""Epochs of a loader: its passes, its steps, and what a whole epoch needs."""
+"""Epochs of a loader: its passes, its steps, and values that are computed once for an epoch."""

@@ -21,13 +21,13 @@ _OF_MAKERS = {
     "bytes": "Bytes of batches that a maker has sent",
     "seconds": "Seconds from asking a maker for a batch to receiving it",
 }
-"""Fields of ``MakerStats`` that are figures of their own, and what they are."""
+"""Descriptions of the fields of ``MakerStats`` that monitors show as figures."""
 
 _HINT = "Give a SummaryWriter, a registry of prometheus_client, a meter of OpenTelemetry, or a logger."
 
 
 def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], step: int | None) -> None:
-    """Hand statistics to a target, which is told by its methods; see ``Loader.publish``.
+    """Hand statistics to a target, which its methods identify; see ``Loader.publish``.
 
     Args:
         target: The target.
@@ -56,8 +56,8 @@ class _Gauge(NamedTuple):
 
     Attributes:
         name: Its name.
-        said: What it is.
-        values: Its values, each with labels beside the rank.
+        said: Its description.
+        values: Its values, each with its labels besides the rank.
     """
 
     name: str
@@ -66,7 +66,7 @@ class _Gauge(NamedTuple):
 
 
 def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[_Gauge]:
-    """Yield each figure; those of the makers of batches have no values without workers."""
+    """Yield each figure; without workers, the figures of makers of batches have no values."""
     if (stats := _now(read)) is None:
         return
     counters = stats.counters
@@ -121,7 +121,7 @@ class _Collector:
         self._read = read
 
     def collect(self) -> Iterator[Any]:
-        """Yield a metric for each figure, with the rank as a label, and the maker if it has made it."""
+        """Yield a metric for each figure, with the rank as a label, and the maker for figures of makers."""
         from prometheus_client.core import GaugeMetricFamily
 
         stats = _now(self._read)

@@ -99,17 +99,17 @@ class Trace:
         self._events: list[tuple[str, int, str, float, float]] = []
 
     def add(self, name: str, began: float, end: float) -> None:
-        """Take down a stage of the calling thread; times are of :func:`time.perf_counter`."""
+        """Record a stage of the calling thread; times are those of :func:`time.perf_counter`."""
         if len(self._events) < self._most:
             thread = threading.current_thread()
             self._events.append((name, threading.get_native_id(), thread.name, began, end))
 
     def add_native(self, spans: list[tuple[int, int, int, int]], shift: float) -> None:
-        """Take down what native threads did.
+        """Record the stages of native threads.
 
         Args:
-            spans: Thread, stage, begin and end of each, in nanoseconds of their clock.
-            shift: Seconds that lead from their clock to that of :meth:`add`.
+            spans: Thread, stage, begin and end of each stage, in nanoseconds of their clock.
+            shift: Seconds to add to their clock for the clock of :meth:`add`.
         """
         names = {thread: f"stoker-native-{i}" for i, thread in enumerate(sorted({one[0] for one in spans}))}
         room = max(0, self._most - len(self._events))
@@ -119,12 +119,12 @@ class Trace:
         ]
 
     def write(self, profile: dict[str, Any] | None = None) -> None:
-        """Write the file, whose times are microseconds from ``baseTimeNanoseconds`` on, a time since 1970.
+        """Write the file; its times are microseconds after ``baseTimeNanoseconds``, nanoseconds since 1970.
 
-        Begin and end are rounded to nanoseconds, Perfetto's unit, so that stages that nest still nest there.
+        Begin and end are rounded to nanoseconds, Perfetto's unit. So nested stages stay nested in Perfetto.
 
         Args:
-            profile: A trace of PyTorch's profiler, which gets the stages as further events.
+            profile: A trace of PyTorch's profiler, to which the stages are added.
         """
         process, clock, prefix = os.getpid(), time_ns() - round(perf_counter() * 1e9), ""
         self._events.sort(key=lambda one: (one[3], -one[4]))

@@ -61,7 +61,7 @@ class StatsTotals:
             self.marks["start"] = self.marks["last"] = self.marks["pass"]
 
     def wait(self, began: float, end: float) -> None:
-        """Count the time for which the consumer has waited; both are of :func:`time.perf_counter`."""
+        """Count the time that the consumer has waited; both are times of :func:`time.perf_counter`."""
         self.waited += end - began
         if trace := self.worker.trace:
             trace.add("waiting", began, end)
@@ -161,7 +161,7 @@ class Stats:
 
     @property
     def verdict(self) -> str:
-        """What limits the training loop, with engine and shard store, and how many samples were bad."""
+        """The limit of the training loop, with the engine and the dataset, and the number of bad samples."""
         if not self.batches:
             return "Nothing has been loaded yet."
         bad = self.skipped + self.replaced
@@ -185,7 +185,7 @@ class Stats:
         return f"The loader is the limit: the loop waited {waited}. {advice}"
 
     def _data(self) -> str:
-        """The data, with the datasets that they come from and the engine that makes batches of them."""
+        """The word "data", with the datasets and the engine, for the verdict."""
         others = len(self.stores) - 1
         named = " and ".join(self.stores) if others < 2 else f"{self.stores[0]} and {others} other datasets"
         engine = f" (engine {self.engine!r})" if self.engine else ""

@@ -251,7 +251,7 @@ class ProducerFactory:
         return ProducerFactory(self._setup, self._plan, StatsTotals(), read_ahead=0)
 
     def unfinished(self) -> ProducerFactory:
-        """Close this factory; return another one, whose images another process finishes."""
+        """Close this factory, and return a factory whose images another process finishes."""
         self.close()
         return ProducerFactory(
             replace(self._setup, unfinished=True), self._plan, self._totals, self._read_ahead

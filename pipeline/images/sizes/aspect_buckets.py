@@ -70,7 +70,7 @@ class AspectBuckets:
 
 @dataclass(frozen=True, eq=False)
 class BucketPlanner(ImagePlanner):
-    """Plans which images form the batches of an epoch, each of one shape.
+    """A planner whose batches have one shape each.
 
     Attributes:
         buckets: The user's argument.

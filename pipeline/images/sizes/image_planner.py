@@ -25,7 +25,7 @@ __all__ = ["ImagePlanner"]
 
 @dataclass(frozen=True, eq=False)
 class ImagePlanner:
-    """Plans which images form the batches of an epoch; every rank makes the same plan.
+    """A planner of an epoch: it decides which images form each batch. Every rank makes the same plan.
 
     Attributes:
         image_sizes: (N, 2) int64, heights and widths of the images.
@@ -43,11 +43,11 @@ class ImagePlanner:
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """Heights and widths of all batches; empty where they follow from the images of each."""
+        """Heights and widths of all batches; empty if the images of a batch decide its size."""
         return ()
 
     def prepared(self, transforms: Transforms) -> Transforms:
-        """The user's transforms, with those that the plan needs."""
+        """The user's transforms, together with the transforms that the plan needs."""
         return transforms
 
     def layout(self, layout: Layout) -> Layout:
@@ -59,7 +59,7 @@ class ImagePlanner:
         raise NotImplementedError
 
     def plan(self, ranks: Ranks, epoch: int, history: History) -> BatchPlan:
-        """The batches of an epoch, or of its rest after ``history``."""
+        """The batches of an epoch after those of ``history``."""
         key = (ranks.world_size, epoch, history)
         return self._plans.get(key, lambda _: self.sampler(ranks.world_size, epoch).plan(epoch, history))
 

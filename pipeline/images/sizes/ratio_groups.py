@@ -34,7 +34,7 @@ class RatioGroups:
 
 @dataclass(frozen=True, eq=False)
 class RatioGroupPlanner(ImagePlanner):
-    """Plans which images form the padded batches of an epoch; each batch has the size of its largest image.
+    """A planner of padded batches; each batch has the size of its largest image.
 
     Attributes:
         groups: The user's argument.

@@ -129,7 +129,7 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
     """Positions of draws, as drawn and with substitutes for samples that other draws leave out.
 
     An image can show other draws of its epoch: a mosaic shows its partners, and padding repeats the first
-    draws. Each of them gets a substitute if its sample is left out at the draw that shows it.
+    draws. Each of these draws gets a substitute if its sample is left out at the draw that shows it.
 
     Args:
         order: An order, with or without substitutes.

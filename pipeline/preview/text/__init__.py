@@ -1,1 +1,1 @@
-"""The preview of a dataset of text: samples in pieces, and packed rows."""
+"""The preview of a dataset of text: the tokens of samples, and packed rows."""
