@@ -174,7 +174,7 @@ class ImagePlan:
         return ChannelParams(**vars(params), channels=_channels(state, self.form)) if self.deep else params
 
     def _keys(self, parts: Parts, position: int) -> npt.NDArray[np.int64]:
-        """Keys of a transform's random numbers: of layers, or of images once all layers are merged."""
+        """Keys of a transform's random numbers: of layers before they are merged, and of images afterwards."""
         merged = any(isinstance(one, Combining) and one.layered for one in self.transforms[position + 1 :])
         return parts.keys if merged else parts.image_keys
 
@@ -209,7 +209,7 @@ def compile_image(
             says otherwise.
         channels: Number of channels of the images, from 1; Normalize needs it.
         deep: Whether these are other channels than RGB or grey, so that their colours may not change.
-        bits: Bits of a level of the images: 8 or 16, and 32 where levels are floats.
+        bits: Bits of a level of the images: 8 or 16, or 32 if levels are floats.
         multiple: Images may leave the transforms in different sizes: a batch is as high and wide as its
             largest image, rounded up to a multiple of this. None where all must have one size.
 

@@ -1,4 +1,4 @@
-"""Costs of samples by loaders that take turns, and the command line of the benchmarks that measure them."""
+"""Measurement of the cost of a sample for loaders in turn, and the command line of these benchmarks."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Cost:
-    """What a sample costs, on average of a pass."""
+    """The mean cost of a sample in a pass."""
 
     seconds: float
     cpu_seconds: float
 
 
 def cost_parser(description: str | None, copies: int = 512) -> argparse.ArgumentParser:
-    """Return a parser of what :func:`imagenet_like` needs, and of ``--rounds`` and ``--json``."""
+    """Return a parser of the arguments of :func:`imagenet_like`, and of ``--rounds`` and ``--json``."""
     parser = make_parser(description)
     parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
     parser.add_argument("--work", type=Path, help="folder for temporary files")
     parser.add_argument(
-        "--copies", type=int, default=copies, help="photographs, copies of those of the source"
+        "--copies", type=int, default=copies, help="number of photographs, copies of those of the source"
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
@@ -64,7 +64,7 @@ def imagenet_like(given: argparse.Namespace, name: str) -> Iterator[Path]:
 
     Args:
         given: Arguments of :func:`cost_parser`.
-        name: Of the benchmark, for the name of the folder.
+        name: Name of the benchmark, for the name of the folder.
     """
     with tempfile.TemporaryDirectory(prefix=f"stoker-{name}-", dir=given.work) as scratch:
         work = Path(scratch)
@@ -90,7 +90,7 @@ def median(costs: Sequence[Cost]) -> Cost:
 
 
 def timed(batches: Iterable[Any]) -> Cost:
-    """The cost of a sample in one pass; the last column of a batch has an element for each."""
+    """The cost of a sample in one pass; the last column of a batch has one element for each sample."""
     _discard(batches)
     before, began, samples = usage_of_tree(os.getpid()), time.perf_counter(), 0
     for batch in batches:
@@ -102,7 +102,7 @@ def timed(batches: Iterable[Any]) -> Cost:
 
 
 def _discard(batches: Iterable[Any]) -> None:
-    """Drop the batches that a loader has made ahead, which another turn would pay for."""
+    """Drop the batches that a loader has made ahead, so that each turn pays for its own batches."""
     if isinstance(batches, stoker.ImageLoader):
         batches.load_state_dict(batches.state_dict())
     elif hasattr(batches, "discard"):

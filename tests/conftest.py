@@ -60,7 +60,7 @@ STOKER = (
     "stoker.formats.conversion.convert",
     "stoker.formats.text.convert",
 )
-"""What programs of the tests import of Stoker."""
+"""The modules of Stoker that programs of the tests import."""
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from the list of transforms alone, so that an engine can prepare for them.
 ``docs/common-changes.md`` says how to add a step. Its ``operation`` names the C++ operation that runs it.
 The C++ class names the arrays of the step that it takes, and Python reads these names from the native
 module (``STEP_COLUMNS``); :mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's operators.
-If an engine lacks a step of the list, ``engine="auto"`` takes another engine. The reference executes every
-step.
+If an engine lacks a step of the list, ``engine="auto"`` takes another engine. The reference engine executes
+every step.
 """
 
 from __future__ import annotations

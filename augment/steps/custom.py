@@ -1,4 +1,4 @@
-"""Custom steps: steps of users, for which no engine has code.
+"""Custom steps: steps that users write, and for which no engine has code.
 
 The native engine calls custom steps that come last while it makes an image;
 :mod:`stoker.pipeline.engines.selection` asks which ones these are.

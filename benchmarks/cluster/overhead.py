@@ -1,10 +1,10 @@
-"""What a worker on this machine costs beside the loader's own engine, for photographs.
+"""The cost of a worker on this machine beside the loader's own engine, for photographs.
 
     python -m stoker.benchmarks.cluster.overhead DATASET [--rounds 7] [--images 8192] [--json FILE]
 
-The worker has all cores, and the loader's own engine makes no batch. Turns with and without the worker
-alternate, and medians are shown: images a second, and the CPU time of all processes by kind. What Ray's
-processes take while nothing runs is shown apart: it is the same for any rate.
+The worker has all cores, and the loader's own engine makes no batches. Turns with and without the worker
+alternate. The program prints medians: images a second, and the CPU time of all processes by kind. It prints
+the CPU time of Ray's idle processes apart, because it does not depend on the rate.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def _seconds_by_process() -> dict[str, float]:
 
 
 def _turn(batches: Iterator[Any], count: int, idle: float) -> dict[str, float]:
-    """Images a second of ``count`` batches, and milliseconds of CPU time for an image by process.
+    """Images a second of ``count`` batches, and milliseconds of CPU time for an image by kind of process.
 
-    Batches that lie ready are received before, and those that are then made ahead come after the turn.
-    ``idle`` seconds for each second are taken off Ray's own processes.
+    The turn first receives the batches that are ready, and at the end waits for those that are made ahead.
+    ``idle`` seconds for each second are subtracted from the time of Ray's own processes.
     """
     for _ in islice(batches, _LEAD):
         pass

@@ -1,1 +1,1 @@
-"""Benchmarks of decoding, and of the C++ engine over decoding alone."""
+"""Benchmarks of decoding, and of the C++ engine beside decoding alone."""

@@ -2,9 +2,9 @@
 
     python -m stoker.benchmarks.decoding.pillow_on_threads PHOTOS [--codec png] [--whole] [--rounds 5]
 
-The photographs are written anew: as PNGs of several kinds of pixels and levels of compression, as lossy and
-lossless WebP, with alpha, and as JPEGs that are loaded in grey. All make random resized crops of 224 pixels
-of them, without conversion to floats, and take turns; with ``--whole`` they decode whole images, and nothing
+The program writes the photographs again: as PNGs of several kinds of pixels and compression levels, as lossy
+and lossless WebP, with alpha, and as JPEGs to load in grey. The libraries take turns to make random resized
+crops of 224 pixels, without conversion to floats. With ``--whole`` they decode whole images, and do nothing
 else. A round is a pass over all images, on two threads each. The result is printed as JSON: medians of images
 a second of processor time, and of the ratios of rounds. torchvision is left out where it is not installed.
 """
@@ -55,7 +55,7 @@ class _Kind:
     Attributes:
         suffix: Of the files.
         color: What the loader makes of them.
-        mode: Pillow's mode in which they are stored.
+        mode: Pillow's mode of the stored images.
         options: Of Pillow's encoder.
     """
 
@@ -165,7 +165,7 @@ def crop_with_torchvision(kind: _Kind) -> Crop:
 def prepare(
     dataset: Path, images: Path, kind: _Kind, threads: int, *, whole: bool
 ) -> tuple[dict[str, Callable[[int], None]], int]:
-    """Return functions that make all images of an epoch, by the library, and the number of images."""
+    """Return a function for each library that makes all images of an epoch, and the number of images."""
     opened = stoker.open(dataset)
     payloads = [(images / key.rpartition("/")[2]).read_bytes() for key in opened.keys(range(len(opened)))]
     plan = compile_image([RandomResizedCrop(_SIZE)])
@@ -207,7 +207,7 @@ def _load(dataset: stoker.Dataset, kind: _Kind, threads: int, epoch: int) -> Non
 
 
 def compare(runs: Mapping[str, Callable[[int], None]], count: int, rounds: int) -> dict[str, float]:
-    """Return the medians of all rates, and of Stoker's over the others' in each round."""
+    """Return the medians of the rates, and of the ratios of Stoker's rate to the others' in each round."""
     rates = [{name: _rate(run, epoch, count) for name, run in runs.items()} for epoch in range(rounds + 1)]
     del rates[0]
     found: dict[str, float] = {name: round(statistics.median(one[name] for one in rates)) for name in runs}

@@ -1,11 +1,11 @@
-"""The memory and the times of conversions of text, each in a process of its own.
+"""Benchmark of the memory and times of conversions of text, each in its own process.
 
     python -m stoker.benchmarks.text.conversion                     # 2 million lines, about seven minutes
     python -m stoker.benchmarks.text.conversion --lines 200000 --json benchmarks/results/text_conversion.json
 
-The lines have 19.5 words on average, drawn by their ranks (Zipf). Four lines are the messages of a chat,
-which is encoded by pieces of words, with two threads or with two processes. Memory is the peak of a
-conversion, less that of the same conversion of few lines, which has all modules and threads; with processes,
+The lines have 19.5 words on average, drawn by Zipf's law. Four lines are the messages of a chat. Chats are
+encoded by pieces of words, with two threads or with two processes. Memory is the peak of a
+conversion, less that of the same conversion of few lines, which has all modules and threads. With processes,
 it is that of the first process.
 """
 
@@ -53,7 +53,7 @@ def write_lines(path: Path, lines: int) -> None:
 
 
 def write_chats(lines: Path, path: Path) -> None:
-    """Write chats of four messages each, which are the lines of a text."""
+    """Write chats of four messages each; the messages are the lines of a text."""
     texts = lines.read_text().splitlines()
     with path.open("w") as file:
         for at in range(0, len(texts) - 3, 4):
@@ -65,7 +65,7 @@ def write_chats(lines: Path, path: Path) -> None:
 
 
 def convert(case: str, source: Path, target: str) -> None:
-    """Convert in this process, and print its peak of memory in MB and the seconds that it takes."""
+    """Convert in this process, and print its peak memory in MB and its times in seconds."""
     options = dict(CASES[case])
     if "vocabulary" in options:
         options["vocabulary"] = source.parent / options["vocabulary"]
@@ -78,7 +78,7 @@ def convert(case: str, source: Path, target: str) -> None:
 
 
 def processor_time() -> float:
-    """Seconds of processor time of this process and of those that it has waited for."""
+    """Seconds of processor time of this process and of the child processes that have ended."""
     return sum(os.times()[:4])
 
 

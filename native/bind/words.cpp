@@ -35,7 +35,7 @@ nb::object array_of(std::vector<T> values) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
 }
 
-// The ids of words: a word's number among those given.
+// The ids of words: the position of a word in the given list.
 class WordIds {
   public:
     explicit WordIds(nb::handle words) {

@@ -31,7 +31,7 @@ void resize_grey(const FilterWeights& filter, const float* row, float* out) {
     }
 }
 
-// Reads and writes four levels of a pixel, the last of three being the next pixel's.
+// Reads and writes four levels of a pixel. If the pixel has three, the fourth belongs to the next pixel.
 template <int channels>
 void resize_colors(const FilterWeights& filter, const float* row, float* out) {
     using Pixel [[gnu::vector_size(16)]] = float;
@@ -70,7 +70,7 @@ void sum_rows(const In* row, std::size_t stride, const float* weights, int taps,
     }
 }
 
-// Stores a row of pixels; see ChannelTarget. `plane` is the distance of channels in `out`, 0 if they are interleaved.
+// Stores a row of pixels; see ChannelTarget. `plane` is the distance of channels in `out`, 0 for interleaved ones.
 template <std::size_t fixed, class Out>
 void store_row(const float* row, std::size_t width, std::size_t channels, const ChannelTarget& target, std::size_t plane,
                Out* __restrict out) {
@@ -114,7 +114,7 @@ void ChannelResampler::resize(const ChannelImage& image, std::size_t i, float* l
         sum_rows(rows, count, weights, y_.count[i], count, line);
         return round_levels(line, count);
     } else {
-        // Along y first: that takes as many elements at once as a register holds, and leaves fewer rows for the other axis.
+        // Along y first: a step takes as many elements as a register holds, and fewer rows remain for x.
         const std::size_t stride = static_cast<std::size_t>(image.width) * channels, skipped = static_cast<std::size_t>(left_) * channels;
         const std::size_t count = static_cast<std::size_t>(right_ - left_) * channels;
         const In* row = static_cast<const In*>(image.data) + static_cast<std::size_t>(y_.first[i]) * stride + skipped;

@@ -19,7 +19,7 @@ struct FilterWeights {
     // ends [low, high) of the span and normalised again. For `nearest` an output takes the pixel that contains its
     // centre. Without antialiasing, pixels at the ends continue the image.
     void set(const Span& span, Interpolation interpolation);
-    // Returns the first pixel that outputs read, and the one after the last. There must be an output.
+    // Returns the first pixel that outputs read, and the pixel after the last. There must be an output.
     std::pair<int, int> reach() const;
 
   private:

@@ -34,7 +34,7 @@ struct CodecEntry {
     // the codec.
     Header (*read_header)(HeaderBytes data) = nullptr;
     Decoding decoding = {};
-    DecodeStored decode_stored = nullptr;  // null: only Python keeps other channels than RGB and grey
+    DecodeStored decode_stored = nullptr;  // null: Python decodes images with other channels than RGB and grey
 };
 
 // Adds an entry to the table when the module is loaded.

@@ -1,4 +1,4 @@
-// The guard of a thread's work on a sample: an exception becomes the outcome of the sample.
+// The guard of a thread's work on a sample: it turns an exception into the outcome of the sample.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace stoker {
 
 class Guard {
   public:
-    // Returns what `execute` returns, or what it throws. The message of an exception is valid until the next call.
+    // Returns the outcome that `execute` returns or throws. The message of an exception is valid until the next call.
     template <class Execute>
     Outcome run(Execute execute) {
         try {

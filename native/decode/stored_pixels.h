@@ -29,11 +29,11 @@ struct StoredPixels {
     }
 };
 
-// What a caller asks of an image.
+// The options of the decoding of an image.
 struct StoredRequest {
     bool alpha = false;           // RGB and alpha; otherwise the form of decode_channels() in formats/codecs/channels.py
     std::int64_t max_pixels = 0;  // of the image
-    Window window{};              // whose pixels are decoded; the part outside of the image is left out
+    Window window{};              // the part to decode; its part outside of the image is left out
 };
 
 // Decodes a part of an image, without its orientation. The levels outside of the window are undefined. `found` has no

@@ -57,7 +57,7 @@ Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& 
         const KeptImages::Key key{work.samples.shard[i], work.samples.offset[i], eighths};
         const bool keeps = work.decoded[i].data == nullptr && kept.keeps(reduced(size, eighths));
         KeptImages::Shared pixels = keeps ? kept.find(key) : nullptr;
-        // A damaged index may give a payload two sizes: the other one is compared with that of the image.
+        // A damaged index may give a payload two sizes. The decoder compares the other size with that of the image.
         const bool transposed = Orientation::exif(exif).transposed;
         const Size stored = reduced(transposed ? Size{size.width, size.height} : size, eighths);
         if (pixels != nullptr && pixels->size() != stored) pixels = nullptr;

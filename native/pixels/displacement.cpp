@@ -45,7 +45,7 @@ std::uint64_t splitmix(std::uint64_t key, std::uint64_t place) {
     return bits ^ bits >> 31;
 }
 
-// Returns the least number of doubles that the kernel takes for `count` of them.
+// Returns the number of doubles that the kernel reads or writes for `count` of them.
 std::size_t padded(int count) { return (static_cast<std::size_t>(count) + kDoubles - 1) / kDoubles * kDoubles; }
 
 // Smooths an image of rows of doubles along y, and then along x. All sums are exact, so that their order does not matter.

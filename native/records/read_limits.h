@@ -7,9 +7,9 @@
 
 namespace stoker {
 
-// Returns the bytes that Linux reads ahead at most for one call of madvise or posix_fadvise, for files of a device
+// Returns the most bytes that Linux reads ahead for one call of madvise or posix_fadvise, for files of a device
 // (`st_dev`). It ignores the rest of a longer call without an error. The number is the larger of the device's limit
-// for readahead and its limit for a request; 128 KiB, the default of both, where the system does not tell.
+// for readahead and its limit for a request. It is 128 KiB, the default of both, if the system does not name them.
 std::int64_t read_ahead_limit(dev_t device);
 
 }  // namespace stoker

@@ -43,7 +43,7 @@ class DataFile {
     std::string path_;
     std::int64_t size_;
     std::size_t file_;
-    std::int64_t most_ahead_ = 0;  // bytes that one call can have read ahead
+    std::int64_t most_ahead_ = 0;  // most bytes that one call can read ahead
     std::shared_ptr<OpenFiles> open_files_;
     std::uint8_t* map_ = nullptr;
     std::vector<std::uint8_t> copy_;  // of a listing that is not mapped

@@ -22,7 +22,7 @@ void put_varint(std::string& out, std::uint64_t value) {
 std::size_t field_bytes(std::size_t size) { return 1 + varint_bytes(size) + size; }
 
 void put_header(std::string& out, unsigned number, std::size_t size) {
-    out += static_cast<char>(number << 3U | 2U);  // wire type 2: a length and so many bytes
+    out += static_cast<char>(number << 3U | 2U);  // wire type 2: a length, then that many bytes
     put_varint(out, size);
 }
 
@@ -66,7 +66,7 @@ std::size_t varints_bytes(std::span<const std::int32_t> ids) {
     });
 }
 
-// Writes a record with these ids of each field, and returns the end of its prefix.
+// Writes a record with the given ids of each field, and returns the end of its prefix.
 std::size_t put_record(std::string& out, std::span<const FieldTokens> fields,
                        std::span<const std::span<const std::int32_t>> ids, std::string_view payload_name,
                        std::size_t stored_bytes) {

@@ -23,8 +23,8 @@ struct TokenRecords {
     std::vector<std::size_t> prefix_ends, ends;  // of each record
 };
 
-// Encodes samples as messages tf.train.Example: an int64_list for each field, and at the end a bytes_list of the name
-// `payload_name`, whose value, the payload, has all ids as little-endian numbers of `stored_bytes`, 2 or 4. Throws
+// Encodes samples as messages tf.train.Example: an int64_list for each field, then a bytes_list with the name
+// `payload_name`. Its value is the payload: all ids as little-endian numbers of `stored_bytes`, 2 or 4. Throws
 // std::length_error if the lengths of a field do not add up to its ids, or fields have different numbers of samples.
 TokenRecords encode_token_records(std::span<const FieldTokens> fields, std::string_view payload_name,
                                   std::size_t stored_bytes);

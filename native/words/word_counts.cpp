@@ -21,7 +21,7 @@ void WordCounts::add(std::span<const std::string_view> texts) {
     std::vector<std::int64_t> counts;
     for (const std::string_view text : texts)
         for_each_word(text, [&](std::string_view word) { count(words, counts, word, 1); });
-    const std::scoped_lock lock(mutex_);  // only now: most words of a text occur in it before
+    const std::scoped_lock lock(mutex_);  // held briefly: most words of the texts repeat
     for (std::size_t i = 0; i < counts.size(); ++i) count(words_, counts_, words.word(i), counts[i]);
 }
 

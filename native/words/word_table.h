@@ -29,7 +29,7 @@ class WordTable {
     std::size_t place(std::string_view word, std::uint32_t hash) const;
     void grow();
 
-    std::string bytes_;  // of all words, end to end
+    std::string bytes_;  // the bytes of all words, end to end
     std::vector<std::size_t> starts_ = {0};
     std::vector<Slot> slots_ = std::vector<Slot>(64);  // a power of two, at most half of them taken
 };

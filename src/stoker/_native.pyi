@@ -120,16 +120,16 @@ def encode_token_records(
     """Encode N samples of text as messages tf.train.Example; it releases the GIL.
 
     Args:
-        fields: Name of each field, the token ids of all samples, end to end, each at least 0, and their
-            number in each sample, (N,).
+        fields: For each field its name, the token ids of all samples end to end, each at least 0, and the
+            number of ids in each sample, (N,).
         payload_name: Name of the last feature, whose value is the payload.
         stored_bytes: Bytes of an id in the payload: 2 or 4.
 
     Returns:
-        Of each sample the bytes before the payload, and the payload: all ids as little-endian numbers.
+        For each sample, the bytes before the payload, and the payload: all ids as little-endian numbers.
 
     Raises:
-        OSError: The numbers of a field do not add up to its ids, or fields have different numbers of samples.
+        OSError: The numbers of ids do not add up to the ids, or fields have different numbers of samples.
     """
 
 def take_lists(
@@ -166,7 +166,7 @@ class WordIds:
 
         Returns:
             Ids of all T words, end to end, (T,), and the number of words of each text, (N,); with ``places``
-            also the first character of each word in its text, and its end, (T,) each, else nothing.
+            also the first character of each word in its text, and its end, (T,) each; empty otherwise.
 
         Raises:
             UnicodeEncodeError: A text has half of a surrogate pair.
@@ -176,7 +176,7 @@ class WordCounts:
     """Frequencies of words; several threads may add texts at once."""
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count the words that ``str.split`` returns of each text; it releases the GIL.
+        """Count the words that ``str.split`` returns for each text; it releases the GIL.
 
         Raises:
             UnicodeEncodeError: A text has half of a surrogate pair.
@@ -527,19 +527,19 @@ def resample_channels(
 def decode_stored(
     codec: int, data: Any, alpha: bool, max_pixels: int, window: npt.NDArray[np.int32]
 ) -> npt.NDArray[Any] | None:
-    """Decode a part of an image as ``stoker.formats.codecs.channels.decode_channels`` does, unturned.
+    """Decode a part of an image, unturned, as ``stoker.formats.codecs.channels.decode_channels`` does.
 
     Args:
-        codec: Number of its codec.
+        codec: Number of the image's codec.
         data: The payload, a buffer.
         alpha: Whether to decode to RGB and alpha.
-        max_pixels: Most pixels of the image.
-        window: (4,), top, left, bottom, right. What lies outside of the image is left out.
+        max_pixels: Largest number of pixels of the image.
+        window: (4,), top, left, bottom and right. The part outside of the image is left out.
 
     Returns:
         (H, W, C) uint8 or uint16, of the size of the whole image; levels outside of ``window`` are undefined.
-        None where Pillow must decode the image: a PNG with transparent colours, or a codec that C++ decodes
-        to RGB and grey alone.
+        None if Pillow must decode the image: a PNG with transparent colours, or a codec that C++ decodes only
+        to RGB and grey.
 
     Raises:
         ValueError: The image is damaged or has more than ``max_pixels``; the message is the reason.
@@ -630,7 +630,7 @@ class PythonSteps:
         where: (M,), images that it changes.
         function: Takes the position of an image, and its pixels, (H, W, 3) uint8; returns changed pixels,
             C-contiguous.
-        memory: Holds the pixels that it takes.
+        memory: Holds the pixels that the function takes.
         takes_several: Whether it takes K images in their place: (K,) int64 positions, and (K, H, W, 3).
     """
 
@@ -677,9 +677,9 @@ class ImageArray:
         last_steps: PythonSteps | None = None,
     ) -> None: ...
     def finish(self, pixels: npt.NDArray[np.uint8]) -> None:
-        """Write images whose pixels are given, on the calling thread; takes the images, as a batch does.
+        """Finish images from their pixels, on the calling thread. No batch can take the images then.
 
-        Only colours and boxes to erase count: geometry and steps come before the pixels.
+        It uses colours and boxes to erase only: geometry and steps come before the pixels.
 
         Args:
             pixels: (M, H, W, 3), the whole images before their colours.
@@ -886,10 +886,10 @@ def splice(
 # native/kernels
 
 def trace_start() -> int:
-    """Begin to record what threads do with each sample; return the time of their clock, nanoseconds."""
+    """Begin to record the stages of each sample; return the time of the threads' clock, nanoseconds."""
 
 def trace_take() -> list[tuple[int, int, int, int]]:
-    """End the record: thread, stage (0 read, 1 decode, 2 augment), begin and end in nanoseconds."""
+    """End the record; return thread, stage (0 read, 1 decode, 2 augment), begin and end in nanoseconds."""
 
 def set_range_functions(push: int, pop: int) -> None:
     """Show what native threads do by functions in C at these addresses; zeros end it.

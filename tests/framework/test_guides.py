@@ -66,7 +66,7 @@ def runnable(block: str, folder: Path) -> str:
 
 
 def program(page: str, folder: Path) -> str:
-    """The code of a page with what surrounds it."""
+    """The code of a page, inside the page's file of ``pages``."""
     around, after = (SURROUNDINGS / f"{page}.py").read_text("utf-8").split(PAGE)
     before, _, each = around.partition(EACH)
     lines = [f"{runnable(block, folder)}\n{each}\n" for block in code(page)]

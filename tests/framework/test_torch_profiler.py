@@ -54,7 +54,7 @@ def test_one_trace_has_the_profilers_events_and_every_stage(loader: ImageLoader,
 
 
 def test_perfetto_shows_every_event(loader: ImageLoader, tmp_path: Path) -> None:
-    """Of a trace with the profiler's events it left out one in sixteen, as rounded stages overlapped."""
+    """Perfetto dropped one of sixteen events of such a trace, because rounded stages overlapped."""
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     with loader.trace(tmp_path / "trace.json", profiler=profiler), profiler:
         list(loader)

@@ -1,4 +1,4 @@
-// Runs the engine of Perfetto's page as its worker does: requests come from standard input, answers go to standard output.
+// Runs the engine of Perfetto's web page: reads requests from standard input, and writes answers to standard output.
 //
 // node perfetto.js FOLDER, which holds engine_bundle.js and trace_processor.wasm
 const fs = require("fs");

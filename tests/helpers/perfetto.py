@@ -21,7 +21,7 @@ _APPEND, _FINALIZE, _QUERY = 1, 2, 3  # TraceProcessorRpc.TraceProcessorMethod
 
 
 def query(trace: Path, *statements: str) -> list[list[dict[str, Any]]]:
-    """Return the rows of each SQL statement over a trace; the test is skipped where there is no engine.
+    """Return the rows of each SQL statement over a trace; skip the test if there is no engine.
 
     Messages are those of protos/perfetto/trace_processor/trace_processor.proto.
     """

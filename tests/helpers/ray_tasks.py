@@ -18,10 +18,10 @@ class RayTaskError(RayError):
 
 
 class RayTasks:
-    """Ray, which runs each task at once, on copies of its arguments.
+    """A stand-in for Ray that runs each task at once, on copies of its arguments.
 
     Attributes:
-        lost: Number of tasks that end before the worker of the next one dies, for good.
+        lost: Number of tasks that end before the worker of the next task dies and stays dead.
     """
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)

@@ -1,4 +1,4 @@
-"""Names on the pages of architecture and common changes, and in comments of C++: what they name exists."""
+"""Names on the pages of architecture and common changes, and in comments of C++: each names what exists."""
 
 from __future__ import annotations
 

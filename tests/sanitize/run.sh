@@ -48,7 +48,7 @@ check() { # kind, libraries to preload, which tests; then arguments for the fuzz
     shift 3
     sanitized "$kind" "$libraries" -c "from stoker import _native; assert _native.__file__.startswith('$build/$kind'), _native.__file__"
     echo "== $kind: tests"
-    # ThreadSanitizer does not see what the GIL orders between the threads that run custom steps.
+    # ThreadSanitizer does not see that the GIL orders the threads that run custom steps.
     if [ "$kind" = address ]; then steps=$root/tests/unit/pipeline/engines/native; else steps=; fi
     sanitized "$kind" "$libraries" -m pytest -q -p no:cacheprovider --capture=sys -k "$tests" "$root"/tests/*/native ${steps:+"$steps"}
     if [ "$kind" = address ]; then

@@ -32,7 +32,7 @@ CALL
 
 
 def parents() -> dict[int, int]:
-    """The parent of each process that has not ended."""
+    """The parents of all processes that have not ended."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

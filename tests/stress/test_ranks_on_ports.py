@@ -1,4 +1,4 @@
-"""Ranks of TensorFlow and JAX, which find each other at ports of this machine."""
+"""Ranks of TensorFlow and JAX, which connect at ports of this machine."""
 
 from __future__ import annotations
 

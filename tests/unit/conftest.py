@@ -93,5 +93,5 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
-    """Its token ids, see :func:`helpers.data.shards.text_shards.read_sequences`."""
+    """The token ids of the dataset of text, see :func:`helpers.data.shards.text_shards.read_sequences`."""
     return read_sequences(shards)

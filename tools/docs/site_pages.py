@@ -85,7 +85,7 @@ def _notebooks() -> list[Path]:
 
 
 def _programs() -> list[Path]:
-    """Return the programs of the page of examples, those of one folder after the other."""
+    """Return the programs of the page of examples, folder by folder."""
     return [path for folder in _PROGRAMS for path in sorted((ROOT / "examples" / folder).glob("*.py"))]
 
 

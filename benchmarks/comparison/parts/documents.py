@@ -1,4 +1,4 @@
-"""What the parts of the comparison share: command lines, lines of progress, JSON and tables."""
+"""Command lines, lines of progress, JSON and tables for the parts of the comparison."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_document(path: Path | None, loaders: Sequence[Any], **facts: Any) -> N
     Args:
         path: The file.
         loaders: Instances of a dataclass, one for each loader.
-        facts: Further values that JSON has.
+        facts: Further values for the JSON.
     """
     if path is not None:
         document = {
@@ -63,10 +63,10 @@ def measure_each(given: argparse.Namespace, what: str, measure: Callable[[str], 
     """Measure the loaders of ``--against`` one after the other, and write the JSON after each of them.
 
     Args:
-        given: What :func:`make_part_parser`'s parser has read.
-        what: What is measured, for the lines of progress.
-        measure: Returns the figures of the loader of a name, an instance of a dataclass.
-        facts: Further values that JSON has.
+        given: The arguments that the parser of :func:`make_part_parser` has read.
+        what: Name of the measurement, for the lines of progress.
+        measure: Takes the name of a loader, and returns its figures as an instance of a dataclass.
+        facts: Further values for the JSON.
     """
     found: list[T] = []
     for name in given.against:
@@ -82,7 +82,7 @@ def print_table(
     cells: Callable[[T], Sequence[str]],
     titles: Mapping[str, str] = TITLES,
 ) -> None:
-    """Print a row for each loader: its title, its figures, or the reason why there are none.
+    """Print a row for each loader: its title, and its figures or the reason why they are missing.
 
     Args:
         headings: Titles of the figures.

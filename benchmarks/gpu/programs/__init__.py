@@ -1,1 +1,1 @@
-"""What the steps of a run on a GPU execute, by subject."""
+"""The functions that the steps of a run on a GPU execute, by subject."""

@@ -1,1 +1,1 @@
-"""Stoker with each of its engines, and as other projects have measured themselves."""
+"""Loaders of Stoker: with each engine, and with the settings of other projects' benchmarks."""

@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-// Memory of a pool, with undefined contents, which goes back to it in the end. Does not need the GIL.
+// Memory of a pool, with undefined contents. The pool takes it back in the end. Does not need the GIL.
 class Lease {
   public:
     Lease(std::shared_ptr<BufferPool> pool, std::size_t bytes) : pool_(std::move(pool)), memory_(pool_->take(bytes)), bytes_(bytes) {}

@@ -28,7 +28,7 @@ class BoundImageArray {
 
     // Moves the images and their arrays to a batch. This is possible once, because threads execute steps from then on.
     ImageArray take(KeptArrays& kept);
-    // Stores images on the calling thread, from their pixels before colours. Nothing else can take the images then.
+    // Stores images on the calling thread, from their pixels before colours. No batch can take the images then.
     void finish(const RgbImages& pixels);
     // Returns how the images are made of several samples each; without images if they are not.
     Composition composition() const;

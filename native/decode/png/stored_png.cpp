@@ -40,7 +40,7 @@ class RowConverter {
   public:
     RowConverter(const png::PngFile& file, bool alpha) : file_(file) {
         keeps_bits = !alpha && file.color == ColorType::grey && file.bits == 16;
-        // Pillow has no grey with alpha of 16 bits, and makes colours of it.
+        // Pillow has no grey with alpha of 16 bits, and converts it to colours.
         const bool in_four = alpha || (file.color == ColorType::grey_alpha && file.bits == 16);
         channels = in_four ? 4 : file.color == ColorType::palette ? 3 : file.samples();
         if (file.color == ColorType::palette || file.bits < 8)
@@ -72,7 +72,7 @@ class RowConverter {
         }
     }
 
-    // Lists the pixels of all levels: of a palette, or of grey of fewer than 8 bits.
+    // Fills the table of pixels by level, for palettes and for grey of fewer than 8 bits.
     void list_levels() {
         const bool in_palette = file_.color == ColorType::palette;
         for (std::size_t level = 0; level < 1U << file_.bits; ++level) {

@@ -5,7 +5,7 @@
 
 namespace stoker {
 
-// See DecodeStored. Grey of 16 bits keeps them; of other images the higher 8 are taken. Pillow decodes PNGs with
+// See DecodeStored. Grey of 16 bits keeps its bits; other images keep the higher 8. Pillow decodes PNGs with
 // transparent colours (a tRNS chunk).
 CheckResult decode_stored_png(const Payload& payload, const StoredRequest& request, StoredPixels& found);
 

@@ -23,8 +23,8 @@ inline void undo_up(std::uint8_t* row, const std::uint8_t* above, std::size_t by
 
 #if defined(__SSE2__)
 
-// All bytes of a pixel at once. The compiler cannot do that, as each pixel needs the one before it. May read two bytes
-// more: a copy of three or six bytes would take a detour through memory, which is four times as slow.
+// Takes all bytes of a pixel at once. The compiler cannot do that, as each pixel needs the pixel before. May read two
+// bytes more, because a copy of three or six bytes goes through memory and takes four times as long.
 template <std::size_t step>
 __m128i load(const std::uint8_t* pixel) {
     std::uint64_t bytes = 0;
@@ -56,7 +56,7 @@ void undo_sub(std::uint8_t* row, std::size_t bytes) {
     for (std::size_t i = 0; i + step <= bytes; i += step) store<step>(row + i, left = _mm_add_epi8(load<step>(row + i), left));
 }
 
-// The instruction for averages rounds up, and the filter rounds down. With inverted bits it is the other way round:
+// The instruction for averages rounds up, and the filter rounds down. With inverted bits, the instruction rounds down:
 // a sum of row and average, inverted, is the inverted average less the row.
 template <std::size_t step>
 void undo_average(std::uint8_t* row, const std::uint8_t* above, std::size_t bytes) {
@@ -69,9 +69,9 @@ void undo_average(std::uint8_t* row, const std::uint8_t* above, std::size_t byte
     }
 }
 
-// The predictor is `left` where it is nearest to left + up - corner, else the nearer of the others. With t for
-// 3 * corner - up - left that is the larger of left and up where t is at most the smaller, the smaller where t is at
-// least the larger, and `corner` between.
+// The predictor is `left` if it is nearest to left + up - corner, otherwise the nearer of `up` and `corner`. With t for
+// 3 * corner - up - left, this is the larger of left and up if t is at most the smaller, the smaller if t is at
+// least the larger, and otherwise `corner`.
 template <std::size_t step>
 void undo_paeth(std::uint8_t* row, const std::uint8_t* above, std::size_t bytes) {
     const __m128i zero = _mm_setzero_si128(), byte = _mm_set1_epi16(0xFF);

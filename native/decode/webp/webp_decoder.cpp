@@ -72,7 +72,7 @@ bool WebpDecoder::decode_part(const Window& part) {
     if (WebPGetFeatures(frame.fragment.bytes, frame.fragment.size, &config.input) != VP8_STATUS_OK ||
         config.input.width != frame.width || config.input.height != frame.height)
         return fail(Status::not_decodable, "the header of the image is damaged");
-    // libwebp 1.2.4 gives the rows of a crop of a lossy image the transparency of other rows.
+    // A crop of a lossy image has the transparency of wrong rows in libwebp 1.2.4.
     constexpr int lossy = 1;
     if (channels_ == 4 && config.input.format == lossy) crop.top = 0;
     config.options.use_cropping = 1;
@@ -93,7 +93,7 @@ bool WebpDecoder::decode_part(const Window& part) {
     return true;
 }
 
-// Puts the decoded part of the image into its place in a black window, or a transparent one.
+// Copies the decoded part of the image to its place in a window that is black or transparent.
 void WebpDecoder::place(const Window& part) {
     const std::size_t stride = channels_ * static_cast<std::size_t>(window_.right - window_.left);
     std::vector<std::uint8_t> canvas(stride * static_cast<std::size_t>(window_.bottom - window_.top) + kRowSlack, 0);

@@ -23,7 +23,7 @@ class WebpDecoder final : public Decoder {
     bool start(const Window& window, int) override { return decode(window, 3); }
     int read(const std::uint8_t* rows[kMaxRows]) override;
     void finish() override {}
-    // In place of start() and read(): decodes to RGB, or to four channels with alpha. next_row() returns the rows.
+    // Replaces start() and read(): decodes to RGB, or to four channels with alpha. next_row() returns the rows.
     bool decode(const Window& window, int channels);
     std::uint8_t* next_row();
     const webp::WebpFile& file() const { return file_; }

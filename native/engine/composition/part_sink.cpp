@@ -19,7 +19,7 @@ struct Columns {
     }
 };
 
-// The first of `count` columns whose centre is not before `edge`, or `count`. A slope near 0 leads to edges that no int holds.
+// The first of `count` columns whose centre is not before `edge`, or `count`. `edge` may exceed any int.
 int column_from(double edge, int count) {
     return static_cast<int>(std::ceil(std::clamp(edge, 0.0, static_cast<double>(count)) - 0.5));
 }

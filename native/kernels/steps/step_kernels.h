@@ -77,7 +77,7 @@ struct WarpPass {
 constexpr int kWarpShift = 7;
 constexpr int kWarpHalf = (1 << (2 * kWeightBits - kWarpShift - 1)) + (1 << (kWeightBits - 1));
 
-constexpr int kDoubles = 16;  // that sum_pairs computes at once
+constexpr int kDoubles = 16;  // doubles that sum_pairs computes at once
 
 // To add a kernel, add a member here, and a loop and an initialiser of kStepLoops in step_loops.h: without the
 // initialiser the file does not compile. The table of each instruction set starts as kStepLoops and replaces
@@ -93,8 +93,8 @@ struct StepKernels {
     void (*sharpen)(const std::uint8_t* const rows[3], double amount, int count, std::uint8_t* out);
     void (*blur_down)(const std::uint8_t* const* rows, const float* weights, int taps, int count, float* out);
     void (*blur_across)(const float* row, const float* weights, int taps, int count, std::uint8_t* out);
-    // Weighted sums of rows: the first one, and the sums of the next two, of the two after these, and so on. Reads and
-    // writes up to a multiple of kDoubles values.
+    // Weighted sum of the first row, of the sum of the next two, of the sum of the two after these, and so on.
+    // Reads and writes up to a multiple of kDoubles values.
     void (*sum_pairs)(const double* const* rows, const double* weights, int pairs, int count, double* out);
     void (*add)(const std::uint8_t* values, float weight, int count, float* sums);
     void (*round)(const float* sums, int count, std::uint8_t* values);

@@ -41,7 +41,7 @@ def dataset(tmp_path: Path) -> Dataset:
 def submit(
     dataset: Dataset, columns: dict[str, Any], **options: Any
 ) -> tuple[_native.Job, np.ndarray[Any, Any]]:
-    """The job of one image, with these columns more, or others, and the status of its parts."""
+    """The job of one image, with columns added or replaced, and the status of its parts."""
     status = np.empty(N, np.uint8)
     shards = _native.Shards([str(dataset.path)], [dataset.path.stat().st_size])
     given = pack_images(dataset.params, np.empty((1, *OUT, 3), np.uint8), 1, exact=False)

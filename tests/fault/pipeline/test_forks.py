@@ -51,7 +51,7 @@ Run = Callable[[str, Path], None]
 
 @pytest.fixture
 def run(warm_python: WarmPython) -> Run:
-    """``run(code, folder)`` runs code to its good end, without a word, in a process of its own."""
+    """``run(code, folder)`` runs code in its own process, which must succeed and print nothing."""
 
     def run(code: str, folder: Path) -> None:
         ended = warm_python.run(PROLOGUE + code, folder, paths=[TESTS])

@@ -19,13 +19,13 @@ Run = Callable[[str], subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def start(engine: str, thumbnails: Path, warm_python: WarmPython) -> Run:
-    """``start(code)`` runs code that uses loaders to its end, in a process of its own."""
+    """``start(code)`` runs code that uses loaders in its own process, and waits for its end."""
     return lambda code: warm_python.run(program(engine, thumbnails, code))
 
 
 @pytest.fixture
 def run(start: Run) -> Callable[[str], str]:
-    """``run(code)``: what the code prints; its end is a good one."""
+    """``run(code)`` returns what the code prints; the process must succeed."""
 
     def run(code: str) -> str:
         done = start(code)

@@ -2,7 +2,7 @@
 
 No image of LVIS is annotated for all classes. It lists the classes that it does not show
 (``neg_category_ids``), and those with objects that are not annotated (``not_exhaustive_category_ids``). Its
-objects show further classes; nothing is known about all others.
+objects show further classes. The file says nothing about any other class.
 """
 
 from __future__ import annotations

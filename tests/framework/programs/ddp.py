@@ -1,7 +1,7 @@
-"""Trains two epochs with DistributedDataParallel; run by torchrun or in forks from tests of ranks.
+"""Trains two epochs with DistributedDataParallel; torchrun or a fork of a test of ranks runs it.
 
-INIT_METHOD, where it is set, names the meeting place of the ranks. With "save" the program leaves a
-checkpoint of its third step, with "load" it begins from such a one.
+INIT_METHOD, if it is set, is the address at which the ranks connect. With "save" the program writes a
+checkpoint of its third step; with "load" it begins from such a checkpoint.
 
 torchrun --nproc-per-node N ddp.py SHARDS GLOBAL_BATCH RESULT [save|load CHECKPOINT]
 """

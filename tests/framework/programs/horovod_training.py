@@ -1,4 +1,4 @@
-"""Trains an epoch as the guide's recipe for Horovod does; run by tests/stress/cluster/test_horovod.py.
+"""Trains an epoch as the guide's recipe for Horovod does; tests/stress/cluster/test_horovod.py runs it.
 
 python horovod_training.py SHARDS GLOBAL_BATCH
 """

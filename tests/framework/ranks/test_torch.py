@@ -37,7 +37,7 @@ print(json.dumps(found))
 
 
 class Training:
-    """Ranks that meet in a file, so that they need no port; ``torchrun`` starts them in tests/stress."""
+    """Ranks that connect through a file and need no port; in tests/stress ``torchrun`` starts them."""
 
     def __init__(
         self, python: WarmPython, shards: Path, ranks: int, folder: Path, *checkpoint: object

@@ -25,7 +25,7 @@ def png(pixels: npt.NDArray[np.uint8]) -> bytes:
 
 
 def decode(data: bytes) -> npt.NDArray[np.uint8]:
-    """Returns the pixels of a file as Pillow has them."""
+    """Returns the pixels of a file as Pillow decodes them."""
     with Image.open(io.BytesIO(data)) as image:
         return np.asarray(image)
 

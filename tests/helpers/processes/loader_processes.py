@@ -47,7 +47,7 @@ def settled(count, expected):
 
 
 def program(engine: str, folder: Path, code: str) -> str:
-    """Returns the code with the start that all these processes have."""
+    """Returns the code after the first lines that all these processes run."""
     return f"ENGINE, FOLDER = {engine!r}, {str(folder)!r}\n{PROLOGUE}{code}"
 
 

@@ -1,4 +1,4 @@
-"""Programs of this folder and those below it, run in processes of their own."""
+"""Running of the programs of this folder and its subfolders, each in its own process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_program(name: str, *arguments: str | Path, timeout: float = 1200) -> str
 
 
 def run_in_fork(python: WarmPython, name: str, *arguments: str | Path) -> str:
-    """Runs a program to its good end in a fork of a warm process, and returns what it prints."""
+    """Runs a program, which must succeed, in a fork of a warm process, and returns what it prints."""
     return python.output(Path(__file__).parent / name, *arguments, paths=[TESTS])
 
 

@@ -1,7 +1,7 @@
-"""A Python process that has imported modules, and forks to run each program that a test gives it.
+"""A Python process that has imported modules, and forks itself for each program of a test.
 
 Imports of PyTorch and Stoker take longer than most of these programs. Tests use the fixtures
-``warm_python`` and ``warm_torch``. A program that runs longer than ``LIMIT`` seconds is ended by a signal.
+``warm_python`` and ``warm_torch``. A signal ends a program that runs longer than ``LIMIT`` seconds.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ LIMIT = 1200
 
 
 class WarmPython:
-    """A process that has imported the modules of those packages that are installed.
+    """A process that has imported the given modules, as far as their packages are installed.
 
     Use it in a ``with`` statement, which ends the process.
     """
 
     def __init__(self, *modules: str) -> None:
         found = [name for name in modules if find_spec(name.partition(".")[0])]
-        # Otherwise Arrow starts further threads at moments of its own.
+        # Otherwise Arrow starts further threads at any moment.
         environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
         self._server = subprocess.Popen(
             [sys.executable, __file__, *found],
@@ -71,7 +71,7 @@ class WarmPython:
             *arguments: The rest of ``sys.argv``.
             folder: The folder in which it runs.
             paths: Folders from which it can import, before those of the environment.
-            environment: Variables that it has beside those of this process.
+            environment: Environment variables besides those of this process.
             strict: Whether each warning is an error.
         """
         self._started += 1
@@ -98,7 +98,7 @@ class WarmPython:
         return self.start(program, *arguments, **options).finish()
 
     def output(self, program: Path | str, *arguments: object, **options: Any) -> str:
-        """Runs a program, which must end well, and returns what it prints."""
+        """Runs a program, which must succeed, and returns what it prints."""
         return self.start(program, *arguments, **options).output()
 
     def _ask(self, request: object) -> int:
@@ -122,7 +122,7 @@ class Run:
         return subprocess.CompletedProcess([], code, out, err)
 
     def output(self) -> str:
-        """Waits for the end of the program, which must be a good one, and returns what it prints."""
+        """Waits for the end of the program, which must succeed, and returns what it prints."""
         done = self.finish()
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -151,7 +151,7 @@ def execute(request: dict[str, Any]) -> None:
 
 
 def serve() -> None:
-    """Forks for each program that is asked for, and waits for each process that is asked for."""
+    """Serves requests: forks for a program, or waits for the process of a program."""
     for line in sys.stdin:
         request = json.loads(line)
         if isinstance(request, int):
@@ -163,7 +163,7 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    del sys.path[0]  # this folder, whose modules are not for the programs
+    del sys.path[0]  # programs must not import the modules of this folder
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The tables of docs/architecture.md, and the paths that it and docs/common-changes.md name."""
+"""The tables of docs/architecture.md, and the paths that this page and docs/common-changes.md name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guide's recipe for Horovod: two ranks share the samples, and train to the weights of one."""
+"""The guide's recipe for Horovod: two ranks share the samples, and train to the weights of one rank."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PROGRAM = FRAMEWORK / "programs" / "horovod_training.py"
 
 
 def train(shards: Path, ranks: int, folder: Path) -> list[Any]:
-    """Returns what the ranks find, in the order of the ranks.
+    """Returns the results of the ranks, in their order.
 
     Horovod 0.28.1, its last release, compiles as C++14, and the headers of PyTorch 2.13 need C++17: its two
-    CMakeLists.txt must be changed. Where it is not installed, the functions of the recipe have a stand-in.
+    CMakeLists.txt must be changed. If it is not installed, a stand-in provides the functions of the recipe.
     """
     shared = {**os.environ, "STAND_IN_STORE": str(folder / f"store-{ranks}")}
     command = [sys.executable, str(PROGRAM), str(shards), "12"]

@@ -1,1 +1,1 @@
-"""Takes the place of Horovod in tests where it is not installed; only what the guide's recipe calls."""
+"""A stand-in for Horovod where it is not installed: the functions that the guide's recipe calls."""

@@ -31,14 +31,14 @@ def size() -> int:
 
 
 def init() -> None:
-    """Connect the ranks by a file that STAND_IN_STORE names; torch.distributed stays as it is."""
+    """Connect the ranks through the file STAND_IN_STORE, without the default group of torch.distributed."""
     if size() > 1:
         store = dist.FileStore(os.environ["STAND_IN_STORE"], size())
         _groups.append(dist.ProcessGroupGloo(store, rank(), size(), timedelta(seconds=300)))
 
 
 def broadcast_parameters(parameters: dict[str, Tensor], root_rank: int) -> None:
-    """Give all ranks the parameters of one."""
+    """Give all ranks the parameters of one rank."""
     for group in _groups:
         for tensor in parameters.values():
             group.broadcast(tensor, root_rank).wait()

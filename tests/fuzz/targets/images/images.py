@@ -162,7 +162,7 @@ def extras(n: int, size: list[int], rng: np.random.Generator) -> tuple[dict[str,
 
 
 def composition(n: int, size: list[int], rng: np.random.Generator) -> dict[str, Any]:
-    """How ``n`` parts make images, each of one part or more, on layers with masks or shares."""
+    """Columns by which ``n`` parts make images of one or more parts, on layers with masks or shares."""
     image, layer = np.zeros(n, np.int32), np.zeros(n, np.uint8)
     for part in range(1, n):
         goes_on = rng.random() < 0.7

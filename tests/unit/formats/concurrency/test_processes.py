@@ -1,4 +1,4 @@
-"""Processes that call a function, their end, and what is said when one dies."""
+"""Processes that call a function, their end, and the error when one dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are made in other processes: the same datasets, skips and errors as without."""
+"""Records from other processes: the same datasets, skips and errors as without processes."""
 
 from __future__ import annotations
 

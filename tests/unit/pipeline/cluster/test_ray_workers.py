@@ -175,7 +175,7 @@ def test_monitors_have_figures_of_each_maker(
     list(shared)
     shared.publish(SimpleNamespace(add_scalar=lambda name, value, _: written.update({name: value})))
     labels = {"rank": "0", "maker": "machine (a0)"}
-    # At least those of the pass: the next one is made ahead.
+    # At least the batches of the pass: those of the next pass are made ahead.
     assert (registry.get_sample_value("stoker_maker_batches", labels) or 0) >= 4
     assert written["stoker/maker_batches/machine (a0)"] >= 4
 

@@ -1,4 +1,4 @@
-"""Reading of whole blocks: what is asked for before each batch of a BlockShuffle."""
+"""Reading of whole blocks: the requests before each batch of a BlockShuffle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """Rows of each request for bytes. What the system reads ahead can be seen only at its disk."""
+    """Rows of each request for bytes; the reads themselves can be seen only at the disk."""
     requests: list[list[int]] = []
 
     def record(engine: ReferenceEngine, samples: Samples, columns: object = ()) -> None:

@@ -118,8 +118,8 @@ def test_stages_are_ranges_of_nvtx(thumbnails: Path, monkeypatch: pytest.MonkeyP
 def check_trace_format(document: Any) -> dict[str, list[dict[str, Any]]]:
     """Check a document by the rules of Perfetto's importer; returns events by track.
 
-    They are those of src/trace_processor/importers/json and importers/common/slice_tracker.cc, version 58.2.
-    Times are rounded to nanoseconds. A stage that overlaps another one of its track in part is an error.
+    The rules are in src/trace_processor/importers/json and importers/common/slice_tracker.cc, version 58.2.
+    Times are rounded to nanoseconds. Stages of a track that overlap in part are an error.
     """
     assert set(document) == {"traceEvents", "displayTimeUnit", "baseTimeNanoseconds"}
     assert document["displayTimeUnit"] in ("ms", "ns")
