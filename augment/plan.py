@@ -174,7 +174,7 @@ class ImagePlan:
         return ChannelParams(**vars(params), channels=_channels(state, self.form)) if self.deep else params
 
     def _keys(self, parts: Parts, position: int) -> npt.NDArray[np.int64]:
-        """Keys of a transform's random numbers: of layers before they are merged, and of images afterwards."""
+        """Keys of a transform's random numbers: of layers before their merge, and of images afterwards."""
         merged = any(isinstance(one, Combining) and one.layered for one in self.transforms[position + 1 :])
         return parts.keys if merged else parts.image_keys
 
