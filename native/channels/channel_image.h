@@ -51,7 +51,7 @@ class ChannelResampler {
     void store(const ChannelImage& image, const Parameters& parameters, const ChannelTarget& target);
 
     FilterWeights x_, y_;
-    int left_ = 0, top_ = 0, right_ = 0, bottom_ = 0;  // of what the outputs read
+    int left_ = 0, top_ = 0, right_ = 0, bottom_ = 0;  // bounds of the pixels that the outputs read
     std::vector<float> rows_;    // of 8 bits, resized along the x axis
     std::vector<float> floats_;  // a row before it is resized along the x axis
     std::vector<float> line_;

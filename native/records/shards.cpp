@@ -31,7 +31,7 @@ void read_bytes(const Descriptor& descriptor, const std::string& path, std::int6
     }
 }
 
-// Checks that a file is a regular one of this size. Returns the device that it lies on.
+// Checks that a file is a regular file of this size. Returns the device that holds it.
 dev_t check_size(const Descriptor& descriptor, const std::string& path, std::int64_t size) {
     struct stat info{};
     if (::fstat(descriptor.number(), &info) != 0) fail(path);

@@ -1,4 +1,4 @@
-"""Names on the pages of architecture and common changes, and in comments of C++: each names what exists."""
+"""Paths on the pages of architecture and common changes, and names in comments of C++: all of them exist."""
 
 from __future__ import annotations
 

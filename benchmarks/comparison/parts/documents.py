@@ -92,6 +92,6 @@ def print_table(
     """
     table = Table("loader", *headings, "", box=None)
     for one in loaders:
-        name, missing = one.name, one.missing  # type: ignore[attr-defined]  # see above
+        name, missing = one.name, one.missing  # type: ignore[attr-defined]  # fields of each dataclass
         table.add_row(titles[name], *([""] * len(headings) if missing else cells(one)), missing)
     Console().print(table)

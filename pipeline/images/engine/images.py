@@ -86,7 +86,7 @@ class EngineImages(CheckpointedImages):
 
     @property
     def _finishes_images(self) -> bool:
-        """Whether the images come from uint8 pixels that have fewer bytes than they."""
+        """Whether the images are made from uint8 pixels, which have fewer bytes than the images."""
         form, needs = self._config.image_format, self._config.needs
         is_larger = form.color == "rgb" and form.dtype != "uint8"
         return is_larger and self.engine == "native" and needs.isdisjoint({"composition", "mean_image"})
