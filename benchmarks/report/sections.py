@@ -47,12 +47,12 @@ def _images(document: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
         rate, cpu = peer["median_images_per_second"], peer["median_cpu_seconds_per_1000"]
         return rate, cpu, peer["first_batch_seconds"], peer["peak_rss"] / 2**20
 
-    return tuple(
-        make_table(
-            f"{one['workload']}, images/s", columns, one["peers"], values, ours="Stoker is times as fast"
-        )
-        for one in document
-    )
+    titles = {section.part: section.title for section in SECTIONS}
+    found = []
+    for one in document:
+        title = titles.get(one["workload"], one["workload"])
+        found.append(make_table(f"{title}, images/s", columns, one["peers"], values, ours=_RATIO))
+    return tuple(found)
 
 
 def _text(document: Mapping[str, Any]) -> tuple[Table, ...]:
