@@ -156,6 +156,11 @@ class CheckpointedText(SharedLoader):
     def _use_ledger(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
+    def _batches_to_json(self) -> dict[str, Any]:
+        batching = self._planner.batching
+        size = batching.batch_size or batching.max_tokens  # neither with a batch_sampler
+        return {"global_batch": size and size * self._ranks.world_size, "last_batch": batching.last_batch}
+
 
 def _with_batch_size(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
     """The state of a loader with another batch size, as if it had had that of ``identity``.

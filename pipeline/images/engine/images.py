@@ -103,6 +103,14 @@ class EngineImages(CheckpointedImages):
     def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
         return self._producers.make(schedule, epoch)
 
+    def _batches_to_json(self) -> dict[str, Any]:
+        return {
+            "global_batch": self._global_batch,
+            "last_batch": self._last_batch,
+            "on_error": self._config.bad_samples.on_error,
+            **self._producers.reading_to_json(),
+        }
+
     @contextmanager
     def _make_single_producer(self, schedule: Schedule, epoch: int) -> Iterator[ImageBatchProducer]:
         producers = self._producers.alone()

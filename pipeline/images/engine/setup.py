@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from stoker.version import __version__
 from ... import adapters
 from ...caching.cache_prefetcher import is_remote, make_cache_prefetcher
 from ...engines.base import Engine, EngineSettings
+from ...engines.dali import DaliOptions
 from ...engines.registry import make_engine
 from ...engines.selection.devices import device_name, this_machine
 from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
@@ -33,7 +34,6 @@ from .typical_samples import largest_size, typical_work
 
 if TYPE_CHECKING:
     from ...adapters import Adapter, Framework
-    from ...engines.dali import DaliOptions
     from ...execution.batch import ColumnSpec
     from ...execution.ranks.ranks import Ranks
     from ...order.rank_draws import Schedule
@@ -241,6 +241,13 @@ class ProducerFactory:
     def counters(self) -> Counters:
         """Return what the cache of a remote dataset has done."""
         return self._cache_prefetcher.counters() if self._cache_prefetcher else Counters()
+
+    def reading_to_json(self) -> dict[str, Any]:
+        """Arguments that decide what is read of a payload, as JSON data; also DALI's options if it runs."""
+        reading = self._setup.reading
+        dali = {"dali": asdict(self._setup.dali or DaliOptions())} if self._plan.engine == "dali" else {}
+        arguments = {"exact": reading.exact, "max_pixels": reading.max_pixels, "verify": reading.verify}
+        return arguments | dali
 
     def change(self, config: ImageLoaderConfig) -> None:
         """Make producers with another config, which differs in the order of the draws alone."""

@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import PIL
+from PIL import features
 
+from stoker import _native
 from stoker.errors import ConfigError
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import is_native
 from stoker.formats.verification.sha256_tree import data_tree
 from stoker.version import __version__
 
@@ -23,12 +29,21 @@ if TYPE_CHECKING:
 
 __all__ = ["certificate_problems", "make_certificate"]
 
-_VERSION = 1
+_VERSION = 2
 _IDENTITY = ("dataset", "order", "seed")
+_ENTRIES = ("version", "data", "order", "transforms", "world_size", "engine", "versions", "digest")
+_ADDED = {1: (), 2: ("batches",)}
+"""Entries beside :data:`_ENTRIES`, by the certificate's version."""
 
 
 def make_certificate(
-    source: SampleSource, identity: Mapping[str, Any], ledger: Ledger, *, world_size: int, engine: str
+    source: SampleSource,
+    identity: Mapping[str, Any],
+    ledger: Ledger,
+    *,
+    batches: Mapping[str, Any],
+    world_size: int,
+    engine: str,
 ) -> dict[str, Any]:
     """Return a certificate; see ``loader.certificate``.
 
@@ -36,8 +51,9 @@ def make_certificate(
         source: What the loader draws from.
         identity: What decides order and content of its batches, as states have it.
         ledger: Samples that are left out.
+        batches: What decides batches and is not part of the identity, as states fit other values of it.
         world_size: Number of ranks.
-        engine: Name of the engine.
+        engine: Name of the engine; empty for text.
     """
     content = {name: value for name, value in identity.items() if name not in _IDENTITY}
     order = {name: identity[name] for name in _IDENTITY if name in identity} | {"excluded": ledger.to_json()}
@@ -46,11 +62,31 @@ def make_certificate(
         "data": [asdict(data_tree(one)) for one in source.datasets],
         "order": _digest(order),
         "transforms": _digest(content),
+        "batches": dict(batches),
         "world_size": world_size,
         "engine": engine,
-        "versions": {"stoker": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        "versions": _versions(engine),
     }
     return {**certificate, "digest": _digest(certificate)}
+
+
+def _versions(engine: str) -> dict[str, str | None]:
+    """Versions of what makes batches; with an engine of images, also of what decodes them.
+
+    Entries of libraries are those that Pillow uses. The entries of decoders say what the native engine uses.
+    """
+    versions = {"stoker": __version__, "numpy": np.__version__, "python": platform.python_version()}
+    if not engine:
+        return versions
+    decoders = {
+        "pillow": PIL.__version__,
+        "pillow_libjpeg_turbo": features.version("libjpeg_turbo"),
+        "pillow_libwebp": features.version("webp"),
+        "jpeg_decoder": _native.jpeg_decoder(),
+        "webp_decoder": "libwebp" if is_native(Codec.WEBP) else "pillow",
+    }
+    dali = {"dali": sys.modules["nvidia.dali"].__version__} if engine == "dali" else {}
+    return {**versions, **decoders, **dali}
 
 
 def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
@@ -59,17 +95,9 @@ def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
     All bytes of the dataset are read.
 
     Raises:
-        ConfigError: It is no certificate.
+        ConfigError: It is no certificate; the error names the entries that are wrong.
     """
-    fields = {"version", "data", "order", "transforms", "world_size", "engine", "versions", "digest"}
-    if (
-        not isinstance(certificate, Mapping)
-        or set(certificate) != fields
-        or certificate["version"] != _VERSION
-    ):
-        raise ConfigError(
-            "this is no certificate", hint="Write json.dumps(loader.certificate()) to the file."
-        )
+    _check_entries(certificate)
     problems = []
     if (
         _digest({name: value for name, value in certificate.items() if name != "digest"})
@@ -79,11 +107,31 @@ def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
     found = asdict(data_tree(dataset, anew=True))
     trees = {one["fingerprint"]: one for one in certificate["data"]}
     if found["fingerprint"] not in trees:
-        problems.append(f"the certificate is of other data: {', '.join(trees)}, not {found['fingerprint']}")
+        other = f"the certificate is of other data: {', '.join(trees)}, not {found['fingerprint']}"
+        problems.append(f"entry 'data': {other}")
     elif trees[found["fingerprint"]] != found:
         expected = trees[found["fingerprint"]]["root"]
-        problems.append(f"the data differs: its tree has the root {found['root']}, not {expected}")
+        problems.append(
+            f"entry 'data': the data differs: its tree has the root {found['root']}, not {expected}"
+        )
     return problems
+
+
+def _check_entries(certificate: Any) -> None:
+    """Raise ConfigError unless the entries are those of a certificate."""
+    version = certificate.get("version") if isinstance(certificate, Mapping) else None
+    if type(version) is not int or version not in _ADDED:
+        wrong = f"its entry 'version' must be one of {', '.join(map(str, _ADDED))}, found {version!r}"
+    elif differing := set(certificate) ^ {*_ENTRIES, *_ADDED[version]}:
+        wrong = "; ".join(
+            f"it {'has the unknown entry' if name in certificate else 'lacks the entry'} {name!r}"
+            for name in sorted(differing)
+        )
+    else:
+        return
+    raise ConfigError(
+        f"this is no certificate: {wrong}", hint="Write json.dumps(loader.certificate()) to the file."
+    )
 
 
 def _digest(value: Any) -> str:

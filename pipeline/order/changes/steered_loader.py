@@ -56,6 +56,10 @@ class SteeredLoader(VersionedLoader):
     def _use_ledger(self, ledger: Ledger) -> None:
         """Draw by another ledger from now on."""
 
+    @abstractmethod
+    def _batches_to_json(self) -> dict[str, Any]:
+        """What decides batches and is not part of the identity, as JSON data for certificates."""
+
     def exclude(self, keys: str | int | Iterable[str | int], *, from_step: int | None = None) -> int:
         """Leave samples out of all batches to come, without a change of any other sample.
 
@@ -102,11 +106,13 @@ class SteeredLoader(VersionedLoader):
 
         Two runs with the same ``digest`` see the same batches. Otherwise the other entries tell what differs:
         ``data``, a tree of SHA-256 over the files of each dataset (RFC 6962); ``order``, of the samples, with
-        those that are excluded; ``transforms``, with all that decides the content of batches; the number of
-        ranks; the engine; and versions. The batch size is not among them, as the order does not depend on
-        it. ``stoker verify --certificate`` compares the data with a certificate. Conversions keep the SHA-256
-        of their files. For a dataset without them the first call reads all bytes, and later ones what it has
-        kept in the user's cache folder.
+        those that are excluded; ``transforms``, with all that decides the content of samples; ``batches``,
+        with the samples of a step on all ranks (or their pixels or tokens, whichever the loader was given)
+        and the arguments ``last_batch``, ``on_error``, ``exact``, ``max_pixels`` and ``verify``; the number
+        of ranks; the engine; and versions, with those of the decoders of images. ``stoker verify
+        --certificate`` compares the data with a certificate. Conversions keep the SHA-256 of their files. For
+        a dataset without them the first call reads all bytes, and later ones what it has kept in the user's
+        cache folder.
 
         Raises:
             ConfigError: A dataset without kept SHA-256 is remote.
@@ -116,6 +122,7 @@ class SteeredLoader(VersionedLoader):
             self.dataset,
             self._identity,
             self._ledger,
+            batches=self._batches_to_json(),
             world_size=self._ranks.world_size,
             engine=self._totals.engine,
         )

@@ -6,18 +6,23 @@ import hashlib
 import json
 import os
 import shutil
+import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import PIL
 import pytest
 from typer.testing import CliRunner
 
 import stoker
-from stoker import ImageLoader
+from stoker import ImageLoader, TextLoader
 from stoker.augment import CenterCrop, RandomHorizontalFlip
 from stoker.errors import ConfigError
 from stoker.formats.files.reading import FileDigests
 from stoker.formats.verification.sha256_tree import data_tree, merkle_root
 from stoker.pipeline.commands.app import app
+from stoker.pipeline.order.changes import certificate as certificates
+from stoker.pipeline.order.changes.certificate import certificate_problems
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +45,18 @@ def differing(first: dict[str, Any], second: dict[str, Any]) -> set[str]:
 
 def test_certificates_differ_where_trainings_do(thumbnails: Path) -> None:
     base = certify(thumbnails)
-    assert certify(thumbnails, batch_size=8, num_threads=1) == base
+    assert certify(thumbnails, num_threads=1, prefetch=2) == base
     cases: list[tuple[Any, dict[str, Any], set[str]]] = [
         (thumbnails, {"seed": 1}, {"order"}),
         (thumbnails, {"excluded": [3]}, {"order"}),
         (thumbnails, {"transforms": [CenterCrop(8)]}, {"transforms"}),
-        (thumbnails, {"rank": 0, "world_size": 2}, {"world_size"}),
+        (thumbnails, {"rank": 0, "world_size": 2, "batch_size": 2}, {"world_size"}),
+        (thumbnails, {"batch_size": 8}, {"batches"}),
+        (thumbnails, {"exact": True}, {"batches"}),
+        (thumbnails, {"on_error": "skip"}, {"batches"}),
+        (thumbnails, {"last_batch": "drop"}, {"batches"}),
+        (thumbnails, {"max_pixels": 1_000_000}, {"batches"}),
+        (thumbnails, {"verify": False}, {"batches"}),
         (thumbnails, {"engine": "reference"}, {"engine"}),
         (stoker.open(thumbnails).select(range(60)), {}, {"order"}),
     ]
@@ -53,6 +64,25 @@ def test_certificates_differ_where_trainings_do(thumbnails: Path) -> None:
         other = certify(dataset, **given)
         assert differing(base, other) == names
         assert other["digest"] != base["digest"]
+
+
+def test_a_text_certificate_has_the_tokens_of_a_step_on_all_ranks(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("one\ntwo\nthree\nfour\n")
+    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "text", tokenizer="bytes")
+    with TextLoader(tmp_path / "text", max_tokens=64, rank=0, world_size=2) as loader:
+        found = loader.certificate()
+    assert found["batches"] == {"global_batch": 128, "last_batch": "partial"}
+    assert set(found["versions"]) == {"stoker", "numpy", "python"}
+
+
+def test_a_certificate_names_the_decoders(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = certify(thumbnails)
+    assert base["versions"]["pillow"] == PIL.__version__
+    assert {base["versions"]["jpeg_decoder"]} <= {"stoker", "libjpeg-turbo"}
+    monkeypatch.setattr(PIL, "__version__", "99.0")
+    assert differing(base, certify(thumbnails)) == {"versions"}
+    monkeypatch.setitem(sys.modules, "nvidia.dali", SimpleNamespace(__version__="9.9"))
+    assert certificates._versions("dali")["dali"] == "9.9"
 
 
 def test_verify_compares_the_bytes(thumbnails: Path, tmp_path: Path) -> None:
@@ -67,6 +97,15 @@ def test_verify_compares_the_bytes(thumbnails: Path, tmp_path: Path) -> None:
 
     assert verify() == (0, "good: the training saw this data, byte for byte\n")
     assert "the certificate was changed" in verify({**certificate, "world_size": 2})[1]
+    first = {name: value for name, value in certificate.items() if name not in ("batches", "digest")}
+    first["version"] = 1  # certificates of earlier releases are still read
+    text = json.dumps(first, sort_keys=True, separators=(",", ":"))
+    assert verify({**first, "digest": hashlib.sha256(text.encode()).hexdigest()})[0] == 0
+    lacking = {name: value for name, value in certificate.items() if name != "engine"}
+    with pytest.raises(ConfigError, match="it has the unknown entry 'colour'; it lacks the entry 'engine'"):
+        certificate_problems({**lacking, "colour": 1}, stoker.open(copied))
+    with pytest.raises(ConfigError, match="'version' must be one of 1, 2, found 3"):
+        certificate_problems({**certificate, "version": 3}, stoker.open(copied))
     shard = stoker.open(copied).data_files[0]
     times = shard.stat()
     content = bytearray(shard.read_bytes())
@@ -75,7 +114,7 @@ def test_verify_compares_the_bytes(thumbnails: Path, tmp_path: Path) -> None:
     os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))  # what was kept still counts for this file
     code, said = verify()
     assert code == 1
-    assert "the data differs: its tree has the root" in said
+    assert "entry 'data': the data differs: its tree has the root" in said
 
 
 def test_a_conversion_keeps_the_digests(
