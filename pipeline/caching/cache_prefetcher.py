@@ -101,6 +101,7 @@ class CachePrefetcher:
     def __init__(
         self, source: SampleSource, order: Order | None = None, *, connections: int = 64, ahead: int = 1 << 30
     ) -> None:
+        self._earlier_retries = retries()
         self._ends = np.cumsum([len(dataset.index) for dataset in source.datasets])
         cached = {i: one for i, one in enumerate(source.datasets) if isinstance(one, CachedDataset)}
         self._ahead = ahead // len(cached)
@@ -130,7 +131,7 @@ class CachePrefetcher:
 
     def counters(self) -> Counters:
         """Return what has been fetched, found and freed."""
-        counted = Counters(retries=retries())
+        counted = Counters(retries=retries() - self._earlier_retries)
         for one in self._handles.values():
             files, requests = one.files.blocks, one.requests
             counted = counted.plus(

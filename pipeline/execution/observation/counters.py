@@ -13,7 +13,7 @@ class Counters:
 
     Attributes:
         bytes_fetched: Bytes that came from the storage.
-        retries: Requests that were tried again.
+        retries: Requests that were tried again, by all loaders of this process.
         cache_hits: Blocks of the cache that were there when a batch was planned.
         cache_misses: Blocks that had to be fetched.
         bytes_evicted: Bytes that the cache has freed.

@@ -14,6 +14,7 @@ import pytest
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import ConfigError
+from stoker.formats.remote import retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,20 @@ def test_the_cache_of_a_remote_dataset_is_counted(thumbnails: Path, tmp_path: Pa
     assert fetched[0][0] > 10_000
     assert fetched[0][1] > 0
     assert fetched[1] == (0, 0), "all was there"
+
+
+def test_tries_before_the_loader_do_not_count(
+    thumbnails: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "_counted", [5])
+    with load(f"file://{thumbnails}", cache=tmp_path / "cache") as loader:
+        assert loader._counters().retries == 0
+        list(loader)
+        retry._counted[0] += 2
+        (handle,) = loader._producers._cache_prefetcher._handles.values()  # type: ignore[union-attr]  # it is remote
+        handle.files.blocks.bytes_evicted += 7
+        counters = loader.stats().counters
+    assert (counters.retries, counters.bytes_evicted) == (2, 7)
 
 
 def test_figures_go_to_monitors(thumbnails: Path, caplog: pytest.LogCaptureFixture) -> None:
