@@ -71,18 +71,27 @@ class _Stage:
 
 
 def profiler_range(name: str) -> AbstractContextManager[Any] | None:
-    """A range ``stoker.<name>``: NVTX's if nvtx is imported, else PyTorch's if its profiler runs, or None.
+    """A range ``stoker.<name>``: NVTX's if nvtx is imported, PyTorch's if its profiler runs, both, or None.
 
     PyTorch shows ranges of the thread that began the profiler; of other threads with ``profile_all_threads``.
     """
+    shown: AbstractContextManager[Any] | None = None
     nvtx = sys.modules.get("nvtx")
     if nvtx is not None and hasattr(nvtx, "annotate"):
-        return cast("AbstractContextManager[Any]", nvtx.annotate(f"stoker.{name}", domain="stoker"))
+        shown = nvtx.annotate(f"stoker.{name}", domain="stoker")
     # Not torch.autograd._profiler_enabled(), which speaks of the calling thread alone.
     if not getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False):
-        return None
-    record = sys.modules["torch.profiler"].record_function
-    return cast("AbstractContextManager[Any]", record(f"stoker.{name}"))
+        return shown
+    record = cast(
+        "AbstractContextManager[Any]", sys.modules["torch.profiler"].record_function(f"stoker.{name}")
+    )
+    return record if shown is None else _both(shown, record)
+
+
+@contextmanager
+def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]) -> Iterator[None]:
+    with outer, inner:
+        yield
 
 
 class Trace:

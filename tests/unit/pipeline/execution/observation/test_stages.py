@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import sys
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from stoker.pipeline.execution.observation import stages
 from stoker.pipeline.execution.observation.stages import StageTimes, Trace, traced
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -49,6 +52,39 @@ def test_a_trace_has_the_stages_that_end_while_it_runs(now: list[float], tmp_pat
     assert (thread["ph"], thread["name"], thread["args"]) == ("M", "thread_name", {"name": "MainThread"})
     assert (shown["ph"], shown["name"], shown["ts"], shown["dur"]) == ("X", "planning", 0, 3e6)
     assert (shown["pid"], shown["tid"]) == (thread["pid"], thread["tid"])
+
+
+def test_a_stage_is_a_range_of_nvtx_and_of_a_running_profiler_of_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The profiler got no ranges once nvtx was imported."""
+    shown: list[str] = []
+
+    @contextmanager
+    def show(kind: str, name: str) -> Iterator[None]:
+        shown.append(f"{kind} {name}")
+        yield
+        shown.append(f"{kind} ends")
+
+    nvtx = SimpleNamespace(annotate=lambda name, domain: show(domain, name))
+    record = SimpleNamespace(record_function=lambda name: show("torch", name))
+    monkeypatch.setitem(sys.modules, "nvtx", nvtx)
+    monkeypatch.setitem(sys.modules, "torch.profiler", record)
+    for enabled in (False, True):
+        monkeypatch.setitem(
+            sys.modules, "torch.autograd.profiler", SimpleNamespace(_is_profiler_enabled=enabled)
+        )
+        with StageTimes().stage("planning"):
+            shown.append("work")
+    alone = ["stoker stoker.planning", "work", "stoker ends"]
+    assert shown[:3] == alone
+    assert shown[3:] == [
+        "stoker stoker.planning",
+        "torch stoker.planning",
+        "work",
+        "torch ends",
+        "stoker ends",
+    ]
 
 
 def test_a_trace_is_bounded(tmp_path: Path) -> None:
