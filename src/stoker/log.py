@@ -1,8 +1,8 @@
 """Messages to Python's ``logging`` about what happens while a loader or a conversion runs.
 
 The loggers are children of ``stoker``, named after the part that speaks: ``stoker.storage``,
-``stoker.cache``, ``stoker.samples``. An event that repeats, such as a request that is tried again, gives one
-message in ten seconds, with the number of those left out.
+``stoker.cache``, ``stoker.samples``, ``stoker.workers``. An event that repeats, such as a request that is
+tried again, gives one message in ten seconds, with the number of those left out.
 """
 
 from __future__ import annotations
