@@ -25,6 +25,7 @@ class _Mark(NamedTuple):
     time: float
     counts: tuple[int, ...]
     waited: float
+    first_wait: float
     seconds: dict[str, float]
     counters: Counters
 
@@ -34,6 +35,7 @@ class StatsTotals:
     """Running totals of one loader: seconds, samples and bad samples.
 
     ``seen`` counts the samples that were made, bad ones included, and ``samples`` those received.
+    ``first_wait`` is the part of ``waited`` that passed before the first batch.
     ``engine``, ``slow_steps`` and ``custom_steps`` are those of :class:`Stats`.
 
     The worker thread writes ``worker`` and ``seen``, and the consumer's thread the rest.
@@ -43,6 +45,7 @@ class StatsTotals:
     samples: int = 0
     batches: int = 0
     waited: float = 0.0
+    first_wait: float = 0.0
     worker: StageTimes = field(default_factory=StageTimes)
     seen: int = 0
     skipped: int = 0
@@ -63,6 +66,8 @@ class StatsTotals:
     def wait(self, began: float, end: float) -> None:
         """Count the time that the consumer has waited; both are times of :func:`time.perf_counter`."""
         self.waited += end - began
+        if not self.batches:
+            self.first_wait += end - began
         if trace := self.worker.trace:
             trace.add("waiting", began, end)
 
@@ -77,12 +82,12 @@ class StatsTotals:
     def _mark(self, counters: Counters) -> _Mark:
         seconds = dict(self.worker.seconds)
         counts = (self.samples, self.batches, self.skipped, self.replaced, len(self.bad_keys))
-        return _Mark(perf_counter(), counts, self.waited, seconds, counters)
+        return _Mark(perf_counter(), counts, self.waited, self.first_wait, seconds, counters)
 
     def stats(self, since: str = "start", counters: Counters | None = None) -> Stats:
         """Return the totals since a mark: the "start", the "pass", or the "last" call with "last"."""
         now = self._mark(counters or Counters())
-        before = self.marks.get(since, _Mark(now.time, (0,) * 5, 0.0, {}, Counters()))
+        before = self.marks.get(since, _Mark(now.time, (0,) * 5, 0.0, 0.0, {}, Counters()))
         if since == "last":
             self.marks["last"] = now
         seconds, waited = now.time - before.time, now.waited - before.waited
@@ -105,6 +110,7 @@ class StatsTotals:
             slow_steps=self.slow_steps,
             custom_steps=self.custom_steps,
             counters=now.counters.minus(before.counters),
+            first_wait=now.first_wait - before.first_wait,
         )
 
 
@@ -136,6 +142,7 @@ class Stats:
         stores: Folder or URL of each dataset.
         makers: What this process and each worker have made since the loader was made; empty without workers.
         made_again: Batches that were made a second time, as a worker was lost or slow.
+        first_wait: Seconds of ``waited`` before the loader's first batch, which the verdict leaves out.
     """
 
     samples: int
@@ -158,10 +165,14 @@ class Stats:
     stores: tuple[str, ...] = ()
     makers: tuple[MakerStats, ...] = ()
     made_again: int = 0
+    first_wait: float = 0.0
 
     @property
     def verdict(self) -> str:
-        """The limit of the training loop, with the engine and the dataset, and the number of bad samples."""
+        """The limit of the training loop, with the engine and the dataset, and the number of bad samples.
+
+        The wait for the loader's first batch does not count: threads and reading start in it.
+        """
         if not self.batches:
             return "Nothing has been loaded yet."
         bad = self.skipped + self.replaced
@@ -170,8 +181,12 @@ class Stats:
         return self._limit() + count
 
     def _limit(self) -> str:
-        if self.waited_share < 0.05:
-            waited = f"{self.waited_share:.1%} of the time for {self._data()}"
+        if self.batches == 1 and self.first_wait:
+            return f"Only the first batch of {self._data()} has come, which says nothing about later ones."
+        seconds = self.seconds - self.first_wait
+        share = min(1.0, (self.waited - self.first_wait) / seconds) if seconds > 0 else 0.0
+        if share < 0.05:
+            waited = f"{share:.1%} of the time for {self._data()}"
             return f"The step is the limit: the loop waited {waited}."
         busiest = max((name for name in self.producer if name != "idle"), key=self.producer.__getitem__)
         advice = {
@@ -181,7 +196,7 @@ class Stats:
             "executing": self._advice_on_engine(),
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
-        waited = f"{self.waited_share:.0%} of the time for {self._data()}"
+        waited = f"{share:.0%} of the time for {self._data()}"
         return f"The loader is the limit: the loop waited {waited}. {advice}"
 
     def _data(self) -> str:

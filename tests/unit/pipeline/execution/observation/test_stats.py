@@ -72,6 +72,30 @@ def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None
         assert verdict.startswith("The loader is the limit: the loop waited 50% of the time for data.")
 
 
+def test_a_short_run_is_not_called_slow_because_of_its_start(now: list[float]) -> None:
+    totals = StatsTotals()
+    totals.begin()
+    finished = FinishedBatch(([1, 2],), 2)
+
+    def batch(waited: float) -> None:
+        now[0] += waited
+        totals.wait(now[0] - waited, now[0])
+        totals.receive(finished)
+
+    batch(5.0)
+    assert totals.stats().verdict.startswith("Only the first batch of data has come")
+    now[0] += 1
+    batch(0.25)
+    now[0] += 8.75
+    result = totals.stats()
+    assert (result.waited, result.waited_share) == (5.25, 0.35)
+    assert result.verdict.startswith("The step is the limit: the loop waited 2.5% of the time")
+    totals.begin()
+    batch(7.0)
+    now[0] += 3
+    assert "the loop waited 70% of the time" in totals.stats("pass").verdict, "a later wait counts"
+
+
 @pytest.mark.parametrize(
     ("engine", "slow_steps", "custom_steps", "words"),
     [
