@@ -213,7 +213,8 @@ class ProducerFactory:
         self._totals = totals
         self._read_ahead = read_ahead
         config, reading = setup.config, setup.reading
-        self._cache_prefetcher = make_cache_prefetcher(config.dataset, config.order)
+        order = None if config.size_plan.planner else config.order  # a planner has another order
+        self._cache_prefetcher = make_cache_prefetcher(config.dataset, order)
         self._adapter = adapters.load(setup.framework, plan.placement)
         self.engine = setup.make_engine(plan, self._adapter)
         self._annotations = [

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from stoker import AspectBuckets, ImageLoader
+from stoker.augment import CenterCrop
 from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
+from stoker.pipeline.caching import cache_prefetcher
 from stoker.pipeline.caching.next_use import NextUse, make_next_use
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Sequential
 
@@ -44,6 +47,24 @@ def test_the_cache_has_the_hits_of_the_optimum(samples: int) -> None:
     for share in (0.1, 0.25, 0.5):
         found = hit_rates(blocks=100, samples=samples, share=share, seed=3)
         assert found.least_recent < found.next_use == found.optimum
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_batches_that_are_planned_by_sizes_have_another_order(
+    thumbnails: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planned: bool
+) -> None:
+    orders: list[object] = []
+    monkeypatch.setattr(cache_prefetcher, "make_next_use", lambda order, *_: orders.append(order))
+    with ImageLoader(
+        f"file://{thumbnails}",
+        cache=tmp_path,
+        cache_size="1MB",
+        batch_size=4,
+        transforms=() if planned else [CenterCrop(8)],
+        sizes=AspectBuckets(area=64, multiple=8) if planned else None,
+    ) as loader:
+        next(iter(loader))
+    assert orders == ([] if planned else [Sequential(61)])
 
 
 def test_a_loader_fetches_less_than_with_least_recent_use(
