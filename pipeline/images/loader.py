@@ -153,8 +153,8 @@ class ImageLoader(EngineImages):
         color: Channels of the images: "rgb", "gray" (one channel), "rgba" (four; alpha is 255 where an image
             has none), or "as_stored" (as many as the first image has; an image with another number is an
             error; arrays of ``.npy`` files may have any number, and floats). The last two allow crops,
-            resizes, flips, warps, RandomErasing and Normalize, on the engines "native" and "reference". See
-            the guide to pixels.
+            resizes, flips, padding, warps, ElasticTransform, RandomErasing, Normalize and SubtractMean, on
+            the engines "native" and "reference". See the guide to pixels.
         layout: Axes of the images: "NCHW", "NHWC", or "NHWC4", which has a fourth channel of zeros.
         num_threads: Threads of the engine. None takes this rank's share of the cores that the process may
             use.
@@ -180,8 +180,10 @@ class ImageLoader(EngineImages):
             copies through page-locked memory by itself, on a stream of its own.
         cache: Folder on a local disk that keeps what is fetched of a remote dataset. The loader fetches in
             the order of its batches. Ranks of one machine share a cache.
-        cache_size: Size of the cache in bytes, or as text such as "200GB". What the order needs last is
-            evicted first. None sets no limit.
+        cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit. If one whole
+            dataset is drawn in order or shuffled as a whole, what the order needs last is evicted first.
+            Otherwise, and in a few cases that the guide "Beyond one machine" names, what was used longest
+            ago is evicted first.
         workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`. The batches
             are the same with them and without; see the guide to clusters.
 
