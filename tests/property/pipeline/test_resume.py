@@ -5,14 +5,26 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
+from PIL import Image
 
 import stoker
 from stoker import ClassBalanced, ImageLoader, Repeated, Weighted
-from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, compile_image
+from stoker.augment import (
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    SubtractMean,
+    Transform,
+    compile_image,
+)
+from stoker.augment.steps import Step
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
 
 if TYPE_CHECKING:
@@ -26,6 +38,24 @@ if TYPE_CHECKING:
 TRANSFORMS = [RandomResizedCrop(12), RandomHorizontalFlip(), RandomVerticalFlip()]
 
 
+@dataclass(frozen=True)
+class Half(Step):
+    """A custom step."""
+
+    def apply(self, i: int, pixels: Any) -> Any:
+        return pixels // 2
+
+
+@dataclass(frozen=True)
+class RandomHalf(Transform):
+    """A custom transform, which changes every second sample."""
+
+    draws: ClassVar[int] = 1
+
+    def params(self, state: Any, u: npt.NDArray[np.float64]) -> None:
+        state.add_steps(Half(u[:, 0] < 0.5))
+
+
 @pytest.fixture
 def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
     made = []
@@ -33,7 +63,8 @@ def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
     def make(**options: Any) -> ImageLoader:
         given = {"batch_size": 4, "shuffle": True, "seed": 11, "num_threads": 1, **options}
         dataset = given.pop("dataset", thumbnails)
-        made.append(ImageLoader(dataset, transforms=TRANSFORMS, columns=("image", "row"), **given))
+        transforms = given.pop("transforms", TRANSFORMS)
+        made.append(ImageLoader(dataset, transforms=transforms, columns=("image", "row"), **given))
         return made[-1]
 
     yield make
@@ -137,6 +168,39 @@ def test_every_stop_of_every_sampler_loses_nothing(
         rows = [row for row, _ in samples(slow)]
         assert rows == [row for row, _ in whole[len(seen) : len(seen) + len(rows)]]
         assert rows
+
+
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
+@pytest.mark.parametrize(
+    ("color", "dtype", "steps"),
+    [("as_stored", np.uint16, ()), ("rgb", np.uint8, (RandomHalf(),))],
+    ids=["16 bits", "custom step"],
+)
+def test_every_stop_of_images_less_their_mean_loses_nothing(
+    load: Callable[..., ImageLoader],
+    pack_images: Callable[..., Path],
+    tmp_path: Path,
+    color: str,
+    dtype: Any,
+    steps: tuple[Transform, ...],
+) -> None:
+    shape = (13, 12, 16) if color == "as_stored" else (13, 12, 16, 3)
+    pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape, dtype)
+    np.save(tmp_path / "mean.npy", pixels.mean(axis=0, dtype=np.float32))
+    options = {
+        "dataset": pack_images([encode(Image.fromarray(one), "PNG") for one in pixels]),
+        "color": color,
+        "transforms": [RandomCrop(8), RandomHorizontalFlip(), *steps, SubtractMean(tmp_path / "mean.npy")],
+    }
+    whole = samples(load(**options))
+    assert len({digest for _, digest in whole}) == 13
+    for stop, ranks in enumerate((3, 1, 3, 1)):
+        pair = [load(batch_size=2, rank=rank, world_size=2, **options) for rank in range(2)]
+        seen = together(pair, stop)
+        others = [load(batch_size=2, rank=rank, world_size=ranks, **options) for rank in range(ranks)]
+        for other in others:
+            other.load_state_dict(through_json(pair[0].state_dict()))
+        assert seen + together(others) == whole
 
 
 def test_loading_a_state_computes_no_order(

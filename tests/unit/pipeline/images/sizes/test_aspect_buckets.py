@@ -61,6 +61,14 @@ def test_without_shuffle_an_image_is_its_centre(load: Callable[..., ImageLoader]
         assert np.array_equal(image, alone[row].image[0])
 
 
+def test_engines_make_the_same_batches(load: Callable[..., ImageLoader]) -> None:
+    native, reference = (load(**OPTIONS, engine=engine, exact=True) for engine in ("native", "reference"))
+    for one, other in zip(native, reference, strict=True):
+        assert np.array_equal(one.row, other.row)
+        assert one.image.shape == other.image.shape
+        assert np.abs(one.image.astype(int) - other.image.astype(int)).max() <= 2
+
+
 def test_a_crop_of_the_user_takes_the_place_of_the_cover_crop() -> None:
     own = [Resize((9, 9)), RandomHorizontalFlip()]
     assert cover_by_default(own, random=True) is own
