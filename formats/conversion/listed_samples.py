@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
+from stoker.log import EventLog
 
+from ..sources.annotated.masks.mask_pairs import is_of_ade20k
 from ..sources.annotated.object_classes import select_objects
 from ..sources.classes.class_limits import limit_classes, select_classes
 from ..sources.classes.class_names import number_classes, parse_class_map, rename_classes
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["check_mask_map", "list_samples"]
 
 _LABEL_IDS, _TRAIN_IDS = "_gtFine_labelIds.", "_gtFine_labelTrainIds."
+_LOG = EventLog("conversion")
 _NAMED = 5  # classes that an error names
 
 
@@ -70,6 +73,8 @@ def list_samples(
 def check_mask_map(listing: Listing, mask_map: str | None) -> None:
     """Check that a map of the values of masks fits the masks of a source.
 
+    ADE20K's masks without a map and without names of classes are taken as they are, with a warning.
+
     Raises:
         ConfigError: There are no masks; the map needs ``ignore_index``; or the masks are Cityscapes'
             ``labelIds``, and there is no map.
@@ -94,6 +99,13 @@ def check_mask_map(listing: Listing, mask_map: str | None) -> None:
             raise ConfigError(
                 f"masks such as {ids} are Cityscapes' labelIds, which are not the classes that are trained",
                 hint="add --mask-map cityscapes (mask_map='cityscapes'), or --mask-map none to keep the ids",
+            )
+        first = next(masks.names(), "")
+        if not listing.info.mask_classes and is_of_ade20k(f"{masks.root}/{first}"):
+            _LOG.warning(
+                "ade20k",
+                f"the values of ADE20K's masks such as {first} are taken as classes as they are, so class 0 "
+                "is 'other'; --mask-map ade20k (mask_map='ade20k') ignores it and counts the others from 0",
             )
 
 

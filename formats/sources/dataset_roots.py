@@ -17,6 +17,7 @@ from stoker.errors import SourceError
 
 from ..remote.store import is_url
 from .annotated.coco.coco import is_coco
+from .annotated.masks.mask_pairs import is_of_ade20k
 from .annotated.yolo.yolo_names import YAML_NAMES
 from .annotated.yolo.yolo_splits import read_data_file
 from .source import Source
@@ -95,7 +96,12 @@ def _entries(folder: Path) -> list[Path]:
 
 def _voc(root: Path, folders: list[Path]) -> list[str]:
     years = [one for one in folders if (one / "Annotations").is_dir() and (one / "JPEGImages").is_dir()]
-    return [f"one year: stoker convert {year} TARGET" for year in years]
+    commands = []
+    for year in years:
+        one = year / "ImageSets" / "Main" / "train.txt"
+        commands += [f"one split: stoker convert {one} TARGET"] if one.is_file() else []
+        commands.append(f"one year: stoker convert {year} TARGET")
+    return commands
 
 
 def _coco(root: Path, folders: list[Path]) -> list[str]:
@@ -129,12 +135,23 @@ def _yolo(root: Path, folders: list[Path]) -> list[str]:
 def _masks(root: Path, folders: list[Path]) -> list[str]:
     names = {one.name for one in folders}
     pairs = [pair for pair in _MASKS if names.issuperset(pair)]
-    return [f"with masks: stoker convert {root / a} TARGET {_option_of(b)} {root / b}" for a, b in pairs]
+    return [_command_of(root / images, root / masks) for images, masks in pairs]
 
 
-def _option_of(folder: str) -> str:
-    """The option for a folder of masks: Cityscapes' has masks of objects beside those of classes."""
-    return "--instances" if folder == "gtFine" else "--masks"
+def _command_of(images: Path, masks: Path) -> str:
+    """The command for images and their masks; of one split, where the folders hold several."""
+    inside = [one.name for one in _entries(images) if _SPLIT.fullmatch(one.name) and one.is_dir()]
+    splits = sorted(name for name in inside if (masks / name).is_dir())
+    splits.sort(key=lambda name: not name.lower().startswith("train"))
+    first = splits[0] if splits else "."
+    # Cityscapes' folder has masks of objects beside those of classes.
+    option = "--instances" if masks.name == "gtFine" else "--masks"
+    command = f"stoker convert {images / first} TARGET {option} {masks / first}"
+    if masks.name == "annotations" and any(is_of_ade20k(one.as_posix()) for one in _entries(images / first)):
+        command += " --mask-map ade20k"
+    if len(splits) < 2:
+        return f"with masks: {command}"
+    return f"one split: {command} (and in the same way, each with another TARGET: {', '.join(splits[1:])})"
 
 
 def _mot(root: Path, folders: list[Path]) -> list[str]:

@@ -24,16 +24,31 @@ if TYPE_CHECKING:
     from ...listing import ListedFiles
     from ...source import Source
 
-__all__ = ["Pairs", "class_names", "has_masks", "list_images", "list_pairs", "pair_files", "with_masks"]
+__all__ = [
+    "Pairs",
+    "class_names",
+    "has_masks",
+    "is_of_ade20k",
+    "list_images",
+    "list_pairs",
+    "pair_files",
+    "with_masks",
+]
 
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
 _NAMES = "classes.txt"
+_ADE_FILE, _ADE_FOLDER = "ADE_", "ADEChallengeData"  # ADE_train_00000001.png in ADEChallengeData2016
 
 
 def has_masks(source: Source) -> bool:
     """Whether the caller has named a folder of masks, of classes or of objects."""
     return source.masks is not None or source.instances is not None
+
+
+def is_of_ade20k(path: str) -> bool:
+    """Whether the path of an image or a mask has a name that ADE20K gives to its files or its folder."""
+    return path.rpartition("/")[2].startswith(_ADE_FILE) or _ADE_FOLDER in path
 
 
 def list_pairs(source: Source) -> Listing:

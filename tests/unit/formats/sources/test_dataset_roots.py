@@ -22,9 +22,10 @@ def _root(folder: Path, *files: str) -> Path:
     [
         (
             ["VOC2007/Annotations/1.xml", "VOC2007/JPEGImages/1.jpg", "VOC2012/Annotations/1.xml",
-             "VOC2012/JPEGImages/1.jpg"],
+             "VOC2012/JPEGImages/1.jpg", "VOC2012/ImageSets/Main/train.txt: 1"],
             "Pascal VOC's datasets",
-            ["stoker convert {root}/VOC2007 TARGET", "stoker convert {root}/VOC2012 TARGET"],
+            ["stoker convert {root}/VOC2007 TARGET", "stoker convert {root}/VOC2012 TARGET",
+             "one split: stoker convert {root}/VOC2012/ImageSets/Main/train.txt TARGET;"],
         ),
         (
             ["annotations/captions_train2017.json", "annotations/instances_train2017.json", "train2017/1"],
@@ -53,12 +54,27 @@ def _root(folder: Path, *files: str) -> Path:
             ["convert all splits: stoker convert {root}/data.yaml TARGET;"],
         ),
         (
-            ["images/training/1.jpg", "annotations/training/1.png"],
+            ["images/validation/ADE_val_1.jpg", "annotations/validation/ADE_val_1.png",
+             "images/training/ADE_train_1.jpg", "annotations/training/ADE_train_1.png"],
             "images and masks",
-            ["stoker convert {root}/images TARGET --masks {root}/annotations"],
+            ["stoker convert {root}/images/training TARGET --masks {root}/annotations/training "
+             "--mask-map ade20k (and in the same way, each with another TARGET: validation);"],
+        ),
+        (
+            ["leftImg8bit/train/ulm/1.png", "gtFine/train/ulm/1.png", "leftImg8bit/val/bonn/2.png",
+             "gtFine/val/bonn/2.png", "leftImg8bit/test/berlin/3.png"],
+            "images and masks",
+            ["stoker convert {root}/leftImg8bit/train TARGET --instances {root}/gtFine/train "
+             "(and in the same way, each with another TARGET: val);"],
+        ),
+        (
+            ["images/1.jpg", "masks/1.png"],
+            "images and masks",
+            ["convert with masks: stoker convert {root}/images TARGET --masks {root}/masks;"],
         ),
     ],
-    ids=["voc", "coco", "coco-in-images", "roboflow-coco", "yolo", "darknet", "roboflow-yolo", "ade20k"],
+    ids=["voc", "coco", "coco-in-images", "roboflow-coco", "yolo", "darknet", "roboflow-yolo", "ade20k",
+         "cityscapes", "masks"],
 )  # fmt: skip
 def test_the_root_of_a_dataset_does_not_become_classes(
     tmp_path: Path, files: list[str], kind: str, commands: list[str]

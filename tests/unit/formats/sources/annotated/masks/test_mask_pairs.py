@@ -21,6 +21,7 @@ from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.verification.annotations import mask_problem
+from stoker.log import EventLog
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -135,6 +136,26 @@ def test_padding_of_resized_masks_has_the_ignored_value(root: Path) -> None:
     np.testing.assert_array_equal(mask[8:40], source[rows.astype(int)[:, None], columns.astype(int)])
     assert dataset.manifest.annotations.ignore == 200
     assert stoker.verify(dataset.path, decode=True).ok
+
+
+def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
+    root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.formats.conversion.listed_samples._LOG", EventLog("conversion", lambda: 0.0))
+    convert(root, "other")
+    for file in [*root.glob("images/*/*"), *root.glob("masks/*/*")]:
+        file.rename(file.with_name(f"ADE_train_{file.name}"))
+    convert(root, "mapped", mask_map="ade20k")
+    convert(root, "kept", mask_map="none")
+    assert not caplog.records
+    convert(root)
+    (said,) = caplog.messages
+    assert "masks such as a/ADE_train_0.png are taken as classes as they are, so class 0 is" in said
+    assert "--mask-map ade20k" in said
+    (root / "classes.txt").write_text("\n".join(map(str, range(151))))
+    monkeypatch.setattr("stoker.formats.conversion.listed_samples._LOG", EventLog("conversion", lambda: 0.0))
+    convert(root, "named")
+    assert caplog.messages == [said]
 
 
 def test_the_names_of_cityscapes(tmp_path: Path) -> None:
