@@ -17,6 +17,8 @@ from .shared.options import Dataset, JsonFile, MinSize, MinVisible, Threads
 
 __all__ = ["bench"]
 
+_AGAINST = "torch,tfdata,dali"
+
 
 def bench(
     dataset: Dataset,
@@ -26,7 +28,7 @@ def bench(
             help="Loaders, with commas between: torch, tfdata, tfdata-plain, dali, ffcv, spdl, ray-data, "
             "tfdata-service. The word all stands for those that are installed."
         ),
-    ] = "torch,tfdata,dali",
+    ] = _AGAINST,
     device: Annotated[
         str,
         typer.Option(help="Where batches are handed out: cpu, cuda or cuda:N. On a GPU both engines run."),
@@ -70,7 +72,8 @@ def bench(
     which tells what Ray costs. Compare it with tfdata-service and ray-data.
 
     With --ablate Stoker alone is measured: as it is, then with reading, decoding or augmentation left out, in
-    turns after a warm-up. The command says which of them is the limit, and what would help by how much.
+    turns after a warm-up. The command says which of them is the limit, and what would help by how much. It
+    takes no other options than --size, --threads, --rounds and --json.
 
     Of a dataset with boxes, the loaders run a recipe, such as coco-ssd or yolo-train, and hand out boxes and
     their classes, too. torch runs torchvision's reference pipeline, where the recipe follows one; the other
@@ -88,8 +91,15 @@ def bench(
     if workers not in (None, "ray"):
         raise ConfigError(f"--workers must be ray, found {workers!r}")
     if ablate:
-        if transforms:
-            raise ConfigError("--ablate measures random crops of images", hint="leave --transforms out")
+        _check_ablation(
+            against=against != _AGAINST,
+            device=device != "cpu",
+            batch_size=batch_size is not None,
+            transforms=transforms is not None,
+            min_visible=min_visible > 0,
+            min_size=min_size > 0,
+            workers=workers is not None,
+        )
         _ablate(dataset, size=size or 224, threads=threads, rounds=rounds, json_out=json_out)
         return
     from stoker.benchmarks.comparison.bench import run_bench
@@ -113,6 +123,16 @@ def bench(
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     show(comparison, out)
+
+
+def _check_ablation(**given: bool) -> None:
+    """Raise ConfigError for options of the comparison, by whether they have another value than by default."""
+    refused = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
+    if refused:
+        raise ConfigError(
+            f"--ablate measures random crops of images by Stoker alone, and takes no {', '.join(refused)}",
+            hint="leave these options out; --ablate takes --size, --threads, --rounds and --json",
+        )
 
 
 def _ablate(dataset: str, *, size: int, threads: int | None, rounds: int, json_out: Path | None) -> None:

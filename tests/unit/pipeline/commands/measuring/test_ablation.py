@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
+from stoker.errors import ConfigError
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.measuring.ablation import Ablation, Turn, verdict
 
@@ -46,3 +47,12 @@ def test_the_command_measures_all_stages(thumbnails: Path, tmp_path: Path) -> No
     assert all(turn["images_per_second"] > 0 for turn in found["turns"])
     assert found["verdict"] in done.output.replace("\n", " ")
     assert found["engine"] == "native"
+
+
+def test_options_of_the_comparison_are_refused(thumbnails: Path) -> None:
+    given = ["--min-visible", "0.1", "--min-size", "2", "--batch-size", "8", "--against", "torch"]
+    given += ["--device", "cuda", "--transforms", "coco-ssd", "--workers", "ray"]
+    done = CliRunner().invoke(app, ["bench", str(thumbnails), "--ablate", *given])
+    refused = "--against, --device, --batch-size, --transforms, --min-visible, --min-size, --workers"
+    assert isinstance(done.exception, ConfigError)
+    assert f"takes no {refused}" in str(done.exception)
