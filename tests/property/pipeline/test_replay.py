@@ -65,6 +65,8 @@ def test_eight_ranks_with_mixup_on_a_mixture_of_selections(thumbnails: Path) -> 
                 "transforms": {"a": Views(2, CROP), "b": CROP},
             },
         ),
+        (2, {"batch_size": 6, "sampler": stoker.Repeated(3), "transforms": CROP, "shuffle": True}),
+        (2, {"batch_size": 5, "sampler": stoker.Weighted("label"), "transforms": CROP, "last_batch": "drop"}),
     ],
 )
 def test_images(thumbnails: Path, ranks: int, options: dict[str, Any]) -> None:
