@@ -88,8 +88,8 @@ def seen_part(dataset: Any, image: int, matrix: Any, output: tuple[int, int]) ->
     return np.concatenate((np.maximum(shown[:2], low), np.minimum(shown[2:], high)))
 
 
-def expected(part: Any, image: int, *, by_center: bool) -> list[dict[str, Any]]:
-    """The objects of an image, cut at the part that is seen; those outside are missing."""
+def expected(part: Any, image: int, labels: tuple[int, ...], *, by_center: bool) -> list[dict[str, Any]]:
+    """The objects of these classes in an image, cut at the part that is seen; those outside are missing."""
     left, top, right, bottom = part
     kept = []
     for one in truth()["annotations"]:
@@ -97,6 +97,8 @@ def expected(part: Any, image: int, *, by_center: bool) -> list[dict[str, Any]]:
         box = np.clip([x, y, x + width, y + height], [left, top] * 2, [right, bottom] * 2)
         center = (x + width / 2, y + height / 2)
         outside = not (left <= center[0] <= right and top <= center[1] <= bottom)
+        if one["category_id"] - 1 not in labels:
+            continue
         if one["image_id"] != image + 1 or (box[2:] <= box[:2]).any() or (by_center and outside):
             continue
         points = np.array(one["keypoints"], float).reshape(2, 3)
@@ -127,7 +129,15 @@ def mask_bound(matrix: Any) -> float:
     return float(np.abs(matrix[[0, 1], [0, 1]]).max()) + 0.5
 
 
-def show(shards: Path, transforms: Any, *, has_keypoints: bool, has_masks: bool, epochs: int = 2) -> Shown:
+def show(
+    shards: Path,
+    transforms: Any,
+    *,
+    has_keypoints: bool,
+    has_masks: bool,
+    epochs: int = 2,
+    labels: tuple[int, ...] = (0, 1),
+) -> Shown:
     """Draw all images in some epochs, and bring what is shown back."""
     dataset, shown = stoker.open(shards), Shown()
     by_center = any(isinstance(one, RandomIoUCrop) for one in transforms)
@@ -142,8 +152,8 @@ def show(shards: Path, transforms: Any, *, has_keypoints: bool, has_masks: bool,
             number, image = len(shown.truth["images"]) + 1, int(batch.row[0])
             matrix, size = batch.to_source[0], batch.source_size[0]
             part = seen_part(dataset, image, matrix, batch.image.shape[-2:])
-            objects = expected(part, image, by_center=by_center)
-            shown.hidden += len(BOXES[image]) - len(objects)
+            objects = expected(part, image, labels, by_center=by_center)
+            shown.hidden += sum(label in labels for label, _ in BOXES[image]) - len(objects)
             height, width = SIZES[image]
             shown.truth["images"].append({"id": number, "height": height, "width": width})
             known = len(shown.truth["annotations"])
@@ -212,7 +222,11 @@ def test_every_kind_of_folder_and_back_scores_one(kind: str, tmp_path: Path) -> 
         *(["keypoints"] if "keypoints" in tasks else []),
     ]
     shown = show(
-        shards, load_recipe("coco-ssd"), has_keypoints="keypoints" in kinds, has_masks="segm" in kinds
+        shards,
+        load_recipe("coco-ssd"),
+        has_keypoints="keypoints" in kinds,
+        has_masks="segm" in kinds,
+        labels=made.labels,
     )
     assert shown.hidden
     assert formatted(shown, kinds) == dict.fromkeys(kinds, "1.000")

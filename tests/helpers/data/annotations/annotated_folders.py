@@ -29,10 +29,11 @@ KEYPOINTS = ("left", "right")
 
 @dataclass(frozen=True)
 class Converted:
-    """What :func:`stoker.convert` takes."""
+    """What :func:`stoker.convert` takes, and the classes whose objects the format has."""
 
     src: Path
     options: dict[str, Any]
+    labels: tuple[int, ...] = (0, 1)
 
 
 def truth(first_id: int = 1) -> dict[str, Any]:
@@ -120,6 +121,37 @@ def _yolo(root: Path) -> Converted:
     return Converted(root, {})
 
 
+def _yolo_outlines(root: Path) -> Converted:
+    """YOLO's labels with the vertices of each object in place of its box."""
+    made = _yolo(root)
+    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
+        lines = [
+            f"{label} {left / width} {top / height} {right / width} {top / height} "
+            f"{right / width} {bottom / height} {left / width} {bottom / height}\n"
+            for label, (left, top, right, bottom) in objects
+        ]
+        (root / "labels" / f"{number}.txt").write_text("".join(lines))
+    return made
+
+
+def _yolo_keypoints(root: Path) -> Converted:
+    """YOLO's labels with the keypoints behind each box, at the centres of COCO's pixels."""
+    made = _yolo(root)
+    (root / "classes.txt").unlink()
+    names = f"names: [{', '.join(CLASSES)}]"
+    (root / "data.yaml").write_text(f"{names}\nkpt_shape: [2, 3]\nflip_idx: [1, 0]\n")
+    for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
+        file = root / "labels" / f"{number}.txt"
+        points = [
+            f"{(left + 5.5) / width} {(top + 8.5) / height} 2 "
+            f"{(right - 5.5) / width} {(bottom - 8.5) / height} 2"
+            for _, (left, top, right, bottom) in objects
+        ]
+        pairs = zip(file.read_text().splitlines(), points, strict=True)
+        file.write_text("".join(f"{line} {more}\n" for line, more in pairs))
+    return made
+
+
 def _data_yaml(root: Path) -> Converted:
     _yolo(root)
     (root / "data.yaml").write_text(f"train: images\nnames: [{', '.join(CLASSES)}]\n")
@@ -183,6 +215,18 @@ def _open_images_masks(root: Path) -> Converted:
     return Converted(root / "train-annotations-object-segmentation.csv", options)
 
 
+def _crowdhuman(root: Path) -> Converted:
+    """The people of the scene: CrowdHuman has no cars."""
+    write_images(root / "Images", suffix=".jpg")
+    lines = []
+    for number, objects in enumerate(BOXES):
+        people = [box for label, box in objects if label == 0]
+        boxes = [{"tag": "person", "fbox": [x, y, right - x, bottom - y]} for x, y, right, bottom in people]
+        lines.append(json.dumps({"ID": str(number), "gtboxes": boxes}))
+    (root / "annotation_train.odgt").write_text("\n".join(lines))
+    return Converted(root / "annotation_train.odgt", {}, labels=(0,))
+
+
 def _mot(root: Path) -> Converted:
     """A sequence for each image, since the frames of one have one size."""
     for number, ((height, width), objects) in enumerate(zip(SIZES, BOXES, strict=True)):
@@ -208,10 +252,13 @@ FOLDERS: dict[str, Callable[[Path], Converted]] = {
     "lvis": _lvis,
     "voc": _voc,
     "yolo": _yolo,
+    "yolo outlines": _yolo_outlines,
+    "yolo keypoints": _yolo_keypoints,
     "data.yaml": _data_yaml,
     "cityscapes instanceIds": _instance_ids,
     "open images": _open_images,
     "open images' masks": _open_images_masks,
+    "crowdhuman": _crowdhuman,
     "mot": _mot,
     "voc SegmentationObject": _segmentation_object,
 }
