@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -13,23 +13,34 @@ from stoker.bucketing import PreferencePairs
 from stoker.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-N, BETA, END = 23, 0.1, 258
+N, BETA, PAD, END = 23, 0.1, 256, 258
+SAMPLES = [
+    {"prompt": "ask" * (1 + i % 4), "chosen": "yes " * (1 + i % 3), "rejected": "no" * (1 + i * 7 % 8)}
+    for i in range(N)
+]
+COLUMNS = ("input_ids", "attention_mask", "completion_mask", "row")
+
+
+class Collated(NamedTuple):
+    """A batch of a collator, with the numbers of its samples."""
+
+    input_ids: Any
+    attention_mask: Any
+    completion_mask: Any
+    row: Any
 
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """23 pairs of bytes."""
     folder = tmp_path_factory.mktemp("pairs")
-    lines = [
-        {"prompt": "ask" * (1 + i % 4), "chosen": "yes " * (1 + i % 3), "rejected": "no" * (1 + i * 7 % 8)}
-        for i in range(N)
-    ]
-    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, SAMPLES)))
     stoker.convert_text(
         folder / "pairs.jsonl", folder / "d", fields=("chosen", "prompt", "rejected"), tokenizer="bytes"
     )
@@ -41,15 +52,15 @@ def make(shards: Path, **options: Any) -> stoker.TextLoader:
     return stoker.TextLoader(shards, **{**given, **options})
 
 
-def answers(loader: stoker.TextLoader) -> dict[int, tuple[float, float]]:
+def answers(batches: Sequence[Any], seed: int) -> dict[int, tuple[float, float]]:
     """Log-probabilities of the chosen and the rejected answer of each sample, by a small model."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = transformers.LlamaConfig(
         vocab_size=260, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
     )
     model = transformers.LlamaForCausalLM(config).eval()
     found = {}
-    for batch in loader:
+    for batch in batches:
         given = {"input_ids": batch.input_ids.long(), "use_cache": False}
         if "position_ids" in batch._fields:
             given["position_ids"] = batch.position_ids.long()
@@ -68,44 +79,60 @@ def answers(loader: stoker.TextLoader) -> dict[int, tuple[float, float]]:
     return found
 
 
-def dpo_loss(found: dict[int, tuple[float, float]]) -> float:
-    """The loss of Rafailov et al., 2023, equation 7, against a reference that finds all answers alike."""
-    margins = torch.tensor([chosen - rejected for chosen, rejected in found.values()])
-    return float(-torch.nn.functional.logsigmoid(BETA * margins).mean())
+def dpo_loss(batches: Sequence[Any]) -> float:
+    """The loss of Rafailov et al., 2023, equation 7, of a model against a frozen reference."""
+    policy, reference = (answers(batches, seed) for seed in (0, 1))
+    ratios = [[policy[row][i] - reference[row][i] for row in policy] for i in range(2)]
+    chosen, rejected = torch.tensor(ratios, dtype=torch.float64)
+    return float(-torch.nn.functional.logsigmoid(BETA * (chosen - rejected)).mean())
+
+
+def collate(features: list[dict[str, list[int]]]) -> dict[str, Any]:
+    """The arrays that trl documents of ``DataCollatorForPreference``, made here without trl."""
+    lines = [(one["prompt_ids"], one[name]) for name in ("chosen_ids", "rejected_ids") for one in features]
+    width = max(len(prompt) + len(answer) for prompt, answer in lines)
+
+    def table(fill: int, rows: list[list[int]]) -> Any:
+        return torch.tensor([row + [fill] * (width - len(row)) for row in rows])
+
+    return {
+        "input_ids": table(PAD, [prompt + answer for prompt, answer in lines]),
+        "attention_mask": table(0, [[1] * len(prompt + answer) for prompt, answer in lines]),
+        "completion_mask": table(0, [[0] * len(prompt) + [1] * len(answer) for prompt, answer in lines]),
+    }
 
 
 def test_packed_pairs_have_the_loss_of_padded_ones(shards: Path) -> None:
-    columns = ("input_ids", "attention_mask", "completion_mask", "row")
-    padded = answers(make(shards, columns=columns))
+    padded = list(make(shards, columns=COLUMNS))
     columns = ("input_ids", "segment_ids", "position_ids", "completion_mask", "row")
-    packed = answers(make(shards, pack=72, batch_size=2, columns=columns))
-    assert padded.keys() == packed.keys() == set(range(N))
+    packed = list(make(shards, pack=72, batch_size=2, columns=columns))
+    assert answers(packed, 0).keys() == answers(padded, 0).keys() == set(range(N))
     assert dpo_loss(packed) == pytest.approx(dpo_loss(padded), rel=1e-5)
-    assert packed[3] == pytest.approx(padded[3], rel=1e-4)
+    assert answers(packed, 0)[3] == pytest.approx(answers(padded, 0)[3], rel=1e-4)
 
 
-def test_batches_and_losses_are_those_of_the_collator_of_trl(shards: Path) -> None:
-    trainer = pytest.importorskip("trl.trainer.dpo_trainer", reason="needs pip install trl")
-    collate = trainer.DataCollatorForPreference(pad_token_id=256)
-    plain = stoker.TextLoader(
-        shards,
-        batch_size=1,
-        buckets=None,
-        columns=("prompt_input_ids", "chosen_input_ids", "rejected_input_ids"),
-    )
-    samples = [[ids[0].tolist() for ids in batch] for batch in plain]
-    columns = ("input_ids", "attention_mask", "completion_mask", "row")
-    for batch in make(shards, buckets=None, columns=columns):
-        features = [
-            {
-                "prompt_ids": samples[row][0],
-                "chosen_ids": [*samples[row][1], END],
-                "rejected_ids": [*samples[row][2], END],
-            }
-            for row in batch.row.tolist()
-        ]
-        theirs = collate(features)
-        assert all((theirs[name] == getattr(batch, name)).all() for name in columns[:3])
+@pytest.mark.parametrize("source", ["the arrays that trl documents", "trl"])
+def test_batches_and_losses_are_those_of_the_collator_of_trl(shards: Path, source: str) -> None:
+    collator: Any = collate
+    if source == "trl":
+        trainer = pytest.importorskip("trl.trainer.dpo_trainer", reason="needs pip install trl")
+        collator = trainer.DataCollatorForPreference(pad_token_id=PAD)
+    ours, theirs = list(make(shards, buckets=None, columns=COLUMNS)), []
+    for batch in ours:
+        samples = [{name: list(text.encode()) for name, text in SAMPLES[row].items()} for row in batch.row]
+        arrays = collator(
+            [
+                {
+                    "prompt_ids": one["prompt"],
+                    "chosen_ids": [*one["chosen"], END],
+                    "rejected_ids": [*one["rejected"], END],
+                }
+                for one in samples
+            ]
+        )
+        theirs.append(Collated(*(arrays[name] for name in COLUMNS[:3]), batch.row))
+        assert all(torch.equal(x.long(), y.long()) for x, y in zip(batch, theirs[-1], strict=True))
+    assert dpo_loss(ours) == pytest.approx(dpo_loss(theirs), rel=1e-6)
 
 
 def test_batches_are_planned_by_the_longer_of_the_two(shards: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -106,14 +107,74 @@ def test_labels_of_a_causal_model_have_the_loss_of_its_collator(
         assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
 
 
+def llama(attention: str = "sdpa") -> Any:
+    """A small causal model."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        attn_implementation=attention,
+    )
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def attend_by_lengths(module: Any, query: Any, key: Any, value: Any, mask: Any, **given: Any) -> Any:
+    """Attention within the sequences that ``cu_seq_lens_q`` bounds, as flash attention finds it."""
+    assert mask is None
+    bounds = given["cu_seq_lens_q"].tolist()
+    assert bounds == given["cu_seq_lens_k"].tolist()
+    assert max(b - a for a, b in itertools.pairwise(bounds)) <= given["max_length_q"] == given["max_length_k"]
+    flat = [one.transpose(0, 1).flatten(1, 2) for one in (query, key, value)]
+    attended = [
+        torch.nn.functional.scaled_dot_product_attention(
+            *(one[:, a:b] for one in flat), is_causal=True, scale=given["scaling"]
+        )
+        for a, b in itertools.pairwise(bounds)
+        if b > a
+    ]
+    joined = torch.cat(attended, 1).unflatten(1, (query.shape[0], query.shape[2]))
+    return joined.permute(1, 2, 0, 3), None
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("lengths", [False, True], ids=["by position ids", "by lengths"])
+def test_packed_rows_have_the_loss_of_the_collator_that_flattens(
+    shards: Path, tokenizer: Any, sentences: dict[str, list[str]], lengths: bool, rows: int
+) -> None:
+    """Models pass the lengths on to flash attention alone, which needs a GPU; a function takes its place."""
+    transformers.AttentionInterface.register("by_lengths", attend_by_lengths)
+    model = llama("by_lengths" if lengths else "sdpa")
+    collate = transformers.DataCollatorWithFlattening(return_flash_attn_kwargs=lengths)
+    encoded = tokenizer(sentences["source"])["input_ids"]
+    columns = ["input_ids", "position_ids", "labels"]
+    if lengths:
+        columns += ["cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k"]
+    loader = stoker.TextLoader(
+        shards,
+        batch_size=rows,
+        pack=24,
+        shuffle=True,
+        output="torch",
+        fields=["source"],
+        columns=[*columns, "row"],
+    )
+    for batch in loader:
+        features = [{"input_ids": encoded[i]} for i in batch.row.reshape(-1).tolist() if i >= 0]
+        ours = {name: getattr(batch, name) for name in columns}
+        ours["position_ids"] = batch.position_ids.long()
+        theirs = collate(features)
+        assert loss_of(model, {**ours, "use_cache": False}) == pytest.approx(
+            loss_of(model, {**theirs, "use_cache": False}), rel=1e-5
+        )
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 def test_packed_rows_have_the_loss_of_single_sequences(shards: Path, rows: int) -> None:
     """With position ids that begin again, and ``use_cache=False``, a model keeps packed sequences apart."""
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2
-    )
-    model = transformers.LlamaForCausalLM(config).eval()
+    model = llama()
 
     def total(loader: stoker.TextLoader) -> tuple[float, int]:
         losses, count = 0.0, 0
