@@ -181,7 +181,7 @@ def _with_batch_size(state: Mapping[str, Any], identity: Mapping[str, Any]) -> M
     if identity["last_batch"] == "partial" and not identity.get("stream"):
         raise CheckpointError(
             f"batch_size was {saved} and is {found}, which changes the last batches of an epoch",
-            hint=f'Resume with batch_size={saved}. With last_batch="drop" or "pad" batch sizes may change.',
+            hint=f'Resume with batch_size={saved}. To change it, begin with last_batch="drop" or "pad".',
         )
     parts = checked_history([*state["history"], [state["world_size"], 0]])
     if wrong := [world for world, _ in parts if world * saved % found]:

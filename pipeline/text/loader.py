@@ -61,9 +61,11 @@ class TextLoader(DescribedText):
             epoch's samples, (n,) or (n, D) int64 for D fields, and the keyword arguments that all samplers
             have. The sampler's lengths decide batches and padding, and may be costs; they do not decide which
             tokens are read.
-        buckets: Number of padded lengths, whose boundaries are then those that pad least. Or the boundaries,
-            (K,) or (K, D) integers. None draws random batches and pads each to its longest sample, in any
-            number of shapes. Packed rows have no buckets.
+        buckets: Number of padded lengths, whose boundaries are then those that pad least; 8 by default, with
+            several fields, too. Or the boundaries, (K,) or (K, D) integers. None draws random batches and
+            pads each to its longest sample, in any number of shapes. Packed rows have no buckets. Of several
+            fields windows pad less than buckets, in many shapes: give ``SortedBucketSampler`` as
+            ``batch_sampler``.
         pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
             ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
         pack: Tokens of a row that holds several sequences. None gives each sample a row. With several fields,

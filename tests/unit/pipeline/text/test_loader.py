@@ -164,6 +164,14 @@ def test_each_field_has_its_own_padded_length(
     assert make(shards, fields=("a",), columns=("input_ids",)).shapes()[-1][1] == 7
 
 
+def test_several_fields_have_eight_buckets_by_default_and_less_padding_in_windows(shards: Path) -> None:
+    buckets = stoker.TextLoader(shards, batch_size=8, shuffle=True)
+    sampler = partial(SortedBucketSampler, batch_size=8)
+    windows = stoker.TextLoader(shards, batch_sampler=sampler, shuffle=True)
+    assert len({shape[1:] for shape in buckets.shapes()}) <= 8
+    assert sum(a.size for batch in windows for a in batch) < sum(a.size for batch in buckets for a in batch)
+
+
 @pytest.mark.parametrize("fields", [("a", "q"), ("q",), ("a",)])
 def test_fields_are_read_in_the_order_that_was_asked_for(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]], fields: tuple[str, ...]
