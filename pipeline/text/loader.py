@@ -63,8 +63,8 @@ class TextLoader(DescribedText):
             tokens are read.
         buckets: Number of padded lengths, whose boundaries are then those that pad least; 8 by default, with
             several fields, too. Or the boundaries, (K,) or (K, D) integers. None draws random batches and
-            pads each to its longest sample, in any number of shapes. Packed rows have no buckets. Of several
-            fields windows pad less than buckets, in many shapes: give ``SortedBucketSampler`` as
+            pads each to its longest sample, in any number of shapes. Packed rows have no buckets. For several
+            fields, windows pad less than buckets, in many shapes: give ``SortedBucketSampler`` as
             ``batch_sampler``.
         pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
             ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
