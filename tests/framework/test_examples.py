@@ -72,4 +72,5 @@ def test_an_example_runs(name: str, examples: Path, warm_torch: WarmPython, tmp_
     said = warm_torch.output(
         examples / FOLDERS[name].name / name, tmp_path / "shards", 1, folder=tmp_path, paths=paths
     )
-    assert "the loop waited" in said
+    verdicts = ("the loop waited", "does not show what limits the training")  # the latter after one batch
+    assert any(verdict in said for verdict in verdicts)

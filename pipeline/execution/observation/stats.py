@@ -182,7 +182,7 @@ class Stats:
 
     def _limit(self) -> str:
         if self.batches == 1 and self.first_wait:
-            return f"Only the first batch of {self._data()} has come, which says nothing about later ones."
+            return f"One batch of {self._data()} alone does not show what limits the training."
         seconds = self.seconds - self.first_wait
         share = min(1.0, (self.waited - self.first_wait) / seconds) if seconds > 0 else 0.0
         if share < 0.05:

@@ -83,7 +83,7 @@ def test_a_short_run_is_not_called_slow_because_of_its_start(now: list[float]) -
         totals.receive(finished)
 
     batch(5.0)
-    assert totals.stats().verdict.startswith("Only the first batch of data has come")
+    assert totals.stats().verdict.startswith("One batch of data alone does not show")
     now[0] += 1
     batch(0.25)
     now[0] += 8.75
