@@ -110,7 +110,7 @@ def _conversion(document: Mapping[str, Any]) -> tuple[Table, ...]:
 def _remote(document: Mapping[str, Any]) -> tuple[Table, ...]:
     columns = (
         ("first epoch, images/s", "most", ",.0f"),
-        ("second epoch", "most", ",.0f"),
+        ("later epochs", "most", ",.0f"),
         ("first batch, s", "least", ".2f"),
     )
 
@@ -182,7 +182,7 @@ SECTIONS = (
         "remote",
         "An object store",
         "A server of S3's protocol on the same cores, which waits before each answer and shares one link. "
-        "The first epoch fetches the files; the second one finds what the loader has cached.",
+        "The first epoch fetches the files; later ones find what the loader has cached.",
         _remote,
     ),
     Section(

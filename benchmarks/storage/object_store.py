@@ -32,6 +32,7 @@ _ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": "bench",
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_ALLOW_HTTP": "true",  # of LitData's client
 }
 _START_SECONDS = 60.0
 _UPLOADS = 8
