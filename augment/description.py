@@ -62,8 +62,10 @@ class Description:
         self.check(name, good and low <= value[0] <= value[1] <= high, rule)
         self.set(name, (float(value[0]), float(value[1])))
 
-    def set_fill(self, name: str = "fill") -> None:
-        """Normalise a colour, a level 0..255 or three of them (RGB), to three."""
+    def set_fill(self, name: str = "fill", *, optional: bool = False) -> None:
+        """Normalise a colour, a level 0..255 or three of them (RGB), to three; None stays if ``optional``."""
+        if optional and getattr(self, name) is None:
+            return
         levels = as_tuple(getattr(self, name), 3)
         good = len(levels) == 3 and all(map(is_finite, levels))
         good = good and all(0 <= level <= 255 and level == int(level) for level in levels)

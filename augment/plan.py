@@ -19,7 +19,6 @@ from .checks import (
     checked_transform,
     fixed_size,
 )
-from .params.channel_params import ChannelParams
 from .params.channels import Channels
 from .params.mean_image import stretched_mean
 from .params.parts import Parts
@@ -171,7 +170,7 @@ class ImagePlan:
         if self.form.mean is not None:
             mean = stretched_mean(params, self.form.mean, self.form.scale, height, width)
             params = replace(params, mean_image=mean)
-        return ChannelParams(**vars(params), channels=_channels(state, self.form)) if self.deep else params
+        return replace(params, channels=_channels(state, self.form)) if self.deep else params
 
     def _keys(self, parts: Parts, position: int) -> npt.NDArray[np.int64]:
         """Keys of a transform's random numbers: of layers before their merge, and of images afterwards."""

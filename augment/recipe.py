@@ -197,7 +197,7 @@ def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
         ConfigError: A name or argument is unknown (the hint has the nearest known one), or a value is out of
             range.
     """
-    return [_from_dict(description) for description in descriptions]
+    return [_made(description, _classes()) for description in descriptions]
 
 
 def from_dict(description: Any) -> Any:
@@ -236,12 +236,6 @@ def _check_recipe(recipe: Mapping[str, Any], contents: str) -> None:
         raise ConfigError(f"source must be text; found {recipe['source']!r}")
     if not isinstance(recipe.get("model", {}), dict):
         raise ConfigError(f"model must be an object of arguments; found {recipe['model']!r}")
-
-
-def _from_dict(description: Any) -> AnyTransform:
-    """A transform, one of those that are registered."""
-    made: AnyTransform = _made(description, _classes())
-    return made
 
 
 def _made(description: Any, known_classes: Mapping[str, type[Any]]) -> Any:

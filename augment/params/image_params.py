@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..steps import Step
+    from .channels import Channels
     from .composition import Composition
     from .optional_params import Border, Erase, MeanImage, Warp
 
@@ -64,6 +65,7 @@ class ImageParams:
         empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
         composition: How these images, which show one sample each, are parts of other images; None where they
             are the images of the batch.
+        channels: Units of images that are not RGB or grey, in place of ``color`` and ``fill``.
     """
 
     size: Size
@@ -85,6 +87,7 @@ class ImageParams:
     window: npt.NDArray[np.float64] | None = None
     empty: npt.NDArray[np.bool_] | None = None
     composition: Composition | None = None
+    channels: Channels | None = None
 
     def __len__(self) -> int:
         return len(self.crop)

@@ -11,7 +11,6 @@ from PIL import Image
 
 from ..formulas.resample import interpolate, pick, resample
 from ..geometry.interpolation import Interpolation
-from ..params.channel_params import ChannelParams
 from ..steps import Displace
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def execute(
         One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C). It has its own
         size where it has one.
     """
-    if isinstance(params, ChannelParams) and params.channels is not None:
+    if params.channels is not None:
         levels = _levels_of(params, params.channels, i, pixels)
         return _finished(params, i, _in_units(levels, params.channels), dtype, layout)
     return finish(params, i, render(params, i, pixels), dtype, layout)

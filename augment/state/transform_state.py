@@ -148,8 +148,10 @@ class TransformState:
         if self.padding is not None and taken.padding is not None:
             self.padding.put(rows, taken.padding)
 
-    def use_fill(self, color: int | Sequence[int]) -> None:
-        """Choose the colour, RGB or one level, of padding: one for all that is padded."""
+    def use_fill(self, color: int | Sequence[int] | None) -> None:
+        """Choose the colour, RGB or one level, of padding: one for all that is padded; None chooses none."""
+        if color is None:
+            return
         fill = np.full(3, color, np.uint8)
         if self.fill_chosen and np.any(fill != self.fill):
             found, before = tuple(fill.tolist()), tuple(self.fill.tolist())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..description import Description
+from ..description import Description, as_pair
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..state.transform_state import TransformState
 
-__all__ = ["Transform"]
+__all__ = ["SizedTransform", "Transform"]
 
 
 @dataclass(frozen=True)
@@ -109,3 +111,22 @@ class Transform(Description):
     def with_size(self, size: Size) -> Transform | None:
         """Return the same transform that leaves images of ``size``; None if it gives images no size."""
         return None
+
+
+@dataclass(frozen=True)
+class SizedTransform(Transform):
+    """Base of transforms that leave all images in one size.
+
+    Attributes:
+        size: (height, width) in pixels, or one number for a square; a pair after ``set_size``.
+    """
+
+    size: int | Sequence[int]
+
+    def output_size(self, size: Size | None) -> Size:
+        """See :class:`Transform`."""
+        return as_pair(self.size)
+
+    def with_size(self, size: Size) -> Transform:
+        """See :class:`Transform`."""
+        return replace(self, size=size)

@@ -9,14 +9,13 @@ import numpy as np
 
 from ...description import as_pair, is_finite, is_whole
 from ...params.parts import WHOLE
+from ..base import SizedTransform
 from .base import UntilEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
-
-    from stoker.types import Size
 
     from ...params.parts import Parts
     from ...state.transform_state import TransformState
@@ -30,7 +29,7 @@ _TILES = 4
 
 
 @dataclass(frozen=True)
-class DetectionMosaic(UntilEpoch):
+class DetectionMosaic(SizedTransform, UntilEpoch):
     """Show four images around a random centre of a canvas of twice the size, scaled and moved, as YOLO does.
 
     Each image is scaled so that it just fits the size, and has a corner at the centre. The sample itself is
@@ -59,7 +58,6 @@ class DetectionMosaic(UntilEpoch):
     data/augment.py, without rotation and shear, in one resampling. ``RandomAffine`` may follow for these.
     """
 
-    size: int | Sequence[int]
     p: float = 1.0
     center: Sequence[float] = (0.25, 0.75)
     scale: Sequence[float] = (0.5, 1.5)
@@ -117,11 +115,3 @@ class DetectionMosaic(UntilEpoch):
         seen = [np.rint((edge - size) * factor + shift) for edge in (start, stop)]
         state.use_fill(self.fill)
         state.place(as_pair(self.size), (corner - size) * factor + shift, ratio * factor, *seen)
-
-    def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
-        return as_pair(self.size)
-
-    def with_size(self, size: Size) -> DetectionMosaic:
-        """See :class:`Transform`."""
-        return replace(self, size=size)

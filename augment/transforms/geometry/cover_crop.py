@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_pair
-from ..base import Transform
+from ..base import SizedTransform
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from enum import Enum
 
     import numpy.typing as npt
-
-    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 
@@ -24,7 +20,7 @@ __all__ = ["CoverCrop"]
 
 
 @dataclass(frozen=True)
-class CoverCrop(Transform):
+class CoverCrop(SizedTransform):
     """Resize the image until it just covers a size, and cut out that size. The aspect ratio stays.
 
     Args:
@@ -35,7 +31,6 @@ class CoverCrop(Transform):
     The resized side that exceeds the size is rounded to whole pixels.
     """
 
-    size: int | Sequence[int]
     random: bool = True
     interpolation: str | Enum = "bilinear"
 
@@ -55,11 +50,3 @@ class CoverCrop(Transform):
         state.resize(resized, self.interpolation)
         margin = resized - size
         state.crop((u.T * (margin + 1)).astype(np.int64) if self.random else margin // 2, size)
-
-    def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
-        return as_pair(self.size)
-
-    def with_size(self, size: Size) -> CoverCrop:
-        """See :class:`Transform`."""
-        return replace(self, size=size)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import added, as_pair
-from ..base import Transform
+from ...description import added
+from ..base import SizedTransform
 from .area import ATTEMPTS, first_fit
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from enum import Enum
 
     import numpy.typing as npt
-
-    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 
@@ -30,7 +28,7 @@ __all__ = ["CenterCrop", "RandomResizedCrop"]
 
 
 @dataclass(frozen=True)
-class CenterCrop(Transform):
+class CenterCrop(SizedTransform):
     """Cut out the centre; an image that is smaller is padded, with black unless another transform has a fill.
 
     Args:
@@ -42,34 +40,23 @@ class CenterCrop(Transform):
     half is at the bottom and right.
     """
 
-    size: int | Sequence[int]
     fill: int | Sequence[int] | None = added(None)
 
     def __post_init__(self) -> None:
         self.set_size()
-        if self.fill is not None:
-            self.set_fill()
+        self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        if self.fill is not None:
-            state.use_fill(self.fill)
+        state.use_fill(self.fill)
         size = np.array(self.size)[:, None]
         margin = state.size - size
         origin = np.where(margin > 0, np.rint(margin / 2), -(-margin // 2)).astype(np.int64)
         state.crop(origin, size)
 
-    def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
-        return as_pair(self.size)
-
-    def with_size(self, size: Size) -> CenterCrop:
-        """See :class:`Transform`."""
-        return replace(self, size=size)
-
 
 @dataclass(frozen=True)
-class RandomResizedCrop(Transform):
+class RandomResizedCrop(SizedTransform):
     """Cut out a part of random area and aspect ratio, and resize it ("Inception crop").
 
     Args:
@@ -85,7 +72,6 @@ class RandomResizedCrop(Transform):
     platform's ``exp`` decides how half a pixel is rounded.
     """
 
-    size: int | Sequence[int]
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (3 / 4, 4 / 3)
     interpolation: str | Enum = "bilinear"
@@ -112,14 +98,6 @@ class RandomResizedCrop(Transform):
             origin[:, missing] = margin[:, missing] // 2
         state.crop(origin, size)
         state.resize(np.array(self.size)[:, None], self.interpolation, antialias=self.antialias)
-
-    def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
-        return as_pair(self.size)
-
-    def with_size(self, size: Size) -> RandomResizedCrop:
-        """See :class:`Transform`."""
-        return replace(self, size=size)
 
     def _central_size(self, image: Int) -> Int:
         """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""

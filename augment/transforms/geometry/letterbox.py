@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...description import as_pair
-from ..base import Transform
+from ..base import SizedTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,15 +15,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.types import Size
-
     from ...state.transform_state import TransformState
 
 __all__ = ["Letterbox"]
 
 
 @dataclass(frozen=True)
-class Letterbox(Transform):
+class Letterbox(SizedTransform):
     """Resize the image so that it just fits, and pad it to the size of the output.
 
     Args:
@@ -40,7 +37,6 @@ class Letterbox(Transform):
     bilinear there does not.
     """
 
-    size: int | Sequence[int]
     fill: int | Sequence[int] = 114
     enlarge: bool = True
     center: bool = True
@@ -65,11 +61,3 @@ class Letterbox(Transform):
         state.use_fill(self.fill)
         state.resize(fitted, self.interpolation)
         state.crop(-before, size)
-
-    def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
-        return as_pair(self.size)
-
-    def with_size(self, size: Size) -> Letterbox:
-        """See :class:`Transform`."""
-        return replace(self, size=size)

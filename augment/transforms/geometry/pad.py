@@ -7,16 +7,16 @@ objects are not repeated (torchvision refuses boxes there).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
-from ...description import as_pair, as_tuple, is_whole
+from ...description import as_tuple, is_whole
 from ...state.padding_state import MODES
-from ..base import Transform
+from ..base import SizedTransform, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Pad(Transform):
 
 
 @dataclass(frozen=True)
-class RandomCrop(Transform):
+class RandomCrop(SizedTransform):
     """Cut out a part of fixed size at a uniform position.
 
     Args:
@@ -82,7 +82,6 @@ class RandomCrop(Transform):
         padding_mode: As for :class:`Pad`.
     """
 
-    size: int | Sequence[int]
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
     fill: int | Sequence[int] = 0
@@ -111,14 +110,6 @@ class RandomCrop(Transform):
         if self.padding is not None or missing.any() or may_continue:
             _pad(state, before + missing, after + missing, self)
         state.crop((u.T * (state.size - size + 1)).astype(np.int64), size)
-
-    def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`."""
-        return as_pair(self.size)
-
-    def with_size(self, size: Size) -> RandomCrop:
-        """See :class:`Transform`."""
-        return replace(self, size=size)
 
     def _check_missing(self, size: Int, missing: Int) -> None:
         if not self.pad_if_needed:

@@ -67,13 +67,11 @@ class ElasticTransform(Transform):
         self.set("alpha", tuple(map(float, alpha)))
         self.set("sigma", tuple(map(float, sigma)))
         self.set_interpolation(*WARPING)
-        if self.fill is not None:
-            self.set_fill()
+        self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        if self.fill is not None:
-            state.use_fill(self.fill)
+        state.use_fill(self.fill)
         state.fix_size(type(self).__name__)
         (alpha_x, alpha_y), (sigma_x, sigma_y) = as_tuple(self.alpha, 2), as_tuple(self.sigma, 2)
         red, green, blue = state.fill.tolist()

@@ -76,16 +76,14 @@ class AugMix(Transform):
         self.check("alpha", is_finite(self.alpha) and self.alpha > 0, "a positive number")
         self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
         self.set_interpolation(*WARPING)
-        if self.fill is not None:
-            self.set_fill()
+        self.set_fill(optional=True)
         # Weights, depths, and of each operation its kind, bin and sign.
         draws = (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
         self.set("draws", draws)
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        if self.fill is not None:
-            state.use_fill(self.fill)
+        state.use_fill(self.fill)
         width = self.mixture_width
         own, among, depth, rest = np.split(u, np.cumsum((2 * DRAWS, width * DRAWS, width)), axis=1)
         shares = dirichlet(self.alpha, own)

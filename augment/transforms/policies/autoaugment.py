@@ -140,13 +140,11 @@ class AutoAugment(Transform):
         self.check("policy", isinstance(name, str) and name in _POLICIES, f"one of {', '.join(_POLICIES)}")
         self.set("policy", name)
         self.set_interpolation(*WARPING)
-        if self.fill is not None:
-            self.set_fill()
+        self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        if self.fill is not None:
-            state.use_fill(self.fill)
+        state.use_fill(self.fill)
         policy = _policy(self.policy)
         pair = (u[:, 0] * len(policy.kind)).astype(np.int64)
         applied = u[:, 1:3] < policy.probability[pair]

@@ -68,7 +68,7 @@ class RandAugment(Transform):
         """See :class:`Transform`."""
         if self.num_ops == 0:
             return
-        _use_fill(self, state)
+        state.use_fill(self.fill)
         table = magnitudes(
             self.num_magnitude_bins, shear=0.3, shift=150 / 331, turn=30, factor=0.9, bits=(8, 4)
         )
@@ -101,7 +101,7 @@ class TrivialAugmentWide(Transform):
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        _use_fill(self, state)
+        state.use_fill(self.fill)
         table = magnitudes(self.num_magnitude_bins, shear=0.99, shift=32, turn=135, factor=0.99, bits=(8, 6))
         kind = (u[:, :1] * len(_KINDS)).astype(np.int64)
         level = (u[:, 1:2] * self.num_magnitude_bins).astype(np.int64)
@@ -117,10 +117,4 @@ def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
         f"an integer within 2 to {_MOST_BINS}",
     )
     transform.set_interpolation(*WARPING)
-    if transform.fill is not None:
-        transform.set_fill()
-
-
-def _use_fill(transform: RandAugment | TrivialAugmentWide, state: TransformState) -> None:
-    if transform.fill is not None:
-        state.use_fill(transform.fill)
+    transform.set_fill(optional=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
-from ...description import as_pair, is_finite
-from ..base import Transform
+from ...description import is_finite
+from ..base import SizedTransform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ __all__ = ["ObjectCrop"]
 
 
 @dataclass(frozen=True)
-class ObjectCrop(Transform):
+class ObjectCrop(SizedTransform):
     """Cut out the box of an object with some of what is around it, scaled and rotated at random.
 
     The box is extended to the aspect ratio of ``size`` around its centre, and by ``padding``, and fills the
@@ -49,7 +49,6 @@ class ObjectCrop(Transform):
             transforms (black).
     """
 
-    size: int | Sequence[int]
     padding: float = 1.25
     scale: float = 0.0
     degrees: float = 0.0
@@ -65,8 +64,7 @@ class ObjectCrop(Transform):
         self.check("scale", is_finite(self.scale) and 0 <= self.scale < 1, "a number from 0 to below 1")
         self.check("degrees", is_finite(self.degrees) and 0 <= self.degrees <= 180, "a number from 0 to 180")
         self.check_probability()
-        if self.fill is not None:
-            self.set_fill()
+        self.set_fill(optional=True)
 
     @property
     def uses_boxes(self) -> bool:
@@ -89,8 +87,7 @@ class ObjectCrop(Transform):
             raise ConfigError("ObjectCrop stands after a warp", hint="Rotate by its argument degrees.")
         if state.padding is not None:
             state.padding.refuse("ObjectCrop")
-        if self.fill is not None:
-            state.use_fill(self.fill)
+        state.use_fill(self.fill)
         image = state.size[::-1].astype(np.float64)  # width and height, as points have x first
         start, stop = _extents(state, image)
         output = np.array(self.output_size(None)[::-1], np.float64)[:, None]
@@ -113,15 +110,6 @@ class ObjectCrop(Transform):
         half = output[:, 0] / 2
         matrix[:, :2, 2] = center.T - matrix[:, :2, 0] * half[0] - matrix[:, :2, 1] * half[1]
         return matrix
-
-    def output_size(self, size: Size | None) -> Size:
-        """See :class:`Transform`."""
-        height, width = as_pair(self.size)
-        return height, width
-
-    def with_size(self, size: Size) -> ObjectCrop:
-        """See :class:`Transform`."""
-        return replace(self, size=size)
 
 
 def _extents(state: TransformState, image: Float) -> tuple[Float, Float]:

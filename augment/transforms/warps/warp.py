@@ -59,13 +59,11 @@ class WarpTransform(Transform):
 
     def __post_init__(self) -> None:
         self.set_interpolation(*WARPING)
-        if self.fill is not None:
-            self.set_fill()
+        self.set_fill(optional=True)
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        if self.fill is not None:
-            state.use_fill(self.fill)
+        state.use_fill(self.fill)
         state.distort(
             self.matrix(state.size, u), perspective=self.perspective, interpolation=self.interpolation
         )

@@ -54,8 +54,8 @@ class ChannelEngine(ReferenceEngine):
         return super()._decode(data, samples, i, columns)
 
     def _make(self, params: ImageParams, i: int, pixels: Pixels, out: Pixels) -> None:
-        channels = getattr(params, "channels", None)
-        if not isinstance(channels, Channels):
+        channels = params.channels
+        if channels is None:
             raise AssertionError("the parameters are those of RGB images")
         pixels, image_format = np.ascontiguousarray(pixels), self._image_format
         planar, dtype = image_format.layout == "NCHW", image_format.dtype
