@@ -6,8 +6,9 @@ import gc
 import io
 import os
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +18,7 @@ from helpers.processes.warm_python import WarmPython
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from stoker.formats.dataset.manifest import Shard
+from stoker.formats.dataset.manifest import Shard
 
 # Examples are the same in every run, and a busy machine fails no test. `make stress` draws others, and more.
 EXAMPLES = int(os.environ.get("STOKER_EXAMPLES", "0"))

@@ -12,15 +12,13 @@ Pillow's images, the others those of tensors.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torchvision.transforms.v2 import InterpolationMode, RandAugment, functional
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEIGHT, WIDTH = 24, 28
 SIZES = ((16, 40), (40, 16), (8, 8))  # no centre of a pixel falls on an edge between two

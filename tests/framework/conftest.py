@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.native.engine import NativeEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Left:

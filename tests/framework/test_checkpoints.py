@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from stoker.errors import CheckpointError
 torch = pytest.importorskip("torch")
 
 from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only where the package is installed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Step = tuple[list[int], float]
 STOP = 6  # of 12 steps in three epochs of four: in the middle of the second

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
 
 import stoker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 CLUSTERS = Path(__file__).parents[2] / "examples" / "clusters"
 pytest.importorskip("torch", reason="needs pip install torch")

@@ -7,12 +7,9 @@ import gzip
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from helpers.processes.warm_python import WarmPython
+from helpers.processes.warm_python import WarmPython
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = {path.name: path.parent for path in EXAMPLES.glob("*/*.py") if path.parent.name != "clusters"}

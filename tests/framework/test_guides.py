@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from helpers.processes.warm_python import WarmPython
 from helpers.tree.markdown import blocks
-
-if TYPE_CHECKING:
-    from helpers.processes.warm_python import WarmPython
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
@@ -24,10 +26,6 @@ from stoker.augment import CenterCrop
 from stoker.errors import StokerError
 from stoker.formats.external.external_index import index
 from stoker.formats.remote.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytest.importorskip("huggingface_hub", reason="needs huggingface_hub: pip install huggingface_hub")
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,6 @@ from stoker.formats.sources.source_reader import read_source_file
 
 s3fs = pytest.importorskip("s3fs")
 moto_server = pytest.importorskip("moto.server")
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(scope="module")

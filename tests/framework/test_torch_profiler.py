@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import perfetto
@@ -12,9 +13,6 @@ import stoker
 from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 torch = pytest.importorskip("torch")
 

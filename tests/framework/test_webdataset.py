@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.data.datasets import jpeg
@@ -10,9 +11,6 @@ from helpers.data.datasets import jpeg
 import stoker
 from stoker.augment import Resize
 from stoker.formats.external.external_index import index
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 webdataset = pytest.importorskip("webdataset")
 

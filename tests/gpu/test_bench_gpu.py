@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.benchmarks.comparison.bench import run_bench
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_both_engines_and_every_installed_loader_hand_out_batches(dataset: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import stoker
 from stoker.augment import CutMix, MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 torch = pytest.importorskip("torch")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +28,6 @@ from stoker.augment import (
 from stoker.augment.reference import reference
 from stoker.errors import SampleError
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 BORDER = 4
 TRAINING = (RandomResizedCrop(64), RandomHorizontalFlip())

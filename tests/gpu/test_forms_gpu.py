@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +23,6 @@ from stoker.augment import (
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.selection.kept_rates import KeptRates
 from stoker.pipeline.images.engine.setup import EngineSetup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 torch = pytest.importorskip("torch")
 

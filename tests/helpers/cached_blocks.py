@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 from stoker.pipeline.caching.planned_reads import BatchReads
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCKS = np.arange(4)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["query"]
 

@@ -6,12 +6,10 @@ Its actors run in the thread that waits for them, so a test needs neither proces
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 __all__ = ["RayStandIn"]
 

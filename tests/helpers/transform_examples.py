@@ -7,12 +7,10 @@ few pixels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stoker import augment
-
-if TYPE_CHECKING:
-    from stoker.augment import Transform
+from stoker.augment import Transform
 
 
 class Case(NamedTuple):

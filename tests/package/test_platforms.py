@@ -5,12 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WINDOWS = """
 import sys

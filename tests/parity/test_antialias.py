@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +22,6 @@ from stoker.augment import (
     Resize,
 )
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZES = ((10, 17), (37, 53), (80, 61), (3, 200), (1, 1))
 PIXELS = np.random.default_rng(0).random((37, 53, 3)).astype(np.float32)

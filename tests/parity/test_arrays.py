@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +26,6 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.npy import decode_npy, read_npy_header
 from stoker.formats.remote.file_system import StoredFile
 from stoker.formats.sources.folders.remote_images import find_remote_images
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEIGHT, WIDTH, CHANNELS = 20, 28, 6
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,6 @@ from stoker.augment import (
     Resize,
 )
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHRINKS = RandomAffine(30, (0.1, 0.1), (0.4, 1.2), 10, fill=90)
 CHAINS = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,6 @@ from stoker.augment import (
     Transform,
 )
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GEOMETRY = (
     RandomResizedCrop((30, 40), interpolation="bicubic"),

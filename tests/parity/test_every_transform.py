@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,21 +25,15 @@ from helpers.transform_examples import (
 )
 
 from stoker import augment
-from stoker.augment import compile_image
+from stoker.augment import Transform, compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
 from stoker.pipeline.engines.registry import make_engine
 from stoker.pipeline.engines.selection import devices
 from stoker.pipeline.engines.selection.execution import executes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from stoker.augment import Transform
-    from stoker.formats.dataset.dataset import Dataset
 
 BYTES = ImageFormat("uint8", "NHWC")
 

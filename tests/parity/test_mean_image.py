@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,9 +35,6 @@ from stoker.augment import (
 )
 from stoker.augment.steps import Step
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEIGHT, WIDTH = 24, 32
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,6 @@ from stoker.augment import (
     RandomResizedCrop,
     RandomShortestSize,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRANSFORMS = [RandomResizedCrop(64, scale=(0.4, 1)), RandomHorizontalFlip(), ColorJitter(0.4, 0.4)]
 KEPT = [RandomShortestSize((60, 90)), RandomHorizontalFlip(), ColorJitter(0.4, 0.4), RandomErasing(0.5)]

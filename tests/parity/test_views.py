@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,6 @@ from stoker.augment import (
     Resize,
     Views,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VIEWS = {
     "large": Views(2, [RandomResizedCrop(64, scale=(0.4, 1)), RandomHorizontalFlip(), ColorJitter(0.4, 0.4)]),

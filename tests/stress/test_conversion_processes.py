@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from helpers.data.chats import FOLDER, make_chats
@@ -16,9 +16,6 @@ from helpers.data.file_trees import read_files
 from helpers.processes.waiting import wait_until
 
 import stoker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OPTIONS = {"messages": "messages", "tokenizer": str(FOLDER / "tokenizer.json"), "shard_size": "256KB"}
 TEXT = f"stoker.convert_text(sys.argv[1], sys.argv[2], processes=2, **{OPTIONS})"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import pytest
 
 from stoker.pipeline.execution.threads import Worker
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def test_an_interrupted_end_waits_again() -> None:

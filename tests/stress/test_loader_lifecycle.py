@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from helpers.processes.loader_processes import run, run_until_signal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WAITING = """
 from stoker.pipeline.images.producer import ImageBatchProducer

@@ -18,7 +18,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +34,10 @@ from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from collections.abc import Callable, Iterator
+
 from helpers.data.datasets import pack, publish  # type: ignore[import-not-found]  # also found when run by its path
 from helpers.processes.leftovers import settled  # type: ignore[import-not-found]  # likewise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ACTIONS = 400
 HANG = 120  # seconds after which an action has hung, on any machine

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from helpers.processes.jax_ranks import start
 from helpers.processes.ports import free_ports
-
-if TYPE_CHECKING:
-    from helpers.processes.warm_python import WarmPython
+from helpers.processes.warm_python import WarmPython
 
 TENSORFLOW = Path(__file__).parents[1] / "framework" / "programs" / "tensorflow_workers.py"
 

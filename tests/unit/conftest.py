@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -13,10 +15,6 @@ from PIL import Image
 
 from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 def encoded_picture(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,10 +12,6 @@ import stoker
 from stoker.errors import ConfigError
 from stoker.formats.caching.stage import stage
 from stoker.formats.external.external_index import index as make_index
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,6 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError
 from stoker.porting import LOADER_ARGUMENTS, TRANSFORM_ARGUMENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "porting.md"
 

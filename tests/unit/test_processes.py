@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from stoker.processes import Cleanup, OwnerProcess, PerProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

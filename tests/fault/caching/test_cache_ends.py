@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,10 +21,6 @@ from stoker.pipeline.caching.block_requests import Requests
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.execution.threads import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

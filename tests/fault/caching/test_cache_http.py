@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.processes.waiting import wait_until
+from helpers.processes.warm_python import WarmPython
 
 import stoker
 from stoker.augment import CenterCrop, Resize
@@ -25,12 +27,7 @@ from stoker.pipeline.caching.cache_prefetcher import CachedEpoch, CachePrefetche
 from stoker.pipeline.caching.planned_reads import BatchReads
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from helpers.processes.warm_python import WarmPython
-
-    Threads = Callable[[str], list[threading.Thread]]
+Threads = Callable[[str], list[threading.Thread]]
 
 SHARD = "shard-00001-of-00004.tfrecord"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,6 @@ import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PHOTOS = Path(__file__).parents[3] / "examples" / "photos"
 

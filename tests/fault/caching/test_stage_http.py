@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +22,6 @@ from stoker.formats.caching import file_fetcher
 from stoker.formats.caching import stage as staging
 from stoker.formats.caching.stage import stage
 from stoker.formats.files.publishing import remove
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture(autouse=True)

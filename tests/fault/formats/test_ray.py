@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +13,6 @@ from helpers.ray_tasks import RayTasks
 
 import stoker
 from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_shards_have_the_bytes_of_a_local_conversion(

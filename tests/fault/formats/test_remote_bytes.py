@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +19,6 @@ from stoker.errors import CorruptRecordError, SampleError, StokerError
 from stoker.formats.caching.stage import stage
 from stoker.formats.external.external_index import index
 from stoker.formats.verification.verify import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

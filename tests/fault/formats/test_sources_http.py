@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,6 @@ import stoker
 from stoker.errors import StorageError
 from stoker.formats.external import shards as external_shards
 from stoker.formats.external.external_index import index
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("kind", ["csv", "coco"])

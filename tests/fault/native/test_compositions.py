@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from stoker.augment.params.composition import WHOLE_SHARE, Composition
 from stoker.pipeline.engines.base import Status, Work
 from stoker.pipeline.engines.column_arrays import pack
 from stoker.pipeline.engines.native.steps import pack_images
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 N = len(GOOD)
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from helpers.processes.warm_python import WarmPython
 
 import stoker
-
-if TYPE_CHECKING:
-    from helpers.processes.warm_python import WarmPython
 
 TESTS = Path(__file__).parents[2]
 PROLOGUE = """

@@ -6,8 +6,9 @@ import contextlib
 import gc
 import threading
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +24,6 @@ from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.images.annotations.annotation_processor import AnnotationProcessor
 from stoker.pipeline.images.producer import ImageBatchProducer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 N = 61
 

@@ -6,9 +6,12 @@ import io
 import os
 import resource
 import struct
+import threading
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,11 +27,6 @@ from stoker.formats.open import open as open_dataset
 from stoker.pipeline.adapters.numpy import Adapter
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.native.engine import NativeEngine
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.processes.interrupts import ends, interrupted_everywhere
@@ -15,10 +17,6 @@ from stoker.pipeline.execution.epochs.epoch_iterator import EpochIterator, Progr
 from stoker.pipeline.execution.observation.stats import StatsTotals
 from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.order.rank_draws import Schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 # An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from helpers.processes.loader_processes import program
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.processes.warm_python import WarmPython
+from helpers.processes.warm_python import WarmPython
 
 Run = Callable[[str], subprocess.CompletedProcess[str]]
 

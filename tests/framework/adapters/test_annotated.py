@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,6 @@ from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline import adapters
 from stoker.pipeline.engines.selection.devices import BatchPlacement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 COLUMNS = ("image", "boxes", "box_labels", "crowd", "masks", "row", "key")
 

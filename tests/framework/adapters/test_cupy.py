@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +14,6 @@ from stoker.pipeline.engines.selection.devices import gpu_count
 if not gpu_count():
     pytest.skip("CuPy's arrays live on an NVIDIA GPU, and there is none", allow_module_level=True)
 cupy = pytest.importorskip("cupy")
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("engine", ["native", "dali"])

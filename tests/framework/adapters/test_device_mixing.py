@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from stoker.augment import CutMix, MixUp
 from stoker.pipeline.adapters.device_mix import mix_arrays
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 N, SIDE = 9, 24
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402 - only where the package is installed
 
 from stoker.pipeline.adapters.jax import Adapter  # noqa: E402 - likewise
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.processes.waiting import wait_until
+from helpers.processes.warm_python import WarmPython
 
 import stoker
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomHorizontalFlip, Resize
 from stoker.errors import ConfigError, LoaderClosedError
-
-if TYPE_CHECKING:
-    from helpers.processes.warm_python import WarmPython
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")

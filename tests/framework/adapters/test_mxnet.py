@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,6 @@ if int(np.__version__.partition(".")[0]) >= 2:
     pytest.skip("MXNet 1.9.1, its last release, imports with no NumPy from 2.0", allow_module_level=True)
 np.bool = bool  # type: ignore[attr-defined,misc]  # removed in NumPy 1.24, and MXNet still asks for it
 mxnet = pytest.importorskip("mxnet")
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def load(folder: Path, **options: Any) -> ImageLoader:

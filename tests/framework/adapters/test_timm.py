@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from stoker import ImageLoader
 from stoker.augment import Resize
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def set_loader_epoch(loader: Any, epoch: int) -> None:

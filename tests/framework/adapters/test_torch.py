@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from stoker.errors import ConfigError
 torch = pytest.importorskip("torch")
 
 from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only where the package is installed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:

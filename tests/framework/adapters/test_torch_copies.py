@@ -6,7 +6,8 @@ does is tested in tests/gpu.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,6 @@ from stoker.errors import ConfigError  # noqa: E402
 from stoker.pipeline.adapters import FRAMEWORKS, load  # noqa: E402
 from stoker.pipeline.adapters import torch as adapter  # noqa: E402
 from stoker.pipeline.engines.selection.devices import BatchPlacement  # noqa: E402
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Cuda:

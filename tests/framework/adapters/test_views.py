@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,6 @@ from stoker import ImageLoader
 from stoker.augment import RandomMask, RandomResizedCrop, Resize, Views
 from stoker.pipeline import adapters
 from stoker.pipeline.engines.selection.devices import BatchPlacement
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VIEWS = {"a": Views(2, [RandomResizedCrop((16, 12))], mask=RandomMask(4)), "b": [Resize((8, 8))]}
 COLUMNS = ("a", "a_mask", "a_boxes", "b", "b_boxes")

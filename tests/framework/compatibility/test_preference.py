@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 import stoker
 from stoker.bucketing import PreferencePairs
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import stoker
 from stoker.bucketing import MaskTokens
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 torch = pytest.importorskip("torch")
 tokenizers = pytest.importorskip("tokenizers")

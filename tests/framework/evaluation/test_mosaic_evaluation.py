@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,6 @@ from PIL import Image
 
 import stoker
 from stoker.augment import load_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytest.importorskip("pycocotools", reason="pip install pycocotools")
 from pycocotools import mask as coco_mask

@@ -10,7 +10,9 @@ import contextlib
 import copy
 import io
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +29,6 @@ from stoker.augment import (
     recipe_names,
     to_source,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 pytest.importorskip("pycocotools", reason="pip install pycocotools")
 from pycocotools import mask as coco_mask

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from helpers.processes.jax_ranks import start
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.processes.warm_python import WarmPython
+from helpers.processes.warm_python import WarmPython
 
 pytest.importorskip("jax")
 

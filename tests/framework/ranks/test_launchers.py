@@ -8,12 +8,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from helpers.processes.warm_python import WarmPython
+from helpers.processes.warm_python import WarmPython
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "epoch_rows.py"
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.processes.torch_ranks import GLOBAL_BATCH, PROGRAM, check
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.processes.warm_python import Run, WarmPython
+from helpers.processes.warm_python import Run, WarmPython
 
 pytest.importorskip("torch")
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from helpers.data.datasets import jpeg
 
 from stoker.formats.dataset.columns.annotation_columns import from_columns
 from stoker.formats.dataset.columns.list_column import ListColumn
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stoker.formats.sources.listing import Listing
+from stoker.formats.sources.listing import Listing
 
 IMAGES = ("a.jpg", "b.jpg")
 

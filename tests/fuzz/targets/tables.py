@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from helpers.data.datasets import jpeg
@@ -14,12 +16,6 @@ from mutations import mutate
 from stoker.formats.sources.source import Source
 from stoker.formats.sources.tables.block_images import BlockImages
 from stoker.formats.sources.tables.tables import list_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

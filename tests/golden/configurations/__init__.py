@@ -5,14 +5,11 @@ They use public names only, so that they stay as they are while the inside chang
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from . import batches, bucketing, conversions, datasets, order, params, pixels, text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .sources import Sandbox
+from .sources import Sandbox
 
 __all__ = ["CONFIGURATIONS"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ import stoker.augment as aug
 
 from .datasets import damage
 from .results import Near, Pixels
-from .sources import picture, png
-
-if TYPE_CHECKING:
-    from .sources import Sandbox
+from .sources import Sandbox, picture, png
 
 OPTIONS: dict[str, Any] = {"num_threads": 1, "rank": 0, "world_size": 1, "engine": "native"}
 TOLERANCES = {"boxes": 1e-5, "area": 1e-5, "keypoints": 1e-5, "masks": 0.01, "segmentation": 0.01}

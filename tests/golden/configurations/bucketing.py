@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import stoker.bucketing as bk
 
 from .results import Local, Near
-
-if TYPE_CHECKING:
-    from .sources import Sandbox
+from .sources import Sandbox
 
 ROWS = np.arange(400)
 LENGTHS = 1 + (ROWS * ROWS * 31 + ROWS * 7) % 211 // (1 + ROWS % 3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,9 +15,6 @@ from stoker.formats.dataset.sha256_file import SHA256_NAME
 
 from .results import Local, Pixels, digest
 from .sources import CLASSES, Sandbox, photograph, picture, png
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXACT = (".tfrecord", ".idx", ".jsonl", "tokenizer.json")
 """Files that are the same with any version of Arrow and LMDB, where bytes are kept."""

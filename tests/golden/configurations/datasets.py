@@ -6,7 +6,8 @@ import contextlib
 import io
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import stoker
@@ -14,11 +15,7 @@ from stoker.__main__ import main
 
 from .conversions import content, files, prefixed
 from .results import Local
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .sources import Sandbox
+from .sources import Sandbox
 
 
 def run(*arguments: Any) -> str:

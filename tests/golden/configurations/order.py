@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import CenterCrop
 
 from .results import Local
-
-if TYPE_CHECKING:
-    from .sources import Sandbox
+from .sources import Sandbox
 
 EPOCHS = 3
 OPTIONS: dict[str, Any] = {

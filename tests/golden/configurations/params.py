@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import stoker.augment as aug
 
 from .results import Near
-
-if TYPE_CHECKING:
-    from .sources import Sandbox
+from .sources import Sandbox
 
 EPOCHS = (0, 1, 7)
 ROWS = np.array((0, 1, 2, 3, 17, 60, 999_999, 2**33))

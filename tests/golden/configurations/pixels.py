@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stoker
 import stoker.augment as aug
 
 from .params import COLORS, GEOMETRY, POLICIES, WARPS
 from .results import Pixels
-
-if TYPE_CHECKING:
-    from .sources import Sandbox
+from .sources import Sandbox
 
 ENGINES = ("native", "reference")
 CROP = [aug.RandomResizedCrop((32, 40)), aug.RandomHorizontalFlip()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from stoker.bucketing import Pack, Pad, SortedBucketSampler, TokenBudgetSampler
 
 from .conversions import content, files, prefixed
 from .order import state
-
-if TYPE_CHECKING:
-    from .sources import Sandbox
+from .sources import Sandbox
 
 OPTIONS: dict[str, Any] = {"shuffle": True, "seed": 7, "rank": 0, "world_size": 1, "fields": ("answer",)}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -12,16 +14,11 @@ import stoker
 from stoker.formats.codecs.header import read_header
 from stoker.formats.containers.messages.image_record import ImageRecord
 from stoker.formats.containers.registry import find_writing
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import concat_indexes, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from stoker.formats.files.reading import file_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 CLASSES = ("cat", "dog", "eel")
 

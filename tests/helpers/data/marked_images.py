@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 import stoker
 from stoker.augment import compile_image
+from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.base import Work
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 COUNT = 6
 TURNED, PNG = 2, 4

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 def encode(image: Image.Image, form: str = "JPEG", **saved: Any) -> bytes:

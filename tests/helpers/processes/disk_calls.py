@@ -7,9 +7,10 @@ import os
 import shutil
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
@@ -18,9 +19,6 @@ import stoker
 from stoker.errors import DatasetError, WriteError
 from stoker.formats.containers import lmdb, tfrecord
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class DiskFault:

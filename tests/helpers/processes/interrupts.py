@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 
 def at_place(number: int, what: Callable[[], None], action: Callable[[], Any]) -> bool:

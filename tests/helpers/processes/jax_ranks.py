@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from helpers.processes.warm_python import Run, WarmPython
+from helpers.processes.warm_python import Run, WarmPython
 
 PROGRAM = Path(__file__).parents[2] / "framework" / "programs" / "jax_ranks.py"
 GLOBAL_BATCH = 12

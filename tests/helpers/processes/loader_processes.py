@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import signal
-    from pathlib import Path
+from pathlib import Path
 
 LIMIT = 200
 """Seconds after which a child has hung, on any machine; children that only wait sleep longer."""

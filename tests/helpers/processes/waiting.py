@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:

@@ -18,12 +18,10 @@ import sys
 import tempfile
 import types
 import warnings
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any
 
 LIMIT = 1200
 

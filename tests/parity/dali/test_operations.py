@@ -7,7 +7,7 @@ it. Each case states the largest difference of a level and the mean one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,15 +37,13 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
+from pathlib import Path
+
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali.steps import STEPS as DALI_STEPS
 from stoker.pipeline.engines.selection.execution import check_needs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.dataset import Dataset
 
 N, SIDE = 12, 64
 BYTES = ImageFormat("uint8", "NHWC")

@@ -7,7 +7,7 @@ pixels of it; inside, and on average, they agree.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,15 +39,13 @@ from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.transforms import Transform
+from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.dali import DaliEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.transforms import Transform
-    from stoker.formats.dataset.dataset import Dataset
 
 BORDER = 4
 CROP = (RandomResizedCrop(64), RandomHorizontalFlip())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +29,6 @@ from stoker.augment import (
     ToDtype,
 )
 from stoker.errors import ConfigError, SampleError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FLIPS = [RandomHorizontalFlip(), RandomVerticalFlip()]
 LEVELS = ToDtype("float32", scale=False)

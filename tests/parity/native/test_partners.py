@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from stoker import ImageLoader
 from stoker.augment import DetectionMosaic
 from stoker.errors import ConfigError
 from stoker.pipeline.images.planned_batches import planned_batches
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def sources(source: Path, **options: Any) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 import zlib
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,6 @@ from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.channels import decode_channels, decode_grey
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIDES = (20, 30)
 WHOLE = png(3, *SIDES, 2, 8)

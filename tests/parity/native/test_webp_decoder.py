@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,6 @@ from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.channels import decode_channels
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(
     Codec.WEBP not in _native.DECODED_CODECS, reason="the C++ module is built without libwebp-dev"

@@ -7,7 +7,9 @@ in the pixels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,10 +52,6 @@ from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.registry import make_engine
 from stoker.pipeline.engines.selection.execution import executes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 N = 3
 HEIGHT, WIDTH = 110, 140

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +25,6 @@ from stoker.augment import (
 )
 from stoker.pipeline.images.planned_batches import planned_batches
 from stoker.pipeline.replay.run import replay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 COMBINED = [DetectionMosaic(12, p=0.8), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
 BAD = {2, 11, 17, 30, 41, 58}

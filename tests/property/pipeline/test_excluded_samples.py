@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from stoker import BlockShuffle, ImageLoader
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.replay.run import replay
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CROP = [RandomResizedCrop(8), RandomHorizontalFlip()]
 COLUMNS = ("image", "row")

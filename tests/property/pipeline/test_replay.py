@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ import stoker
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.pipeline.replay.run import replay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 

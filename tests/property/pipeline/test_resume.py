@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from helpers.data.pictures import encode
 from PIL import Image
@@ -27,13 +30,7 @@ from stoker.augment import (
 from stoker.augment.steps import Step
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 TRANSFORMS = [RandomResizedCrop(12), RandomHorizontalFlip(), RandomVerticalFlip()]
 

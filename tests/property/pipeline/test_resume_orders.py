@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from stoker.pipeline.order import permutation
@@ -14,12 +16,7 @@ from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, 
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.order.rank_draws import Schedule
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 WORLDS = (1, 2, 3, 4, 8)
 ROWS = 53

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +14,6 @@ import stoker
 from stoker import BlockShuffle, ImageLoader, RandomSizes
 from stoker.augment import MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.errors import ConfigError, LoaderClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 

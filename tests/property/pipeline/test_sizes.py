@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,6 @@ from stoker import AspectBuckets, ImageLoader, Patches, RandomSizes
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
 from stoker.pipeline.execution.ranks.ranks import Ranks
 from stoker.pipeline.images.sizes.size_arguments import make_size_plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZES = [{0: 8, 1: (12, 6)}, RandomSizes(6, 10, step=2, every=1), RandomSizes(6, 8, step=2, every=3)]
 

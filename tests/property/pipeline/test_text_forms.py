@@ -6,7 +6,8 @@ import functools
 import itertools
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from hypothesis import strategies as st
 
 import stoker
 from stoker.bucketing import MaskTokens, PreferencePairs, SpanCorruption
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOKENS = MaskTokens(0.3, mask_id=260, vocabulary=256)
 SPANS = SpanCorruption(0.3, sentinels=range(300, 400), end_id=258)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-from stoker.bucketing import SortedBucketSampler
+from stoker.bucketing import BatchPlan, SortedBucketSampler
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Order, Sequential, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.text.planning.batching_config import BatchingConfig
 from stoker.pipeline.text.planning.planner import TextPlanner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.bucketing import BatchPlan
 
 N = 53
 LENGTHS = 1 + np.arange(N)[:, None] * 17 % 30

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from hypothesis import strategies as st
 
 from stoker import ImageLoader
 from stoker.augment import BlockMask, RandomHorizontalFlip, RandomResizedCrop, Views
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = [RandomResizedCrop(8, scale=(0.05, 0.3)), RandomHorizontalFlip()]
 

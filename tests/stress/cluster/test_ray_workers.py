@@ -6,13 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BEGIN = """
 import logging, os, random, signal, subprocess, sys, time

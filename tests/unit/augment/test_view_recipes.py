@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from stoker.augment import (
     view_recipe_names,
 )
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Sizes of the columns of two samples.
 READY = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from stoker._native import Shards, crc32c, read_tokens
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COUNT = 40
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,6 @@ from stoker.augment import CenterCrop
 from stoker.bucketing import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 from stoker.bucketing.packing.streaming import StreamingBuckets, StreamingPacker
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 from mutations import mutate
 from targets.listings import IMAGES, check_listing, write_images
 
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 _FILES = {
     "boxes.csv": b"ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf,IsInside\na,/m/01,0.1,0.5,0.2,0.6,1,0\n",

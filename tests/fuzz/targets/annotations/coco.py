@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from mutations import as_text, mutate_document
 from targets.listings import IMAGES, check_listing, write_images
 
 from stoker.formats.sources.annotated.coco.coco import list_coco_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 _ANNOTATION = {"image_id": 7, "category_id": 3, "bbox": [1, 2, 8, 6.5], "area": 40.0, "iscrowd": 0}
 _DOCUMENT: dict[str, Any] = {

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 from mutations import mutate
 from targets.listings import IMAGES, check_listing, write_images
 
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 _OBJECT = """<object><name>{}</name><difficult>0</difficult><truncated>1</truncated>
 <bndbox><xmin>2</xmin><ymin>3.5</ymin><xmax>9</xmax><ymax>11</ymax></bndbox></object>"""

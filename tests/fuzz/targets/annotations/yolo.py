@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from mutations import as_text, mutate, mutate_document
 from targets.listings import check_listing, write_images
 
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 _DOCUMENT: dict[str, Any] = {
     "path": ".",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mutations import mutate
@@ -12,11 +14,7 @@ from targets.images.images import matrices
 
 from stoker import _native
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Rng = np.random.Generator
+Rng = np.random.Generator
 
 _N = 2
 _ODD = (np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 0.0, -0.0)

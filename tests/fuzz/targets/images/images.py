@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from mutations import mutate
 from PIL import Image
 
 from stoker import _native
 from stoker.augment.formulas.noise import quantiles
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy.typing as npt
 
 _SIDES = ((1, 1), (7, 5), (33, 47), (64, 64))
 _MAX_PIXELS = 1 << 20

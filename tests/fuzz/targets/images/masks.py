@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mutations import mutate, with_right_checksums
@@ -23,10 +25,6 @@ from stoker.pipeline.images.annotations.annotation_processor import (
     MaskConfig,
     decode_mask,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _SIZE = (21, 34)
 _N = 4

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mutations import mutate, with_right_checksums
@@ -17,10 +19,6 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb
 from stoker.formats.codecs.header import read_header
 from stoker.formats.codecs.orientation import turned
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _SIZE = (20, 30)
 _PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*_SIZE, 3), np.uint8))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from helpers.data.payloads.png_files import KINDS, chunk, png
@@ -20,10 +21,6 @@ from stoker.formats.codecs.channels import decode_channels
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference
 from stoker.formats.codecs.header import read_header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _MAX_PIXELS = 1 << 16
 _SIGNATURE = 8

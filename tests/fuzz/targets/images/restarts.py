@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mutations import mutate
 from PIL import Image
 
 from stoker import _native
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _MAX_PIXELS = 1 << 20
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from helpers.data.payloads.webp_files import KINDS, webp
@@ -15,10 +16,6 @@ from stoker.errors import StokerError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, is_native
 from stoker.formats.codecs.header import read_header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _MAX_PIXELS = 1 << 16
 _RIFF_HEADER = 8

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +19,6 @@ from stoker.errors import SampleError, StokerError
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.files.reading import file_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 from helpers.data.datasets import build, jpeg
 from mutations import as_text, mutate_document
 
 import stoker
 from stoker.formats.dataset.manifest import MANIFEST_NAME, Manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from helpers.data.datasets import jpeg
 from helpers.data.shards.mds_shards import shard
 from mutations import mutate
 
 from stoker.formats.sources.archives.compressed_mds import mds_images
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 _PACK: dict[str, Callable[[bytes], bytes]] = {
     "zstd": lambda data: bytes(pa.Codec("zstd").compress(data)),

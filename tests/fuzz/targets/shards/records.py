@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 from helpers.data.datasets import jpeg, wrap
 from mutations import mutate
 
 from stoker.formats.containers.base import Record
 from stoker.formats.containers.messages.image_record import FeatureNames
 from stoker.formats.containers.registry import find_container
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
 
 _NAMES = FeatureNames()
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 from helpers.data.datasets import jpeg
 from helpers.data.shards.mds_shards import shard
 from helpers.data.shards.recordio_shards import MAGIC, image, record
 from mutations import mutate
 
 from stoker.errors import DecodeError, SourceError
+from stoker.formats.containers.base import Container, Record
 from stoker.formats.containers.messages.image_record import FeatureNames
 from stoker.formats.containers.registry import find_container
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
-
-    from stoker.formats.containers.base import Container, Record
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:

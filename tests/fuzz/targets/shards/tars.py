@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import numpy as np
 from helpers.data.datasets import jpeg
 from helpers.data.shards.tar_shards import member, with_checksum, write_members
 from mutations import mutate
 
 from stoker.errors import StokerError
+from stoker.formats.containers.base import Record
 from stoker.formats.containers.messages.image_record import LeftOutError
 from stoker.formats.containers.webdataset.container import TAR_NAMES, WEBDATASET
 from stoker.formats.conversion.convert import convert
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy as np
-
-    from stoker.formats.containers.base import Record
 
 _BLOCK = 512
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CLASSES = ("person", "car")
 SIZES = ((90, 120), (120, 90), (80, 80))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -16,10 +18,6 @@ from stoker.formats.dataset.columns.annotation_columns import to_columns
 from stoker.formats.dataset.columns.annotations import AnnotationInfo, Annotations
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.open import open as open_dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 HEIGHT, WIDTH = 60, 80
 N = 7

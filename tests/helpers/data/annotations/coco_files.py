@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 import stoker
 from stoker.formats.dataset.columns.run_lengths import runs_of_mask
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ["nose", "left_eye", "right_eye"]
 CATEGORIES = [

@@ -5,12 +5,9 @@ from __future__ import annotations
 import itertools
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["KINDS", "chunk", "png"]
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 
 def write_samples(path: Path, samples: Iterable[Mapping[str, Any]]) -> Path:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import stoker
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 N = 97
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 import stoker
 from stoker.benchmarks.comparison.numbered_images import write_numbered_images
@@ -11,11 +14,6 @@ from stoker.benchmarks.comparison.parts import resume
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.comparison.worker import PeerWorker
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def ready(source: dict[str, Any]) -> PeerWorker:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from stoker.benchmarks.comparison.worker import PeerWorker, _last_sentence
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource, Unsupported
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection import devices
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Peer:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stoker.benchmarks.gpu.runner import ResultsFile, Step, run_steps
 from stoker.benchmarks.gpu.steps import best_decoding, planned_steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WRITES = "import os, json; open(os.environ['STEP_RESULT'], 'w').write(json.dumps({'n': %d}))\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +12,6 @@ from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.scale import measure_order, measure_reading
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.formats.caching.block_files import BLOCK_BYTES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ONE_BLOCK = Data(BLOCK_BYTES, 1 << 40)
 FAST = 1e15  # bytes per second

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from hypothesis import strategies as st
 
 from stoker.bucketing import PackingPlan, pack, report_plan
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def pairs(count: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -21,9 +21,6 @@ from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.caching.sparse_files import punch_hole
 from stoker.log import EventLog
 from stoker.pipeline.caching.block_requests import Requests
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCK = 4096
 SIZES = [10_000, 0, 4096, 4097]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,6 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, WriteError
 from stoker.formats.caching.stage import stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PRECIOUS = "a file of somebody else\n"
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from stoker.cache_folder import cache_folder
 from stoker.formats.caching import index_cache
 from stoker.formats.caching.index_cache import cached_index, cached_indexes, clear_indexes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("cache")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,6 @@ from PIL import Image
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, SourceError
 from stoker.formats.files.publishing import folder_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

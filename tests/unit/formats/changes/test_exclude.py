@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import stoker
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.changes import exclude as excluding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def test_samples_are_left_out_by_condition_and_by_key(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ import pytest
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +17,6 @@ from stoker.formats.codecs import registry
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_rgb
 from stoker.formats.codecs.header import read_header
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = b"\0\0\0\x1cftypheic\0\0\0\0mif1heic"
 PIXELS = np.kron(np.arange(0, 192, dtype=np.uint8).reshape(8, 8, 3), np.ones((8, 8, 1), np.uint8))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
 from stoker.errors import ConfigError, EngineError
 from stoker.formats.concurrency.processes import worker_processes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
 
 def processes(function: Callable[..., Any], number: int = 1) -> AbstractContextManager[Any]:

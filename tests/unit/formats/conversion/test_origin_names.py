@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +10,6 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_column_source_height_does_not_switch_off_the_way_back_to_the_source(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from stoker.errors import DatasetError
 from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.dataset.sha256_file import SHA256_NAME, read_sha256, with_sha256
 from stoker.formats.files.reading import file_digests
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def kept(folder: Path) -> dict[str, str | None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.data.datasets import jpeg
@@ -14,9 +15,6 @@ import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
 from stoker.formats.caching.index_cache import cached_indexes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses", "cache")
 

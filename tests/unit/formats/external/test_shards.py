@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import lmdb as py_lmdb
 import numpy as np
@@ -19,10 +21,6 @@ from stoker.formats.containers.messages.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.external import shards as external_shards
 from stoker.formats.remote.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -18,11 +20,7 @@ from stoker.formats.in_place.images import index_images
 from stoker.formats.sources.source_reader import read_source_file
 from stoker.formats.verification.verify import verify
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    Picture = Callable[..., bytes]
+Picture = Callable[..., bytes]
 
 LONG_AGO = (1e9, 1e9)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +21,6 @@ from stoker.formats.text.record_processes import choose_processes
 from stoker.formats.text.records import TextRecords
 from stoker.formats.text.training.composition import find_composition
 from stoker.formats.tokenization.tokenizers import Bytes, File, Whitespace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytest.importorskip("jinja2")
 pytest.importorskip("tokenizers")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from hypothesis import strategies as st
 
 from stoker._native import encode_token_records
 from stoker.formats.containers.messages.wire import delimited, varint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The smallest and the largest numbers whose varints have each number of bytes.
 EDGES = [0, *(number for bits in (7, 14, 21, 28) for number in ((1 << bits) - 1, 1 << bits)), 2**31 - 1]

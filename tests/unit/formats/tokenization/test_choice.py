@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from stoker import ImageLoader
 from stoker.augment import CenterCrop
 from stoker.formats.caching.remote_dataset import FileReader
 from stoker.pipeline.caching import cache_read_ahead
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def test_a_loop_that_waits_for_a_silent_server_says_so(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,6 @@ from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
 from stoker.pipeline.caching import cache_prefetcher
 from stoker.pipeline.caching.next_use import NextUse, make_next_use
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Sequential
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("order", [FullShuffle(97, 5), Sequential(97)])

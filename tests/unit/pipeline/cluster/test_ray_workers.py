@@ -6,8 +6,10 @@ import logging
 import random
 import re
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +29,6 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError, MissingDependencyError, SampleError
 from stoker.pipeline.cluster import dispatcher
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 ALONE = RayWorkers(local=False)
 

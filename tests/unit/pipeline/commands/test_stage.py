@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,10 +12,6 @@ from typer.testing import CliRunner
 import stoker
 from stoker.errors import ConfigError, DatasetError, StorageError
 from stoker.pipeline.commands.app import app
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def run(*arguments: object) -> str:

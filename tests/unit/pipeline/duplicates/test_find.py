@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ import stoker
 from stoker.errors import ConfigError
 from stoker.pipeline.duplicates.perceptual_hash import perceptual_hashes
 from stoker.pipeline.duplicates.sheet import render_sheet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from helpers.data.marked_images import convert_marked
 
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.dataset import Dataset
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from helpers.pillow_decoding import decode_with_pillow
 
@@ -19,16 +22,9 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.reference import reference
+from stoker.augment.state.transform_state import TransformState
 from stoker.augment.steps import Step
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from stoker.augment.state.transform_state import TransformState
 
 
 class Solid(Step):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from helpers.data.shards.text_shards import write_shards
@@ -10,13 +11,8 @@ from helpers.data.shards.text_shards import write_shards
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import DatasetError, StaleIndexError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.shard_files import open_shards
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 
 @pytest.mark.parametrize("mapped", [True, False])

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 from helpers.processes.interrupts import at_place, ends, interrupted_everywhere
 
 from stoker.pipeline.execution.interrupts import OneShotEvent, move_next
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_an_event_can_be_set_inside_its_own_wait() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.data.shards.text_shards import write_shards
@@ -12,10 +14,6 @@ from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.adapters.training_loops.loader_view import LoaderView
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 
 class Damage:

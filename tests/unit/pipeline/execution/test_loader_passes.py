@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +19,7 @@ from stoker.errors import CheckpointError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Threads = Callable[[str], list[threading.Thread]]
+Threads = Callable[[str], list[threading.Thread]]
 
 CROP = [RandomResizedCrop(8)]
 

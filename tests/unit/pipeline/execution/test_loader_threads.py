@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from stoker import ImageLoader
 from stoker.errors import LoaderClosedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def rows(batches: Any) -> list[int]:

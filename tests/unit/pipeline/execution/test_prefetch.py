@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 from helpers.processes.waiting import wait_until
@@ -18,10 +19,7 @@ from stoker.pipeline.execution.observation.stats import StatsTotals
 from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.execution.threads import _end_all
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    Threads = Callable[[], list[threading.Thread]]
+Threads = Callable[[], list[threading.Thread]]
 
 
 class Numbers:

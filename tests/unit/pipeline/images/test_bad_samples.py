@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ from stoker.augment import Resize
 from stoker.errors import ConfigError, SampleError
 from stoker.formats.open import open as open_dataset
 from stoker.log import EventLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FIRST = "a bad sample was {}, 'k{}'"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,6 @@ from stoker.formats.open import open as open_dataset
 from stoker.pipeline.adapters.host_arrays import mix_copy, mix_in_place, split
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images.batch_transforms import BatchTransformPlan, function_name, split_transforms
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEYS = np.arange(9, dtype=np.int64)
 

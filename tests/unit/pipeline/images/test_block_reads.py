@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import stoker
 from stoker.augment import Resize
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.reference import ReferenceEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker.formats.dataset.reading.samples import Samples
 
 
 @pytest.fixture

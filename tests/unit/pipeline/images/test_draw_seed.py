@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from stoker import ImageLoader
 from stoker.augment import CutMix, MixUp, RandomChoice, Resize
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoker import ImageLoader
 
 OPTIONS: dict[str, Any] = {"columns": ("image", "label", "row"), "shuffle": True, "seed": 3}
 

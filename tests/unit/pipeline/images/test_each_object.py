@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +23,6 @@ from stoker.augment import (
     simcc,
 )
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRAINING = [ObjectCrop((128, 96), scale=0.35, degrees=40), RandomHorizontalFlip()]
 COLUMNS = ("image", "row", "boxes", "keypoints", "object_id", "to_source", "image_id")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,6 @@ from stoker.pipeline.engines.selection.devices import Machine
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images.engine import setup
 from stoker.pipeline.order.epoch_order import BlockShuffle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def rows(batches: Any) -> list[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,6 @@ from helpers.data.annotations.coco_files import convert, document, write_images
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, keypoints_to_source, to_source
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLUMNS = ("image", "boxes", "keypoints", "object_id", "to_source", "source_size", "image_id")
 SIZES = {8: (20, 30), 5: (20, 30), 1: (4, 3), 2: (20, 30)}

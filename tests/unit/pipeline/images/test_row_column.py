@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import stoker
-from stoker import Repeated, Weighted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker import ImageLoader
+from stoker import ImageLoader, Repeated, Weighted
 
 
 @pytest.fixture

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from stoker import ImageLoader
 from stoker.augment import GaussianBlur, RandomResizedCrop, Transform
 from stoker.augment.steps import Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoker import ImageLoader
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import stoker
+from stoker import ImageLoader
 from stoker.augment import RandomApply, RandomCrop, Resize
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.order.sampling import Weighted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker import ImageLoader
 
 SIZES = [(40, 40), (40, 50), (40, 31), (60, 40), (30, 60)]
 """Heights and widths; the third is the narrowest, the last the lowest."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,6 @@ from stoker import ImageLoader
 from stoker.augment import Mosaic, RandomHorizontalFlip, RandomResizedCrop, RandomRotation, Views, to_source
 from stoker.errors import ConfigError
 from stoker.pipeline.execution.batch import ColumnSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 UPRIGHT = [RandomResizedCrop(40, scale=(0.3, 1)), RandomHorizontalFlip()]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import stoker
 from stoker.augment import Resize
 from stoker.pipeline.execution.batch import ColumnSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 NOTES = ["first", "", "größer 🐱", "fourth", "a, b"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +26,6 @@ from stoker.augment import (
 )
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.execution.batch import ColumnSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 LARGE = [RandomResizedCrop(16, scale=(0.4, 1)), RandomHorizontalFlip()]
 SMALL = [RandomResizedCrop((8, 12), scale=(0.05, 0.3))]

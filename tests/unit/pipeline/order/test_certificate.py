@@ -7,8 +7,9 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import PIL
 import pytest
@@ -23,9 +24,6 @@ from stoker.formats.verification.sha256_tree import data_tree, merkle_root
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.order.changes import certificate as certificates
 from stoker.pipeline.order.changes.certificate import certificate_problems
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TREE = "stoker.formats.verification.sha256_tree"
 CROP = [CenterCrop(8), RandomHorizontalFlip()]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.data.annotations.annotated_folders import FOLDERS, truth
@@ -13,9 +14,6 @@ import stoker
 from stoker import ClassBalanced
 from stoker.augment import Letterbox
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomResizedCrop
 from stoker.errors import CheckpointError, ConfigError, DatasetError
 from stoker.pipeline.order.epoch_order import FullShuffle, Sequential
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from stoker.errors import ConfigError
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.shared.loader_arguments import parse_sizes
 from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_rows
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

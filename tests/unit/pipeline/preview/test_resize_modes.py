@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +16,9 @@ from stoker.errors import ConfigError
 from stoker.formats.codecs.decode import decode_rgb
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.preview.resize_modes import resize_sheet
+from stoker.pipeline.preview.sheet import Sheet
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker.pipeline.preview.sheet import Sheet
-
-    Picture = Callable[..., bytes]
+Picture = Callable[..., bytes]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

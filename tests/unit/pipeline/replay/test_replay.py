@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +22,6 @@ from stoker.pipeline.commands.app import app
 from stoker.pipeline.replay.drawn import draw_batch
 from stoker.pipeline.replay.pictures import draw_samples
 from stoker.pipeline.replay.run import replay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 COLUMNS = ("image", "key")

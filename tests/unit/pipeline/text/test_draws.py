@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +16,7 @@ import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted, mix
 from stoker.errors import CheckpointError, ConfigError, DatasetError
 from stoker.pipeline.order.epoch_order import Sequential
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker.pipeline.order.mixtures.mixture import Mixture
+from stoker.pipeline.order.mixtures.mixture import Mixture
 
 COLUMNS = ("input_ids", "attention_mask", "row", "key", "dataset")
 

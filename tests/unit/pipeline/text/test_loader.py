@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
 from stoker.formats.dataset.dataset import Dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 COLUMNS = ("input_ids", "attention_mask", "row")
 

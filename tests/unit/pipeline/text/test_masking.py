@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from helpers.data.shards.text_shards import N, make, same
 
 from stoker.bucketing import BatchContext, MaskTokens, Pad, Ragged, SpanCorruption
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOKENS = MaskTokens(0.3, mask_id=260, vocabulary=256)
 SPANS = SpanCorruption(0.3, sentinels=range(300, 400), end_id=258)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.data.shards.text_shards import N, make
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import stoker
+import stoker
 
 
 def test_packed_rows_hold_whole_sequences_with_their_own_ids(

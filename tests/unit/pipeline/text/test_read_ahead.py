@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from stoker.pipeline.text.reading import read_ahead
 from stoker.pipeline.text.reading.read_ahead import ReadAhead
-
-if TYPE_CHECKING:
-    import pytest
 
 PART = 128 << 10
 SIZES = [10 * PART + 5, 3 * PART]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.data.shards.text_shards import N, make, same
 
+import stoker
 from stoker.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import stoker
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from helpers.data.shards.text_shards import N, make, same
 
 from stoker.bucketing import MaskTokens, SpanCorruption
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLUMNS = ("input_ids", "targets", "begins", "row")
 

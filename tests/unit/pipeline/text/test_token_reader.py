@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +19,6 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.formats.caching.cached_dataset import CachedFiles
 from stoker.pipeline.text import token_reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 WORDS = 50  # distinct words
 TOKENS = 200_000  # of the long document

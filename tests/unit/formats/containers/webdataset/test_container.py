@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ import stoker
 from stoker.errors import ConfigError, CorruptRecordError, SourceError
 from stoker.formats.external.external_index import index
 from stoker.formats.sources.archives import names as archive_names
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,6 @@ from typer.testing import CliRunner
 import stoker
 from stoker.errors import ConfigError, SourceError
 from stoker.pipeline.commands.app import app
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CAPTIONS = [["a red cat", "the cat"], ["dogs, three"], ['a "big" bird'], []]
 KEPT = CAPTIONS[:3]

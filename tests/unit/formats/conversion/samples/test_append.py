@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,6 @@ from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError, DatasetError, LockedError
 from stoker.formats.caching.stage import stage
 from stoker.formats.dataset.versions.history import read_versions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

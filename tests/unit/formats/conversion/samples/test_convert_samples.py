@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, EngineError, SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

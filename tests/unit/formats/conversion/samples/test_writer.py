@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,6 @@ from PIL import Image
 import stoker
 from stoker.augment import Resize
 from stoker.errors import ConfigError, DatasetError, DecodeError, LockedError, SourceError, WriteError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -8,8 +8,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
@@ -18,9 +19,6 @@ import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
 from stoker.formats.remote.store import Store, is_url
 from stoker.formats.sources.source_reader import SkippedError, read_source_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +16,6 @@ from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.selection.select import matching
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 N = 40
 KEYS = [f"{'train' if i % 3 else 'val'}/photo {i}" for i in range(N)]

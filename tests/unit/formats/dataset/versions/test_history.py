@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,6 @@ from stoker.augment import Resize
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.caching.stage import stage
 from stoker.formats.dataset.versions.history import read_versions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

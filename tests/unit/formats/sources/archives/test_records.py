@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +19,7 @@ from helpers.data.shards.recordio_shards import MAGIC, image, write_recordio
 import stoker
 from stoker.errors import CorruptRecordError, SourceError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Picture = Callable[..., bytes]
+Picture = Callable[..., bytes]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

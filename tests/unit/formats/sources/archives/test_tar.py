@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.data.datasets import jpeg
@@ -15,9 +16,6 @@ from stoker.formats.remote.store import Store
 from stoker.formats.sources.archives import tar
 from stoker.formats.sources.registry import SourceFormat
 from stoker.formats.sources.source import Source
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +21,6 @@ from stoker.formats.remote.web import crawl, look_up
 from stoker.formats.sources.detect import find_format
 from stoker.formats.sources.folders.source_folder import open_folder, split_at_folder
 from stoker.formats.sources.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from stoker.formats.sources.source import Source
 from stoker.formats.sources.tables import block_images
 from stoker.formats.sources.tables.block_images import BlockImages
 from stoker.formats.sources.tables.table_files import opened_table
 from stoker.formats.sources.tables.tables import list_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pytest
 
 
 def test_an_image_read_out_of_order_is_the_same(pictures: list[bytes], tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +15,7 @@ from helpers.data.datasets import converted, read_all
 import stoker
 from stoker.errors import ConfigError, SourceError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Picture = Callable[..., bytes]
+Picture = Callable[..., bytes]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

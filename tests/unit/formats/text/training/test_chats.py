@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +14,6 @@ from helpers.data.chats import FOLDER, make_chats, make_pairs
 
 import stoker
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytest.importorskip("jinja2")
 pytest.importorskip("tokenizers")

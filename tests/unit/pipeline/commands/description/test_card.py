@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +16,7 @@ from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.description.card import write_card
 from stoker.pipeline.commands.description.charts import histogram
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Picture = Callable[..., bytes]
+Picture = Callable[..., bytes]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

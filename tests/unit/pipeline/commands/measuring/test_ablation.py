@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,9 +11,6 @@ from typer.testing import CliRunner
 from stoker.errors import ConfigError
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.measuring.ablation import Ablation, Turn, verdict
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.description.conversion_gain import Gain
 from stoker.pipeline.commands.measuring.cluster_demand import cluster_demand
 from stoker.pipeline.commands.measuring.step_demand import TRAINING_FORMS, Demand, advise_on
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # 2,000 images a second on two cores from 100 KB each, and 8,000 from 20 KB each.
 GAINS = [Gain("as they are", 2000, 10**8), Gain("small", 8000, 2 * 10**7)]

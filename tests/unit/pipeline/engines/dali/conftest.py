@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat
 from stoker.pipeline.engines.dali import DaliEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 
 @pytest.fixture

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 
 pytest.importorskip("nvidia.dali")
+
+from collections.abc import Callable
+from pathlib import Path
 
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
@@ -19,6 +22,7 @@ from stoker.augment import CenterCrop, Pad, RandomResizedCrop, RandomVerticalFli
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
@@ -28,12 +32,6 @@ from stoker.pipeline.engines.dali.inputs import DaliBatch
 from stoker.pipeline.engines.dali.payloads import PayloadReader
 from stoker.pipeline.engines.dali.pipeline import Decoding, define_pipeline
 from stoker.pipeline.engines.dali.spec import PipelineSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 PADDED = [Resize((6, 6)), CenterCrop(8)]
 SHORT_MIX = augment.AugMix(mixture_width=1, chain_depth=1)

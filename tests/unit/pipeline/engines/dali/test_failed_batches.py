@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,18 +10,16 @@ from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 
 pytest.importorskip("nvidia.dali")
 
+from collections.abc import Callable
+from pathlib import Path
+
 from stoker.errors import EngineError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Status
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
 from stoker.pipeline.engines.dali.inputs import DaliBatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 
 class TestABatchThatFailsAsAWhole:

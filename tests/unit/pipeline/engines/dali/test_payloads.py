@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,6 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, PayloadReader, Payloads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MAX_PIXELS = 10_000
 

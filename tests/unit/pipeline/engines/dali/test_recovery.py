@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,6 @@ from stoker.pipeline.engines.dali.inputs import DaliBatch
 from stoker.pipeline.engines.dali.payloads import Payloads
 from stoker.pipeline.engines.dali.recovery import recover
 from stoker.pipeline.engines.dali.spec import PipelineSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # As DALI 2.4 says it.
 NAMED = """Critical error in pipeline:

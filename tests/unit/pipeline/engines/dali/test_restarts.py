@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("nvidia.dali")
+
+from pathlib import Path
 
 from helpers.data.marked_images import COUNT, PNG, TURNED, work_of
 from PIL import Image
@@ -21,14 +23,10 @@ from stoker.augment import (
     RandomVerticalFlip,
     Resize,
 )
+from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.base import ImageFormat, Status
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali.payloads import PayloadReader
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

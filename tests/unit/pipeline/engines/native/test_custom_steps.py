@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -33,11 +36,6 @@ from stoker.errors import ConfigError, EngineError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import ImageFormat, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,10 @@ from stoker.augment import (
 )
 from stoker.augment.params.image_params import ImageParams
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.reading.samples import Samples
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

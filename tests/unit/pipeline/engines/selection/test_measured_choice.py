@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from stoker.pipeline.engines.selection.execution import plan_execution
 from stoker.pipeline.engines.selection.kept_rates import KeptRates, MeasuredRates
 from stoker.pipeline.engines.selection.measured_choice import choose_by_rate
 from stoker.pipeline.execution.ranks.ranks import Ranks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Rates:

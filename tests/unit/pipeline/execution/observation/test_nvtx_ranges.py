@@ -6,18 +6,14 @@ import ctypes
 import sys
 import threading
 from collections import Counter
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING
+
+import pytest
 
 from stoker import ImageLoader, _native
 from stoker.augment import RandomResizedCrop
 from stoker.pipeline.execution.observation import nvtx_ranges
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
 
 RANGES: list[tuple[int, str]] = []
 """What began, and "end", each with its thread."""

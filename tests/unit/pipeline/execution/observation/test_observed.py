@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import ConfigError
 from stoker.formats.remote import retry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def load(dataset: Any, **given: Any) -> ImageLoader:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +15,6 @@ from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
 from stoker.pipeline.execution.observation import stages
 from stoker.pipeline.execution.observation.stages import StageTimes, Trace, traced
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

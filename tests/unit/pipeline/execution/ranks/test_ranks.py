@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from helpers.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
+from helpers.processes.warm_python import WarmPython
 
+from stoker import ImageLoader
 from stoker.errors import ConfigError
 from stoker.pipeline.execution.ranks.ranks import Ranks, check_ranks, find_ranks
 from stoker.pipeline.order.epoch_order import FullShuffle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from helpers.processes.warm_python import WarmPython
-
-    from stoker import ImageLoader
 
 WORKER = """
 import json, sys

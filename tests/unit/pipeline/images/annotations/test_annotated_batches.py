@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,11 +28,6 @@ from stoker.augment.geometry.boxes import box_areas
 from stoker.errors import CheckpointError, ConfigError, DatasetError, StaleIndexError
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images.batch_assembler import multi_hot
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-    from pathlib import Path
 
 SMALL = [Resize((30, 40))]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,6 @@ from helpers.data.annotations.annotated_scenes import COLUMNS, N, first, found, 
 
 from stoker.augment import CutMix, MixUp, Mosaic, Resize
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_mosaic_mixes_all_columns_of_annotations(annotated: Path) -> None:

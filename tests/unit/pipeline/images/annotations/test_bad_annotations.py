@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +29,6 @@ from stoker.errors import CorruptRecordError, DecodeError
 from stoker.formats.dataset.columns.annotation_columns import to_columns
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.preview.scene import read_scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
 

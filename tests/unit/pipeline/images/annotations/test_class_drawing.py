@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,6 @@ from PIL import Image
 import stoker
 from stoker.augment import ElasticTransform, Mosaic, Pad, RandomHorizontalFlip, RandomRotation, Resize
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEIGHT, WIDTH = 20, 30
 # Left, top, right, bottom and category of each object, in the order of the file; the last is a crowd.

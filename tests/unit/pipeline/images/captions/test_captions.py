@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ import stoker
 from stoker import ImageLoader, Tokens
 from stoker.augment import MixUp, Resize
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 N = 24
 TEXTS = [[f"{'x' * (n % 5)}{n} {k}" for k in range(1 + n % 3)] for n in range(N)]

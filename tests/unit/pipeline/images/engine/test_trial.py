@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from stoker.augment import Resize
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.images.engine.setup import EngineSetup
 from stoker.pipeline.images.engine.trial import images_per_second
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Epochs:

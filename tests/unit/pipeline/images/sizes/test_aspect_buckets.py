@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ from stoker import AspectBuckets, ImageLoader
 from stoker.augment import CoverCrop, RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.images.sizes.cover import cover_by_default
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 BUCKETS = AspectBuckets(area=24 * 24, multiple=8)
 OPTIONS: dict[str, Any] = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,6 @@ from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.replay.making import make_loader
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 N = 47
 PATCHES = Patches(size=4, most=12, row=64)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +23,6 @@ from stoker.augment import (
     Resize,
 )
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 STEPS = [
     RandomShortestSize((12, 20), max_size=30),

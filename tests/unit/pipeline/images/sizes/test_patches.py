@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,6 @@ from stoker import ImageLoader, Patches
 from stoker.augment import ColorJitter, MixUp, Normalize, Pad, RandomHorizontalFlip, RandomRotation, Resize
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.images.sizes.patches.patches import patch_grids
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SIZE = 4
 PATCHES = Patches(size=SIZE, most=20, row=64)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import bisect
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from stoker import ImageLoader
 from stoker.bucketing.samplers.by_ratio import ratio_groups
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.commands.app import app
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stoker import ImageLoader
 
 OPTIONS: dict[str, Any] = {
     "transforms": (),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +13,6 @@ from helpers.data.annotations.annotated_scenes import write_annotated
 from stoker import ImageLoader, RandomSizes
 from stoker.augment import CenterCrop, MixUp, Normalize, Pad, RandomHorizontalFlip, RandomResizedCrop, Resize
 from stoker.errors import CheckpointError, ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CROP = [RandomResizedCrop(9), RandomHorizontalFlip()]
 COLUMNS = {"columns": ("image", "row"), "transforms": CROP, "shuffle": True}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +18,6 @@ from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, Data
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.order.mixtures.mix import mix
 from stoker.pipeline.order.mixtures.mixture import Mixture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 COLUMNS = ("image", "row", "dataset", "label", "key")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,9 +13,6 @@ import stoker
 from stoker.errors import ConfigError
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.preview.text.make import preview_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAIRS = [
     {"q": f"<{n}> plus one? ", "a": f"{n + 1} & ☀", "kind": "odd" if n % 2 else "even"} for n in range(8)

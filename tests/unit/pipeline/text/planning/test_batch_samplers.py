@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from helpers.data.shards.text_shards import N, make
 
 from stoker.bucketing import SortedBucketSampler
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_sampler_by_costs_decides_batches_and_not_tokens(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +14,6 @@ from helpers.data.shards.text_shards import make
 import stoker
 from stoker.bucketing import Pad
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def test_long_sequences_are_refused_truncated_or_split(

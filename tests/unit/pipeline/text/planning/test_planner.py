@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import tracemalloc
 import weakref
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from helpers.data.shards.text_shards import make, write_shards
 from stoker.pipeline.order.epoch_order import FullShuffle
 from stoker.pipeline.text.planning.batching_config import BatchingConfig
 from stoker.pipeline.text.planning.planner import TextPlanner
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 N = 200_000
 BUCKETS: dict[str, Any] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,6 @@ import stoker
 from stoker.augment import Resize, masks_to_source
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.sources.annotated.masks.instance_pixels import instances_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
