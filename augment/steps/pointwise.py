@@ -44,7 +44,7 @@ class Affine(Step):
 
 @dataclass(frozen=True)
 class Table(Step):
-    """A lookup table for each channel; for users' own transforms.
+    """A lookup table for each channel of each image.
 
     The native engine and the reference execute it. DALI's operators have no lookup table that differs from
     sample to sample, so that ``engine="auto"`` does not choose DALI for a list of transforms with this step.
