@@ -19,8 +19,8 @@ from .checks import (
     checked_transform,
     fixed_size,
 )
-from .params.channels import Channels
 from .params.mean_image import stretched_mean
+from .params.optional_params import Channels
 from .params.parts import Parts
 from .state.finished import finished_params
 from .state.transform_state import TransformState

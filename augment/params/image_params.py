@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from stoker.types import Size
 
     from ..steps import Step
-    from .channels import Channels
     from .composition import Composition
-    from .optional_params import Border, Erase, MeanImage, Warp
+    from .optional_params import Border, Channels, Erase, MeanImage, Warp
 
 __all__ = ["ImageParams"]
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .channels import Channels
-from .optional_params import MeanImage
+from .optional_params import Channels, MeanImage
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from stoker.types import DType, Layout, Size
 
-    from ..params.channels import Channels
     from ..params.image_params import ImageParams
+    from ..params.optional_params import Channels
 
 __all__ = ["convert", "execute", "finish", "render"]
 

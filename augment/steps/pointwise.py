@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from .base import Step, to_uint8
-from .histogram import equalized, stretched, tables
-from .step_checks import check_array
+from .base import Step, check_array, to_uint8
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     Pixels = npt.NDArray[np.uint8]
+    Counts = npt.NDArray[np.intp]
+    Rule = Callable[[Counts], npt.NDArray[np.intp]]
 
-__all__ = ["Affine", "Autocontrast", "Equalize", "Posterize", "Solarize", "Table"]
+__all__ = [
+    "Affine",
+    "Autocontrast",
+    "Equalize",
+    "Posterize",
+    "Solarize",
+    "Table",
+]
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,7 @@ class Autocontrast(Step):
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """See :class:`Step`."""
-        return _look_up(pixels, tables(pixels, stretched))
+        return _look_up(pixels, _tables(pixels, _stretched))
 
 
 @dataclass(frozen=True)
@@ -128,8 +137,32 @@ class Equalize(Step):
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """See :class:`Step`."""
-        return _look_up(pixels, tables(pixels, equalized))
+        return _look_up(pixels, _tables(pixels, _equalized))
 
 
 def _look_up(pixels: Pixels, levels: npt.NDArray[np.uint8]) -> Pixels:
     return np.stack([levels[c][pixels[..., c]] for c in range(3)], axis=-1)
+
+
+def _tables(pixels: npt.NDArray[np.uint8], rule: Rule) -> npt.NDArray[np.uint8]:
+    """(3, 256) tables that ``rule`` makes of the histogram, (256,), of each channel of (H, W, 3)."""
+    histograms = [np.bincount(pixels[..., c].ravel(), minlength=256) for c in range(3)]
+    return np.stack([rule(histogram) for histogram in histograms]).astype(np.uint8)
+
+
+def _stretched(histogram: Counts) -> npt.NDArray[np.intp]:
+    """The table of :class:`stoker.augment.steps.Autocontrast`."""
+    low, *_, high = np.flatnonzero(histogram).repeat(2)
+    if low == high:
+        return np.arange(256)
+    return np.asarray(np.clip((np.arange(256) - low) * 255 // (high - low), 0, 255))
+
+
+def _equalized(histogram: Counts) -> npt.NDArray[np.intp]:
+    """The table of :class:`stoker.augment.steps.Equalize`."""
+    highest = np.flatnonzero(histogram)[-1]
+    quota = (histogram.sum() - histogram[highest]) // 255
+    if quota == 0:
+        return np.arange(256)
+    before = histogram.cumsum() - histogram
+    return np.asarray(np.clip((before + quota // 2) // quota, 0, 255))

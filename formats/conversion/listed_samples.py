@@ -8,8 +8,7 @@ from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
 
 from ..sources.annotated.masks.mask_pairs import is_of_ade20k
-from ..sources.annotated.object_classes import select_objects
-from ..sources.classes.class_limits import limit_classes, select_classes
+from ..sources.classes.class_limits import limit_classes, select_classes, select_objects
 from ..sources.classes.class_names import number_classes, parse_class_map, rename_classes
 from ..sources.detect import list_source
 from ..sources.folders.local_images import may_be_image

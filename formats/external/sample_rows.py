@@ -7,6 +7,7 @@ numbers or missing, and otherwise text.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +18,14 @@ from stoker.errors import SourceError
 from ..dataset.columns.strings import each
 from ..dataset.index import IMAGE_COLUMNS, KNOWN_COLUMNS, REQUIRED_COLUMNS, Index
 from ..dataset.index_writing import concat_indexes, write_index
-from .object_rows import ObjectRows
+from ..sources.annotated.object_issues import BadObjectError, checked_box
+from ..sources.annotated.object_table import ObjectTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ..containers.messages.image_record import ExternalSample, Value
+    from ..containers.messages.image_record import ExternalObjects, ExternalSample, Value
     from .joined_records import JoinedRecords
 
 __all__ = ["TAKEN_NAMES", "SampleRows"]
@@ -58,7 +60,7 @@ class SampleRows:
         self._rows: list[tuple[Any, ...]] = []
         self._labels: list[int | float | tuple[int, ...]] = []
         self._count = 0
-        self._objects = ObjectRows()
+        self._objects = _ObjectRows()
         self._values: dict[str, list[str]] = {name: [] for name in columns}
         self._types: dict[str, set[type]] = {name: set() for name in columns}
         self._parts: list[Path] = []
@@ -180,3 +182,55 @@ def _integers(texts: pa.Array) -> pa.Array:
 
 def _floats(texts: pa.Array) -> pa.Array:
     return pa.array(np.fromiter((float(text or "nan") for text in each(texts)), np.float64, len(texts)))
+
+
+class _ObjectRows:
+    """The objects of all rows, in memory until the index is written."""
+
+    def __init__(self) -> None:
+        self._table = ObjectTable()
+        self._is_used = False
+
+    def add(self, row: int, objects: ExternalObjects, height: int, width: int) -> Iterator[str]:
+        """Add the objects of a row, and yield a reason for each that is left out.
+
+        Boxes are clipped to the image, of ``height`` x ``width`` pixels.
+        """
+        self._is_used = True
+        table = self._table
+        for name in objects.flags.keys() - table.extra.keys():
+            table.extra[name] = array("B", bytes(len(table)))
+        for i, (box, label) in enumerate(zip(objects.boxes, objects.labels, strict=True)):
+            try:
+                clipped = _clipped(box, height, width)
+            except BadObjectError as error:
+                yield str(error.args[0])
+                continue
+            table.add(
+                row,
+                clipped,
+                label,
+                i,
+                area=None if objects.area is None else objects.area[i],
+                crowd=objects.crowd is not None and bool(objects.crowd[i]),
+                extra={name: objects.flags[name][i] if name in objects.flags else 0 for name in table.extra},
+            )
+
+    def columns(self, rows: int) -> dict[str, pa.Array]:
+        """Return the columns of an index of ``rows`` rows; none if no record says anything of objects."""
+        return self._table.columns(np.array(self._table.image, np.int64), rows) if self._is_used else {}
+
+
+def _clipped(
+    box: tuple[float, float, float, float], height: int, width: int
+) -> tuple[float, float, float, float]:
+    """Return a box without the parts outside the image.
+
+    Raises:
+        BadObjectError: Nothing of it is left.
+    """
+    left, top, right, bottom = checked_box(*box)
+    inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))
+    if not (inside[0] < inside[2] and inside[1] < inside[3]):
+        raise BadObjectError("object outside its image")
+    return inside

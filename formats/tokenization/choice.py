@@ -1,4 +1,4 @@
-"""The choice of a tokenizer: the arguments of a conversion, and what is made of them and of the texts."""
+"""The choice of a tokenizer: the arguments of a conversion, and the tokenizer that follows from them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker import _native
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, MissingDependencyError, install_hint
 
 from ..concurrency.bounded_map import bounded_map
 from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
-from .subwords import train_bpe
 from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def make_tokenizer(choice: TokenizerChoice, texts: SourceTexts, threads: int) ->
         made = _count_vocabulary(choice, texts, threads)
     elif path == "bpe":
         every = (text for chunk in texts.chunks() for text in texts.read(chunk))
-        made = train_bpe(every, choice.max_size or 30_000, choice.min_count or 2)
+        made = _train_bpe(every, choice.max_size or 30_000, choice.min_count or 2)
     else:
         made = File(path)
     return add_frame(made, path, bos=choice.bos, eos=choice.eos)
@@ -132,3 +131,35 @@ def _count_vocabulary(choice: TokenizerChoice, texts: SourceTexts, threads: int)
 
 def _count(counts: _native.WordCounts, texts: SourceTexts, chunk: range) -> None:
     counts.add(texts.read(chunk))
+
+
+def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> File:
+    """Return a tokenizer whose pieces of words are made of the texts; it knows every byte, so no text.
+
+    Args:
+        texts: All texts.
+        size: Largest number of token ids; at least 256 bytes and the special tokens are among them.
+        min_count: Pairs of pieces that occur less often are not joined.
+
+    Raises:
+        MissingDependencyError: The package ``tokenizers`` is not installed.
+    """
+    try:
+        import tokenizers
+        from tokenizers import decoders, models, pre_tokenizers, trainers
+    except ImportError as error:
+        raise MissingDependencyError(
+            "training subwords needs the package tokenizers", hint=install_hint("tokenizers")
+        ) from error
+    made = tokenizers.Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_count,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    made.train_from_iterator(texts, trainer)
+    return File.from_content(made.to_str().encode(), "bpe")

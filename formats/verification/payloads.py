@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ..containers.base import PayloadFiles
     from ..dataset.index import Index
     from ..dataset.reading.samples import Samples
 
-__all__ = ["image_problem", "payload_problems"]
+__all__ = ["listed_file_problems", "payload_problems"]
 
 
 def payload_problems(
@@ -123,7 +124,7 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
             yield int(which[0]), f"the file cannot be read: {error}"
 
 
-def image_problem(data: bytes, images: Samples, i: int) -> str | None:
+def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
     """Return the problem of an intact payload as an image, or None."""
     height, width = int(images.height[i]), int(images.width[i])
     if (codec := CODECS[Codec(images.codec[i])]).is_raw:
@@ -154,4 +155,34 @@ def _decode_mask(data: bytes, images: Samples, i: int) -> str | None:
     return mask_problem(data, (int(images.height[i]), int(images.width[i])))
 
 
-_DECODE = {"payload": image_problem, "mask": _decode_mask}
+_DECODE = {"payload": _image_problem, "mask": _decode_mask}
+
+
+def listed_file_problems(
+    index: Index, files: list[Path], rows: range, payloads: PayloadFiles, *, decode: bool
+) -> Iterator[tuple[int, str]]:
+    """Yield the position, and the problem, of each of some rows whose file is not as it was listed.
+
+    Args:
+        index: The dataset's index.
+        files: Data file of every shard.
+        rows: Rows of the index.
+        payloads: How payloads are read.
+        decode: Whether to decode the images as well.
+    """
+    try:
+        samples = index.samples(rows)
+    except StaleIndexError as error:
+        yield 0, error.message
+        return
+    for i, shard in enumerate(samples.shard.tolist()):
+        if not 0 <= shard < len(files):
+            yield i, f"the index names shard {shard} of {len(files)}"
+            continue
+        try:
+            data = payloads.read(files[shard], int(samples.offset[i]), int(samples.length[i]))
+        except OSError as error:
+            yield i, f"the file cannot be read: {error}"
+            continue
+        if decode and (message := _image_problem(data, samples, i)):
+            yield i, message

@@ -27,8 +27,7 @@ from ..files.reading import open_regular, read_at
 from .annotations import object_problems
 from .checked_versions import checked_versions, differing_digest
 from .class_labels import RecordClasses, label_problems
-from .listed_files import listed_file_problems
-from .payloads import payload_problems
+from .payloads import listed_file_problems, payload_problems
 from .problem import Problem
 
 if TYPE_CHECKING:

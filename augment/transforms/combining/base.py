@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from stoker.random import derive_key, uniform
+from stoker.random import derive_key, hash_words, uniform
 
 from ...description import is_whole
 from ..base import Transform
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Int = npt.NDArray[np.int64]
 
-__all__ = ["Combining", "Partners", "UntilEpoch"]
+__all__ = ["Combining", "Partners", "SecondLayer", "UntilEpoch"]
 
 _PARTNERS = -2_000_000
 """Position that keys the partners of the first transform of a list; those of the next are below it."""
@@ -115,3 +115,29 @@ class UntilEpoch(Combining):
         """Raise ConfigError if ``stop_epoch`` is not the number of an epoch."""
         known = self.stop_epoch is None or is_whole(self.stop_epoch)
         self.check("stop_epoch", known, "the number of an epoch, from 0, or None")
+
+
+class SecondLayer(UntilEpoch):
+    """Base of transforms that give some images a second layer, which passes through the transforms before.
+
+    Attributes:
+        layer: Word that keys the random numbers of the second layer; each subclass has another one.
+        p: Probability of a second layer.
+    """
+
+    layer: ClassVar[int]
+    p: float
+
+    layered: ClassVar[bool] = True
+    columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks"})
+
+    def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
+        """See :class:`.base.Combining`."""
+        if self.has_stopped(partners.epoch):
+            return parts
+        u = partners.uniform(position, parts.image_keys, 2)
+        chosen = u[:, 0] < self.p
+        copies = parts.take(np.flatnonzero(chosen))
+        keys = hash_words((self.layer,), copies.keys).view(np.int64)
+        draw = partners.others(copies.draw, u[chosen, 1:])[:, 0]
+        return parts.joined(replace(copies, layer=copies.layer + 1, draw=draw, keys=keys))

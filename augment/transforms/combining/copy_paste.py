@@ -9,7 +9,7 @@ import numpy as np
 
 from ...description import is_finite
 from ...params.composition import WHOLE_SHARE, Paste
-from .second_layer import SecondLayer
+from .base import SecondLayer
 
 if TYPE_CHECKING:
     import numpy.typing as npt

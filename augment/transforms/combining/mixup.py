@@ -10,7 +10,7 @@ import numpy as np
 from ...description import is_finite
 from ...formulas.dirichlet import symmetric_beta
 from ...params.composition import WHOLE_SHARE
-from .second_layer import SecondLayer
+from .base import SecondLayer
 
 if TYPE_CHECKING:
     import numpy.typing as npt

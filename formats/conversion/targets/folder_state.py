@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, SourceError
 
+from ...containers.registry import find_writing
 from ...dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,
@@ -28,10 +29,10 @@ from ...dataset.versions.naming import is_of_version
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
 from ..shards.shard_file import ShardResult, finished_shard, published_names, shard_files
-from .existing_files import make_room
 from .split_output import SplitOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ..plan import DatasetPlan
@@ -89,7 +90,7 @@ class FolderState:
                 "(--overwrite)",
             )
         if not appends:  # else the files of the dataset stay
-            make_room(state.datasets().values(), state._container, overwrite=overwrite, remains=was_writer)
+            _make_room(state.datasets().values(), state._container, overwrite=overwrite, remains=was_writer)
         state.discard()
         state.folder.mkdir()
         write_durably(state.folder / _PLAN, json.dumps({"fingerprint": plan.fingerprint}).encode())
@@ -217,3 +218,41 @@ def _move_once(source: Path, target: Path) -> None:
     """Move a file, unless an interrupted publication has moved it already."""
     if source.exists():
         move_durably(source, target)
+
+
+def _make_room(folders: Iterable[Path], container: str, *, overwrite: bool, remains: bool) -> None:
+    """Check that a conversion replaces nothing that it may not replace.
+
+    Args:
+        folders: Folders of the datasets that will be made.
+        container: Name of the container of their shards.
+        overwrite: Whether everything may be replaced.
+        remains: Whether a writer that was killed has left files there, which are removed.
+
+    Raises:
+        DatasetError: There is a dataset, or a file with the name of a published one.
+    """
+    for folder in folders:
+        if (folder / MANIFEST_NAME).exists():
+            if overwrite:
+                continue  # it stays until the new one is whole
+            raise DatasetError(
+                "there is a dataset in the folder already",
+                path=folder,
+                hint="name another folder, or replace it with overwrite=True (--overwrite)",
+            )
+        for file in _published_files(folder, container):
+            if remains:
+                remove(file)
+            elif not overwrite:  # other programs use these names, too
+                raise DatasetError(
+                    "a file in the folder would be replaced, and it belongs to no dataset",
+                    path=file,
+                    hint="name another folder, or replace such files with overwrite=True (--overwrite)",
+                )
+
+
+def _published_files(folder: Path, container: str) -> list[Path]:
+    patterns = published_names(f"shard-*-of-*{find_writing(container).suffix}", container)
+    names = (patterns["shard"], *sorted(patterns.values()), INDEX_NAME, SKIPPED_NAME)
+    return [file for name in names for file in sorted(folder.glob(name))]

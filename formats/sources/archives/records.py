@@ -26,7 +26,7 @@ from ...containers.messages.image_record import FeatureNames, LeftOutError
 from ...containers.recordio import RECORDIO
 from ...dataset.columns.strings import Strings
 from ...remote.store import is_url
-from ..folders.contents import holds_alone
+from ..folders.suffixes import holds_alone
 from ..listing import ListedBlocks, ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error

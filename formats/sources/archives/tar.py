@@ -25,7 +25,7 @@ from ...containers.webdataset.samples import find_samples
 from ...dataset.columns.strings import Strings
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
-from ..folders.contents import holds_without_images
+from ..folders.suffixes import holds_without_images
 from ..listing import ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
 from ..no_images import no_images_error

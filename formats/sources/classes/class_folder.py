@@ -21,8 +21,7 @@ from ...dataset.columns.numbers import number_array
 from ...dataset.columns.strings import take_strings
 from ...remote.store import Store, is_url
 from ..file_table import FileTable
-from ..folders.local_images import walk_images
-from ..folders.remote_images import find_remote_images
+from ..folders.local_images import find_remote_images, walk_images
 from ..folders.suffixes import has_image_suffix
 from ..folders.walk import SkippedFolder
 from ..listing import Listing, Skip

@@ -1,11 +1,11 @@
-"""Finding the images in a local folder and in the folders in it."""
+"""Finding the images in a folder and in the folders in it, on a disk or at a URL."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...files.paths import is_regular
+from ...files.paths import is_regular, printable_name
 from ..file_table import FileTable
 from ..listing import Skip
 from ..source_reader import looks_like_image
@@ -13,11 +13,12 @@ from .suffixes import has_image_suffix, is_array_name, why_no_image
 from .walk import EMPTY, FileEntry, SkippedFolder, walk_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from ...remote.file_system import StoredFile
     from ..listing import ListedFiles
 
-__all__ = ["FoundFile", "find_images", "may_be_image", "walk_images"]
+__all__ = ["FoundFile", "find_images", "find_remote_images", "may_be_image", "walk_images"]
 
 
 def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip]]:
@@ -97,3 +98,29 @@ def may_be_image(skip: Skip) -> bool:
     if skip.reason == "not an image":
         return has_image_suffix(skip.key)
     return skip.reason not in ("hidden", EMPTY)
+
+
+def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
+    """Files of a folder at a URL that have the names of images, sorted; and the others, as skips.
+
+    Opening each file would take a request; its content decides when the file is converted. Arrays are images
+    where no file has the name of an image.
+    """
+    table = FileTable()
+    skipped, arrays, images = [], [], False
+    for file in files:
+        if any(part.startswith(".") for part in file.name.split("/")):
+            skipped.append(Skip(printable_name(file.name), "hidden"))
+        elif is_array_name(file.name):
+            arrays.append(file)
+        elif not has_image_suffix(file.name):
+            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
+        else:
+            table.add(*file)
+            images = True
+    for file in arrays:
+        if images:
+            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
+        else:
+            table.add(*file)
+    return table.sorted(url)[0], sorted(skipped)

@@ -16,8 +16,7 @@ from ...concurrency.bounded_map import bounded_map
 from ...files.paths import leaves_folder
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
-from .local_images import find_images
-from .remote_images import find_remote_images
+from .local_images import find_images, find_remote_images
 from .walk import FileEntry, walk_folder
 
 if TYPE_CHECKING:

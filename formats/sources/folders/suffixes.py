@@ -1,10 +1,26 @@
-"""Suffixes of image files. They are a hint only: the content decides when a file is converted."""
+"""Suffixes of image files, and folders by the suffixes in them.
+
+Suffixes are a hint only: the content decides when a file is converted.
+"""
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 from ...codecs.registry import CODECS
 
-__all__ = ["IMAGE_SUFFIXES", "has_image_suffix", "is_array_name", "why_no_image"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "IMAGE_SUFFIXES",
+    "has_image_suffix",
+    "holds_alone",
+    "holds_without_images",
+    "is_array_name",
+    "why_no_image",
+]
 
 IMAGE_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 """Suffixes of the images that Stoker reads, in lower case."""
@@ -32,3 +48,33 @@ def why_no_image(key: str) -> str:
     """
     known = key.lower().endswith(_OTHER_IMAGES)
     return "image of a format that is not read" if known else "not an image"
+
+
+def holds_without_images(folder: str | os.PathLike[str], suffix: str) -> bool:
+    """Return whether a folder has files with a suffix, and neither images nor folders beside them.
+
+    Hidden entries do not count.
+    """
+    return _holds(folder, suffix, lambda entry: not has_image_suffix(entry.name) and not entry.is_dir())
+
+
+def holds_alone(folder: str | os.PathLike[str], suffix: str, others: tuple[str, ...]) -> bool:
+    """Return whether a folder has files with a suffix, and nothing without it or one of some others.
+
+    Hidden entries do not count.
+    """
+    return _holds(folder, suffix, lambda entry: entry.name.endswith((suffix, *others)))
+
+
+def _holds(
+    folder: str | os.PathLike[str], suffix: str, may_lie_there: Callable[[os.DirEntry[str]], bool]
+) -> bool:
+    found = False
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if not may_lie_there(entry):
+                return False
+            found = found or entry.name.endswith(suffix)
+    return found

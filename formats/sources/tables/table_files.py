@@ -18,7 +18,7 @@ from stoker.errors import SourceError, StokerError
 from ...remote.range_file import RangeFile
 from ...remote.store import Store, is_url
 from ..archives.names import expand, is_pattern
-from ..folders.contents import holds_without_images
+from ..folders.suffixes import holds_without_images
 from ..source_status import source_status
 
 if TYPE_CHECKING:

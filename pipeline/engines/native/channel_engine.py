@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker import _native
 from stoker.augment.geometry.interpolation import Interpolation
-from stoker.augment.params.channels import Channels
+from stoker.augment.params.optional_params import Channels
 from stoker.augment.reference.reference import convert
 from stoker.augment.steps import Displace
 
