@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -17,9 +18,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 import stoker
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import photographs_in, replicate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PHOTOS = Path(__file__).resolve().parent.parent / "examples" / "photos"
 

@@ -11,16 +11,13 @@ import json
 import os
 import shutil
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import lmdb
 
 from stoker.benchmarks.comparison.photographs import photographs_in
 from stoker.formats.external.external_index import index
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = ["lmdb_index", "mds_index", "recordio_index"]
 

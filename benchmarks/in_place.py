@@ -15,10 +15,10 @@ import statistics
 import tarfile
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,9 +30,6 @@ from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in
 from stoker.benchmarks.foreign_shards import lmdb_index, mds_index, recordio_index
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.formats.external.external_index import index
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 __all__ = [
     "FORMS",

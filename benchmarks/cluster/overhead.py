@@ -13,20 +13,18 @@ import json
 import logging
 import os
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import chain, islice, repeat
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.usage import process_tree, usage_of_tree
 from stoker.benchmarks.report.machine import allowed_cores, describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["DTYPES", "SIDE", "image_loader", "measure"]
 

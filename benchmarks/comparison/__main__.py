@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.bench import run_bench
@@ -22,9 +22,6 @@ from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.report.results import write_json
 from stoker.benchmarks.report.table import show
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 __all__ = ["PARTS", "Part", "Run"]
 

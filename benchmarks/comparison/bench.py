@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import stoker
 from stoker.augment import load_recipe, recipe_names
@@ -17,10 +18,6 @@ from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.report.results import Comparison, write_json
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.devices import numbered_device, this_machine
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
 
 __all__ = ["run_bench"]
 

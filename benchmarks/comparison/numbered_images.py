@@ -6,16 +6,12 @@ luminance, with a mean of zero, makes the file about as large as a photograph of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.benchmarks.peers.base import MEAN, STD
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
 
 __all__ = ["sample_numbers", "write_numbered_images"]
 

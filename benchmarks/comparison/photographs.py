@@ -8,17 +8,15 @@ writes the photographs of ImageNet's kind to a folder.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from PIL import Image
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from PIL import Image
 
 __all__ = ["PHOTOGRAPHS", "enlarge", "make_imagenet_like", "photographs_in", "replicate"]
 

@@ -8,20 +8,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import IO, TYPE_CHECKING, Any
+from types import TracebackType
+from typing import IO, Any
 
 from stoker.benchmarks.peers import PEERS
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import describe
 from stoker.benchmarks.report.results import Comparison, PeerResult
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["ComparisonPlan", "PeerGone", "PeerProcess", "compare"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import numpy as np
 
@@ -10,10 +11,6 @@ import stoker
 from stoker.benchmarks.peers.base import PeerSource
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
-
-if TYPE_CHECKING:
-    import os
-    from pathlib import Path
 
 __all__ = ["open_source"]
 

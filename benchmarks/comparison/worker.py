@@ -15,11 +15,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, count, islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from stoker.benchmarks.comparison.numbered_images import sample_numbers
 from stoker.benchmarks.comparison.usage import unshared_memory, usage_of_tree
 from stoker.benchmarks.peers import load_peer
 from stoker.benchmarks.peers.base import (
+    Peer,
     PeerSettings,
     PeerSource,
     ResumablePeer,
@@ -35,11 +37,6 @@ from stoker.benchmarks.peers.base import (
     WritingPeer,
 )
 from stoker.benchmarks.peers.text import TEXT_PEERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import Peer
 
 __all__ = ["main"]
 

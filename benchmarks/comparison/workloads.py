@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import stoker
 from stoker.benchmarks.comparison.photographs import enlarge, make_imagenet_like, replicate
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 __all__ = ["WORKLOADS", "Workload", "make_dataset"]
 

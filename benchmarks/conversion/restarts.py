@@ -12,8 +12,8 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,12 +27,8 @@ from stoker.benchmarks.comparison.photographs import (
     photographs_in,
     replicate,
 )
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import INDEX_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["main"]
 

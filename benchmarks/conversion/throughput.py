@@ -11,18 +11,16 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in, replicate
 from stoker.benchmarks.report.machine import allowed_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["COPY_LEAST", "RESIZE_LEAST", "Conversion", "measure"]
 

@@ -17,19 +17,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker import _native
-from stoker.augment import RandomResizedCrop, Resize
+from stoker.augment import RandomResizedCrop, Resize, Transform
 from stoker.benchmarks.arguments import make_parser
 
 from .native_ceiling import Encoded, PreparedBatches, as_is, shorter_256
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoker.augment import Transform
 
 _LEAST = 256
 

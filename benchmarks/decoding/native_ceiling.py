@@ -15,25 +15,20 @@ import statistics
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, compile_image
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform, compile_image
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.column_arrays import pack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment import Transform
 
 _SIZE = 224
 _BATCH = 64

@@ -15,13 +15,14 @@ import io
 import json
 import statistics
 import tempfile
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -32,14 +33,10 @@ from stoker.augment import RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
+from stoker.types import Color
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stoker.types import Color
-
-    Box = tuple[int, int, int, int]
-    Crop = Callable[[bytes, Box], Any]
+Box = tuple[int, int, int, int]
+Crop = Callable[[bytes, Box], Any]
 
 __all__: list[str] = []
 

@@ -7,16 +7,14 @@ resizing does first.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import stoker
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 __all__ = ["PIPELINES", "make_batches"]
 

@@ -6,14 +6,12 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stoker
 from stoker.benchmarks.gpu.runner import write_json
+from stoker.benchmarks.gpu.scale import Scale
 from stoker.benchmarks.gpu.steps import best_decoding
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.gpu.scale import Scale
 
 __all__ = ["Context", "Refused"]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Iterator
 from itertools import chain, count, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,18 +20,12 @@ import torch
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.gpu.context import Refused
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads
+from stoker.benchmarks.gpu.context import Context, Refused
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.pipeline.images.engine.typical_samples import largest_size
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.gpu.context import Context
-    from stoker.benchmarks.peers.base import PeerSource
-
-    Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
+Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
 __all__ = ["make_batches", "own_loader"]
 

@@ -11,13 +11,11 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 __all__ = ["ResultsFile", "Step", "run_steps", "write_json"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from stoker.benchmarks.gpu.runner import Step
 from stoker.benchmarks.gpu.scale import SCALES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 __all__ = ["LOADERS", "SMOKE_LOADS", "best_decoding", "planned_steps", "smoke_name"]
 

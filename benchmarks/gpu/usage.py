@@ -5,10 +5,8 @@ from __future__ import annotations
 import ctypes
 import threading
 from statistics import mean
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from types import TracebackType
+from typing import Any
 
 __all__ = ["GpuUsage"]
 

@@ -9,14 +9,16 @@ the Python threads of the loader, depends less on other load of the machine.
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import statistics
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -30,10 +32,6 @@ from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
 
 __all__ = ["main", "make_annotated"]
 

@@ -13,7 +13,6 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -22,11 +21,8 @@ from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.results import to_json
+from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.benchmarks.report.table import show
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.report.results import Comparison
 
 __all__ = ["main"]
 

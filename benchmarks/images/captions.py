@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,6 @@ from stoker.benchmarks.costs import (
     write_json,
 )
 from stoker.benchmarks.report.machine import allowed_cores, describe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CAPTIONS = 5
 WORDS = 5000

@@ -15,17 +15,20 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform
+from stoker.augment.state.transform_state import TransformState
 from stoker.augment.steps import BatchStep, Compiled, Step
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
@@ -33,14 +36,7 @@ from stoker.benchmarks.costs import timed
 from stoker.benchmarks.images.views import TorchvisionViews, torchvision_crop
 from stoker.benchmarks.report.machine import allowed_cores
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy.typing as npt
-
-    from stoker.augment.state.transform_state import TransformState
-
-    Pixels = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 __all__ = ["Cost", "main", "measure"]
 

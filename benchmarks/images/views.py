@@ -12,9 +12,11 @@ a second waver.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -32,10 +34,6 @@ from stoker.benchmarks.costs import (
 from stoker.benchmarks.peers.base import MEAN, STD
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 __all__ = ["TorchvisionViews", "main", "measure", "torchvision_crop"]
 

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING
 
+from stoker.benchmarks.peers.base import Peer
 from stoker.benchmarks.peers.text import TEXT_PEERS
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.peers.base import Peer
 
 __all__ = ["PEERS", "TITLES", "installed_rivals", "load_peer"]
 

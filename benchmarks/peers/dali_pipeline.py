@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali import tfrecord as tfrec
 from nvidia.dali.auto_aug import rand_augment
 
-from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, Unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+from stoker.benchmarks.peers.base import (
+    JITTER,
+    MEAN,
+    RAND_AUGMENT,
+    RATIO,
+    SCALE,
+    STD,
+    PeerSettings,
+    PeerSource,
+    Unsupported,
+)
 
 __all__ = ["DaliJitter", "DaliPipeline", "DaliRandAugment"]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stoker
 from stoker import convert  # at once: a peer's modules are imported before its conversion is measured
-from stoker.benchmarks.peers.base import RAW_REASON, PeerPayloads, Unsupported
+from stoker.benchmarks.peers.base import RAW_REASON, PeerPayloads, PeerSettings, PeerSource, Unsupported
 from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["FilePayloads", "StokerConversion", "StokerFiles", "write_files"]
 

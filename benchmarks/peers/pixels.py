@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import random
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
-
-if TYPE_CHECKING:
-    import random
-
-    import numpy.typing as npt
 
 __all__ = ["normalised", "random_resized_crop"]
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import spdl.io
 from spdl.pipeline import PipelineBuilder
 
-from stoker.benchmarks.peers.base import PeerPayloads, Unsupported
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["SPDL", "SPDLExample"]
 

@@ -7,20 +7,15 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow reads it at import
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerSettings, PeerSource, Unsupported
 
 __all__ = ["TFData", "TFDataPlain"]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.tfdata import TFData
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["TFDataService"]
 

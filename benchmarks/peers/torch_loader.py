@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import io
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from stoker.benchmarks.peers.base import JITTER, RAND_AUGMENT, PeerPayloads
+from stoker.benchmarks.peers.base import JITTER, RAND_AUGMENT, Payload, PeerPayloads, PeerSettings, PeerSource
 from stoker.benchmarks.peers.loose_files import FilePayloads, write_files
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
@@ -23,10 +24,6 @@ try:
 except ImportError:
     TorchvisionImages = None  # type: ignore[assignment,misc]  # torchvision is not installed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from stoker.benchmarks.peers.base import Payload, PeerSettings, PeerSource
 
 __all__ = ["TorchFiles", "TorchJitter", "TorchLoader", "TorchRandAugment"]
 

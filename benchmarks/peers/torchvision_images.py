@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 import torchvision
 from torchvision.transforms import v2
 
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.benchmarks.peers.base import Payload
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payload
 
 __all__ = ["TorchvisionImages", "decoded"]
 

@@ -6,8 +6,9 @@ to the workers beside the numbers of the images.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +17,8 @@ from torchvision.transforms import v2
 
 from stoker.benchmarks.peers.base import MEAN, STD
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    Pixels = Any
-    Size = tuple[int, int]
+Pixels = Any
+Size = tuple[int, int]
 
 __all__ = ["TORCHVISION_SIZES", "torchvision_batches"]
 

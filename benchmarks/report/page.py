@@ -6,18 +6,14 @@ python -m stoker.benchmarks.report.page [--results DIR] [--docs docs]
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.bars import DARK, LIGHT, Bar, Panel, draw
-from stoker.benchmarks.report.sections import SECTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stoker.benchmarks.report.page_tables import Table
-    from stoker.benchmarks.report.sections import Section
+from stoker.benchmarks.report.page_tables import Table
+from stoker.benchmarks.report.sections import SECTIONS, Section
 
 __all__ = ["make_page", "read_results"]
 

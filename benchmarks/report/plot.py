@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from stoker.benchmarks.peers import TITLES
+from stoker.benchmarks.report.results import Comparison
 from stoker.benchmarks.report.table import machine_line
 from stoker.errors import MissingDependencyError, install_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from typing import Any
-
-    from stoker.benchmarks.report.results import Comparison
 
 __all__ = ["plot"]
 

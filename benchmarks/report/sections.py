@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stoker.benchmarks.report.page_tables import make_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from stoker.benchmarks.report.page_tables import Table
+from stoker.benchmarks.report.page_tables import Table, make_table
 
 __all__ = ["SECTIONS", "Section"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from stoker.benchmarks.peers import TITLES
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.report.results import Comparison, PeerResult
+from stoker.benchmarks.report.results import Comparison, PeerResult
 
 __all__ = ["machine_line", "render", "show"]
 

@@ -14,30 +14,24 @@ import ctypes
 import itertools
 import mmap
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 import stoker
-from stoker.augment import RandomResizedCrop, compile_image
+from stoker.augment import RandomResizedCrop, Transform, compile_image
+from stoker.augment.params.image_params import ImageParams
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.parts.cold import evict
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.pipeline.engines.native.engine import NativeEngine
 from stoker.pipeline.engines.native.needed_bytes import ByteRanges, needed_bytes
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment import Transform
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.reading.samples import Samples
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["fetched", "measure_disk", "needed"]
 

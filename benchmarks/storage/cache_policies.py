@@ -15,18 +15,15 @@ import tempfile
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 import stoker
 from stoker.augment import CenterCrop
 from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.next_use import NextUse
 from stoker.pipeline.order.epoch_order import FullShuffle
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["HitRates", "LoaderMisses", "hit_rates", "loader_misses"]
 

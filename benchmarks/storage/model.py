@@ -10,13 +10,15 @@ from __future__ import annotations
 import heapq
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fsspec
 import numpy as np
+import numpy.typing as npt
 from fsspec.implementations.local import LocalFileSystem
 
 import stoker
@@ -25,12 +27,7 @@ from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
 from stoker.pipeline.caching.planned_reads import BatchReads
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import numpy.typing as npt
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["Data", "Storage", "measure", "simulate"]
 

@@ -8,9 +8,9 @@ The files lie in fsspec's file system ``memory``. Requests for the size of a fil
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import fsspec
@@ -21,9 +21,6 @@ from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, replicate
 from stoker.benchmarks.in_place import parquet_files, tar_archives
 from stoker.formats.external.external_index import index
 from stoker.formats.remote.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _URL = "memory://remote-sources"
 

@@ -19,9 +19,10 @@ import tempfile
 import time
 import tracemalloc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import stoker
 from stoker.augment import RandomResizedCrop, compile_image
@@ -31,13 +32,8 @@ from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.benchmarks.storage.tables import print_order, print_reading, print_rows, print_staging
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order
 from stoker.pipeline.order.rank_draws import Schedule
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.pipeline.order.epoch_order import Order
 
 __all__ = ["measure_order", "measure_reading", "measure_rows", "measure_staging"]
 

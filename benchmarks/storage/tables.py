@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from stoker.pipeline.commands.shared.console import human_bytes, out, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["print_order", "print_reading", "print_rows", "print_staging"]
 

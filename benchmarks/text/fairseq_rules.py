@@ -7,12 +7,8 @@ fills batches up to ``--max-tokens``, in numbers of samples that are multiples o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
+import numpy.typing as npt
 
 __all__ = ["fairseq_batches"]
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import timeit
 import tracemalloc
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter, process_time
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
@@ -33,21 +34,14 @@ from stoker.bucketing import (
     pack,
     report_plan,
 )
+from stoker.bucketing.boundaries.bucket_boundaries import Method
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import FullShuffle, Stream
+from stoker.pipeline.order.epoch_order import FullShuffle, Order, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.text.planning.batching_config import BatchingConfig
 from stoker.pipeline.text.planning.planner import TextPlanner
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from stoker.bucketing.boundaries.bucket_boundaries import Method
-    from stoker.pipeline.order.epoch_order import Order
-
-    Lengths = npt.NDArray[np.int64]
+Lengths = npt.NDArray[np.int64]
 
 DRAWN = BatchingConfig(
     batch_size=64,

@@ -14,17 +14,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.text.figures import DRAWN
+from stoker.bucketing import BatchPlan
 from stoker.pipeline.order.epoch_order import FullShuffle
 from stoker.pipeline.text.planning.planner import TextPlanner
-
-if TYPE_CHECKING:
-    from stoker.bucketing import BatchPlan
 
 SAMPLES = 10_000_000
 EPOCHS = 3

@@ -12,14 +12,15 @@ The rules of GluonNLP are written here again, because its package can no longer 
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -40,12 +41,7 @@ from stoker.bucketing.report.randomness import (
     intraclass_correlation,
     lag1_autocorrelation,
 )
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
-
-    from stoker.bucketing.samplers.batch_sampler import BatchSampler
+from stoker.bucketing.samplers.batch_sampler import BatchSampler
 
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]

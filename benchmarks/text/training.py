@@ -13,10 +13,11 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,9 +28,6 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.text.transformer import Transformer
 from stoker.pipeline.text.bucket_comparison import text_lengths
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["TrainingRun", "agreement", "main"]
 

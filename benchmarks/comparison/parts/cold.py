@@ -8,21 +8,16 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from stoker.benchmarks.peers.base import PeerSource
 
 __all__ = ["PEERS", "evict", "measure"]
 

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.benchmarks.comparison.parts.documents import make_part_parser, measure_each, print_table
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.loose_files import write_files
 from stoker.benchmarks.report.machine import allowed_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.benchmarks.peers.base import PeerSource
 
 __all__ = ["Conversion", "main", "measure"]
 

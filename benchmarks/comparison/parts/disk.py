@@ -10,23 +10,18 @@ The files of a loader are dropped from the page cache first. Names of files and 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.benchmarks.comparison.parts.documents import make_part_parser, measure_each, print_table
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.comparison.usage import process_tree
-from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.storage.throttled_disk import throttled_disk
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.benchmarks.peers.base import PeerSource
 
 __all__ = ["DiskEpoch", "main", "measure"]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -14,10 +16,6 @@ from rich.table import Table
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.machine import allowed_cores, describe
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = ["make_part_parser", "measure_each", "print_table", "report", "write_document"]
 

@@ -7,12 +7,13 @@ Each part can run alone. The results are printed with their goals.
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -28,13 +29,8 @@ from stoker.benchmarks.images import overlap
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.report.plot import plot
-from stoker.benchmarks.report.results import to_json
+from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.benchmarks.report.table import show
-
-if TYPE_CHECKING:
-    import argparse
-
-    from stoker.benchmarks.report.results import Comparison
 
 __all__ = ["main"]
 

@@ -10,9 +10,9 @@ are images of noise, each with a mean colour of its own (see ``comparison.number
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import stoker
 from stoker.benchmarks.comparison.numbered_images import write_numbered_images
@@ -20,13 +20,8 @@ from stoker.benchmarks.comparison.parts.documents import make_part_parser, measu
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers import installed_rivals
-from stoker.benchmarks.peers.base import PeerSettings
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.report.machine import allowed_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.benchmarks.peers.base import PeerSource
 
 __all__ = ["Resumed", "main", "measure"]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["BATCH_SIZES", "THREADS", "sweep_batches", "sweep_threads"]
 

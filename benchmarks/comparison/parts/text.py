@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text import TEXT_PEERS, TEXT_TITLES
 from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.text.gsm8k import gsm8k_lengths
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["TextRates", "main", "measure"]
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import stoker
 from stoker.augment import RandomResizedCrop
-from stoker.benchmarks.gpu.context import Refused
+from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.pipeline.engines.base import ImageFormat, Work
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.images.engine.typical_samples import largest_size
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.gpu.context import Context
 
 __all__ = ["decode", "smoke"]
 

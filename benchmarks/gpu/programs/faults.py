@@ -6,16 +6,14 @@ import io
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import stoker
 from stoker.augment import CenterCrop, RandomGrayscale, RandomVerticalFlip, Resize
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in
+from stoker.benchmarks.gpu.context import Context
 from stoker.benchmarks.gpu.loaders import own_loader
 from stoker.formats.conversion.convert import convert
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.gpu.context import Context
 
 __all__ = ["corrupt", "fork", "long_run", "switch"]
 

@@ -12,16 +12,14 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
+from stoker.benchmarks.gpu.context import Context
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.selection.gpus import gpu_count, gpu_model
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.gpu.context import Context
 
 __all__ = ["data", "machine", "tests"]
 

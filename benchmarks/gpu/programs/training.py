@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from stoker.benchmarks.comparison.usage import usage_of_tree
-from stoker.benchmarks.gpu.context import Refused
+from stoker.benchmarks.gpu.context import Context, Refused
 from stoker.benchmarks.gpu.loaders import make_batches
 from stoker.benchmarks.gpu.usage import GpuUsage
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stoker.benchmarks.gpu.context import Context
-
-    Step = Callable[[Any, Any], None]
+Step = Callable[[Any, Any], None]
 
 __all__ = ["loader", "overlap"]
 

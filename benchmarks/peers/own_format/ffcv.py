@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from ffcv.fields import IntField, RGBImageField
 from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
 from ffcv.fields.rgb_image import IMAGE_MODES
@@ -15,14 +17,7 @@ from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTo
 from ffcv.writer import DatasetWriter
 from PIL import Image
 
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    import numpy.typing as npt
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSettings, PeerSource
 
 __all__ = ["FFCV", "FFCVResNet18", "FFCVResNet50"]
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import grain
 import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 
-from stoker.benchmarks.peers.base import PeerPayloads, Unsupported, shard_counts
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported, shard_counts
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["Grain"]
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import datasets
 import torch
 from torch.utils.data import DataLoader
 
-from stoker.benchmarks.peers.base import RAW_REASON, PeerPayloads, Unsupported, shard_counts
+from stoker.benchmarks.peers.base import (
+    RAW_REASON,
+    PeerPayloads,
+    PeerSettings,
+    PeerSource,
+    Unsupported,
+    shard_counts,
+)
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["HuggingFaceDatasets", "HuggingFaceStreaming"]
 

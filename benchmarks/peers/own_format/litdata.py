@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import litdata
 from litdata.streaming import downloader
 
-from stoker.benchmarks.peers.base import PeerPayloads, WithLoaderState
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["LitData"]
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 
-from stoker.benchmarks.peers.base import PeerPayloads, WithLoaderState
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["MosaicStreaming"]
 

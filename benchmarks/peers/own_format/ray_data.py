@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,15 @@ import pyarrow.parquet as pq
 import ray
 import ray.data
 
-from stoker.benchmarks.peers.base import RAW_REASON, PeerPayloads, Unsupported, shard_counts
+from stoker.benchmarks.peers.base import (
+    RAW_REASON,
+    PeerPayloads,
+    PeerSettings,
+    PeerSource,
+    Unsupported,
+    shard_counts,
+)
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["RayData"]
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import webdataset as wds
 
-from stoker.benchmarks.peers.base import PeerPayloads, shard_counts
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, shard_counts
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["WebDataset"]
 

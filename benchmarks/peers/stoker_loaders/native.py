@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import stoker
 from stoker.augment import (
@@ -12,15 +13,20 @@ from stoker.augment import (
     RandAugment,
     RandomHorizontalFlip,
     RandomResizedCrop,
+    Transform,
     load_recipe,
 )
-from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, WithLoaderState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stoker.augment import Transform
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+from stoker.benchmarks.peers.base import (
+    JITTER,
+    MEAN,
+    RAND_AUGMENT,
+    RATIO,
+    SCALE,
+    STD,
+    PeerSettings,
+    PeerSource,
+    WithLoaderState,
+)
 
 __all__ = ["StokerBlocks", "StokerJitter", "StokerNative", "StokerRandAugment", "StokerWithoutReadAhead"]
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 import stoker
-from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, Resize
-from stoker.benchmarks.peers.base import RATIO, SCALE, PeerPayloads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stoker.augment import Transform
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, Resize, Transform
+from stoker.benchmarks.peers.base import RATIO, SCALE, PeerPayloads, PeerSettings, PeerSource
 
 __all__ = ["StokerResNet18", "StokerResNet50", "StokerResized"]
 

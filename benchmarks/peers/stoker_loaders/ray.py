@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 
 from stoker import RayWorkers
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
-
-if TYPE_CHECKING:
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["StokerRay"]
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import grain
 import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import Sequences, padded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["GrainText"]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import Sequences
 from stoker.benchmarks.peers.text.torch_text import pad_tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["MosaicText"]
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text.sequences import PAD, Sequences
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["TorchText", "pad_tensors"]
 
