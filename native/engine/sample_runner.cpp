@@ -67,7 +67,8 @@ Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& 
             Orientation orientation;
             const Outcome opened = open_checked(work, i, decoder, orientation);
             if (opened.status != Status::ok) return opened;
-            if (!keeps) return renderer_.render(*decoder, geometry, sink);
+            // Layers show samples of the whole epoch, which no near batch shows again.
+            if (!keeps || work.composition.columns.layer[i] > 0) return renderer_.render(*decoder, geometry, sink);
             pixels = kept.make();
             const Outcome decoded = decode_whole(*decoder, eighths, *pixels);
             if (decoded.status != Status::ok) return decoded;
