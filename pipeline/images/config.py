@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ..execution.batch import ColumnSpec
+from ..order.changes.substitutes import original
+from ..order.draws import is_shuffled
 from ..order.epoch_order import Order, Stream
 from ..order.sample_source import value_dtype
 from .columns.drawing import draw_params
@@ -103,6 +105,11 @@ class ImageLoaderConfig:
     def has_views(self) -> bool:
         """Whether the columns of images are named."""
         return bool(self.images[0].prefix)
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether neighbouring draws are no neighbours in the dataset."""
+        return is_shuffled(original(self.order))
 
     @property
     def multi_label(self) -> bool:

@@ -137,7 +137,7 @@ def _with_partners(
         epoch: Number of the epoch.
     """
     order, dataset = config.order, config.dataset
-    partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch)
+    partners = Partners(order.n, config.draw_seed, config.draw_epoch(epoch), epoch, config.shuffled)
     keys = np.concatenate([one.draw_keys for one in batches])
     every = config.images[0].plan.parts(keys, draws, partners)
     _, sources = drawn_at(order, epoch, every.draw, shown_at[every.image])

@@ -12,6 +12,7 @@ import numpy as np
 from stoker.random import hash_words, unit_interval
 
 from ..execution.epochs.epoch_cache import EpochCache
+from .epoch_order import Repeat, Sequential, Stream
 from .permutation import permute
 from .quotas import QuotaSchedule, apportion_draws
 
@@ -30,6 +31,7 @@ __all__ = [
     "MixedOrder",
     "WeightedDraws",
     "WeightedShuffle",
+    "is_shuffled",
     "without_interleaving",
 ]
 
@@ -209,6 +211,15 @@ class MixedOrder:
                 here = of_dataset[cycle[of_dataset] == number]
                 positions[here] = starts[d] + self.rounds[d].positions(number, offset[here])
         return positions
+
+
+def is_shuffled(order: Order) -> bool:
+    """Whether neighbouring draws of an order are no neighbours in the dataset, or in one of a mixture."""
+    if isinstance(order, MixedOrder):
+        return all(map(is_shuffled, order.rounds))
+    if isinstance(order, (Repeat, Stream)):
+        return is_shuffled(order.order)
+    return not isinstance(order, Sequential)
 
 
 def without_interleaving(order: Order) -> Order:

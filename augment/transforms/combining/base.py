@@ -34,12 +34,14 @@ class Partners:
         seed: Any integer.
         key_epoch: Epoch that keys random numbers.
         epoch: Number of the epoch.
+        shuffled: Whether neighbouring draws are no neighbours in the dataset.
     """
 
     draws: int
     seed: int
     key_epoch: int
     epoch: int
+    shuffled: bool = True
 
     def uniform(self, position: int, keys: Int, count: int) -> npt.NDArray[np.float64]:
         """(M, count) random numbers of the transform at ``position``, for M keys."""

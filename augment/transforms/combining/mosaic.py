@@ -37,9 +37,10 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
     output is a window of the canvas, scaled by a random factor around the middle of the canvas, and moved.
     An image without partners lies in the middle, and is scaled and moved in the same way.
 
-    The others are drawn from all draws of the epoch, so they follow a sampler and the weights of a mixture,
-    and do not depend on the batch or the rank. YOLO draws them from the images that it loaded last, as
-    ``buffer`` does: these are decoded once for several mosaics. It is the first transform of a list.
+    The others are drawn from the draws of the epoch, so they follow a sampler and the weights of a mixture,
+    and do not depend on the batch or the rank. In a shuffled epoch the draws before the sample's own are a
+    random choice of the whole dataset, so they serve as well as all draws do, and are decoded once for
+    several mosaics. It is the first transform of a list.
 
     Args:
         size: (height, width) of the output in pixels, or one number for a square.
@@ -51,7 +52,9 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
         fill: Level 0..255 or three of them (RGB) where no image lies.
         buffer: Number of draws before the sample's own, at least 3, from which the others are drawn; None for
             all draws of the epoch. YOLO has 8 batches, but at most 1000. At the beginning of an epoch they
-            are drawn from its first draws. With one or two ranks, the native engine keeps a quarter more
+            are drawn from its first draws. Without ``shuffle`` the draws before would be neighbours in the
+            dataset, so that the others are drawn from all draws then; with ``BlockShuffle`` they are of the
+            blocks that are read together. With one or two ranks, the native engine keeps a quarter more
             samples decoded than this number, if they have at most 4 MiB of pixels.
 
     The geometry is that of Mosaic and RandomPerspective in github.com/ultralytics/ultralytics,
@@ -64,7 +67,7 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
     translate: float = 0.1
     stop_epoch: int | None = None
     fill: int | Sequence[int] = 114
-    buffer: int | None = None
+    buffer: int | None = 128
 
     draws: ClassVar[int] = 5
     columns: ClassVar[frozenset[str]] = frozenset({"boxes", "keypoints", "masks", "segmentation"})
@@ -90,7 +93,7 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
         chosen = u[:, 0] < self.p
         copies = parts.take(np.repeat(np.flatnonzero(chosen), _TILES - 1))
         tiles = np.tile(np.arange(1, _TILES), int(chosen.sum()))
-        draws = partners.others(parts.draw[chosen], u[chosen, 1:], self.buffer)
+        draws = partners.others(parts.draw[chosen], u[chosen, 1:], self.buffer if partners.shuffled else None)
         others = replace(copies, tile=tiles, draw=draws.reshape(-1))
         return replace(parts, tile=np.where(chosen, 0, parts.tile)).joined(others)
 

@@ -155,7 +155,8 @@ class EngineSetup:
         A quarter more than the buffer is kept, as the first draws of an epoch are decoded in another order.
         """
         buffer = self.config.images[0].plan.buffer
-        return buffer + buffer // 4 if self.ranks.world_size <= _MOST_RANKS_THAT_KEEP else 0
+        shared = self.ranks.world_size <= _MOST_RANKS_THAT_KEEP and self.config.shuffled
+        return buffer + buffer // 4 if shared else 0
 
     def _fastest(self, engines: tuple[str, ...], device: str) -> str:
         if is_remote(self.config.dataset) or not len(self.config.dataset):

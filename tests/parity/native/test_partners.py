@@ -36,15 +36,51 @@ def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Pa
     assert len(np.unique(shown[:, 1:])) > 50
 
 
-def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path) -> None:
-    shown = sources(thumbnails, transforms=[DetectionMosaic(32, buffer=5)])
+@pytest.mark.parametrize(
+    "order", [{"shuffle": True}, {"shuffle": stoker.BlockShuffle(block=4, window=3)}, {"steps_per_epoch": 9}]
+)
+def test_the_partners_of_a_buffer_are_the_draws_before(thumbnails: Path, order: dict[str, Any]) -> None:
+    shown = sources(thumbnails, transforms=[DetectionMosaic(32, buffer=5)], **{"shuffle": True, **order})
+    drawn = shown[:, 0].tolist()
     for number, (own, *others) in enumerate(shown.tolist()):
-        window = set(range(max(number - 5, 0), max(number, 5) + 1))
-        assert own == number
+        window = set(drawn[max(number - 5, 0) : max(number, 5) + 1])
         assert len(set(others)) == 3
         assert set(others) <= window - {own}
     with pytest.raises(ConfigError, match="buffer must be a number of draws, at least 3, or None"):
         DetectionMosaic(32, buffer=2)
+
+
+@pytest.mark.parametrize(
+    "order", [{}, {"sampler": stoker.Repeated(2)}, {"steps_per_epoch": 30}, {"batch_size": 4}]
+)
+def test_the_partners_of_an_unshuffled_epoch_are_from_the_whole_dataset(
+    thumbnails: Path, order: dict[str, Any]
+) -> None:
+    near, far = (
+        sources(thumbnails, transforms=[DetectionMosaic(32, buffer=buffer)], **order) for buffer in (3, None)
+    )
+    assert np.array_equal(near, far)
+
+
+@pytest.mark.parametrize("transform", [DetectionMosaic(32, buffer=8), DetectionMosaic(32, buffer=None)])
+def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: DetectionMosaic) -> None:
+    n, epochs = len(stoker.open(thumbnails)), 150
+    options = {"batch_size": 4, "transforms": [transform], "shuffle": True, "num_threads": 1}
+    met = np.zeros((n, n))
+    with ImageLoader(thumbnails, columns=("image",), **options) as loader:
+        for epoch in range(epochs):
+            planned = planned_batches(loader._config, loader._schedule(epoch, 0), epoch)
+            shown = np.concatenate([one.sources for one in planned]).reshape(n, 4)
+            assert (np.diff(np.sort(shown), axis=1) > 0).all(), "no image is twice in a mosaic"
+            np.add.at(met, (shown[:, :1], shown[:, 1:]), 1)
+    # Pearson's chi-square of the pairs. Three of n - 1 are drawn without replacement, which narrows it.
+    expected = 3 * epochs / (n - 1)
+    pairs = met[~np.eye(n, dtype=bool)]
+    spread = ((pairs - expected) ** 2).sum() / expected / (1 - 2 / (n - 2))
+    freedom = n * (n - 2)
+    assert abs(spread - freedom) < 4 * np.sqrt(2 * freedom), (spread, freedom)
+    # Each image also stands in the mosaics of others as often as any other.
+    assert abs(met.sum(axis=0) - 3 * epochs).max() < 4.5 * np.sqrt(3 * epochs)
 
 
 def test_partners_are_what_the_epoch_draws(thumbnails: Path) -> None:
