@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import write_annotated
 from helpers.data.datasets import build, jpeg, pack, publish
+from helpers.data.pictures import encode, png
 from helpers.processes.warm_python import WarmPython
 from hypothesis import HealthCheck, settings
 from PIL import Image
@@ -194,11 +194,9 @@ def annotated(pack_images: Callable[..., Path]) -> Path:
 
 def thumbnail(file: Path) -> bytes:
     """A photograph as a JPEG of at most 48 pixels."""
-    stream = io.BytesIO()
     with Image.open(file) as image:
         image.thumbnail((48, 48))
-        image.convert("RGB").save(stream, "JPEG", quality=90)
-    return stream.getvalue()
+        return encode(image.convert("RGB"), quality=90)
 
 
 def square(i: int) -> np.ndarray[Any, Any]:
@@ -213,9 +211,4 @@ def square(i: int) -> np.ndarray[Any, Any]:
 @pytest.fixture(scope="session")
 def squares(pack_images: Callable[..., Path]) -> Path:
     """Twelve images of 64 x 64 pixels as PNG, whose pixels every engine knows exactly."""
-    payloads = []
-    for i in range(12):
-        stream = io.BytesIO()
-        Image.fromarray(square(i)).save(stream, "PNG")
-        payloads.append(stream.getvalue())
-    return pack_images(payloads)
+    return pack_images([png(square(i)) for i in range(12)])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
 from PIL import Image
 
@@ -97,13 +98,8 @@ def test_operations_are_those_of_the_reference(squares: Path, name: str) -> None
 def test_orientations_are_those_of_the_reference(
     pack_images: Callable[..., Path], photographs: list[Path], orientation: int
 ) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    payloads = []
-    for file in photographs[:4]:
-        stream = io.BytesIO()
-        Image.open(file).convert("RGB").save(stream, "JPEG", quality=95, exif=exif)
-        payloads.append(stream.getvalue())
+    images = [Image.open(file).convert("RGB") for file in photographs[:4]]
+    payloads = [encode(image, orientation=orientation, quality=95) for image in images]
     arguments: dict[str, Any] = {"transforms": EVALUATION, "layout": "NHWC", "batch_size": 4}
     found = torch_batches(pack_images(payloads), **arguments)[0].image.cpu().numpy().astype(int)
     with stoker.ImageLoader(pack_images(payloads), engine="reference", **arguments) as loader:

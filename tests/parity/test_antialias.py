@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from PIL import Image
 
 import stoker
@@ -43,11 +43,8 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     Image.fromarray((PIXELS * 255).astype(np.uint8)).save(root / "png" / "a" / "0.png")
     noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (30, 40, 3), np.uint8))
     for orientation in range(1, 9):
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        stream = io.BytesIO()
-        noise.resize((400, 300)).save(stream, "JPEG", exif=exif, quality=90)
-        (root / "jpg" / "a" / f"{orientation}.jpg").write_bytes(stream.getvalue())
+        data = encode(noise.resize((400, 300)), orientation=orientation, quality=90)
+        (root / "jpg" / "a" / f"{orientation}.jpg").write_bytes(data)
     for name in ("npy", "png", "jpg"):
         stoker.convert(root / name, root / "shards" / name)
     return {name: root / "shards" / name for name in ("npy", "png", "jpg")}

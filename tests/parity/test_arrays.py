@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import npy
 from PIL import Image
 
 import stoker
@@ -48,12 +48,6 @@ def convert(root: Path, images: list[Any], **options: Any) -> Path:
         (root / "arrays" / "a" / f"{i}.npy").write_bytes(data)
     stoker.convert(root / "arrays", root / "shards", **options)
     return root / "shards"
-
-
-def npy(array: np.ndarray, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, **options)
-    return stream.getvalue()
 
 
 def batch(dataset: Path, transforms: Any, **options: Any) -> np.ndarray:

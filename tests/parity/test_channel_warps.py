@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from helpers.data.pictures import npy, png
 
 import stoker
 from stoker import ImageLoader
@@ -69,16 +68,12 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for dtype, highest in (("uint8", 255), ("uint16", 65535), ("float32", 1)):
         files = {}
         for i, image in enumerate(smooth(5)):
-            stream = io.BytesIO()
-            np.save(stream, (image * highest).astype(dtype))
-            files[f"{i}.npy"] = stream.getvalue()
+            files[f"{i}.npy"] = npy((image * highest).astype(dtype))
         made[dtype] = convert(tmp_path_factory.mktemp(dtype), files)
     for mode in ("RGB", "RGBA"):
         files = {}
         for i, image in enumerate(smooth(len(mode))):
-            stream = io.BytesIO()
-            Image.fromarray((image * 255).astype(np.uint8)).save(stream, "PNG")
-            files[f"{i}.png"] = stream.getvalue()
+            files[f"{i}.png"] = png((image * 255).astype(np.uint8))
         made[mode] = convert(tmp_path_factory.mktemp(mode), files)
     return made
 
@@ -128,9 +123,7 @@ def test_each_channel_may_be_erased_with_a_number_of_its_own(datasets: dict[str,
 def test_a_nan_spreads_over_the_pixels_that_are_computed_from_it(tmp_path: Path, engine: str) -> None:
     image = np.ones((16, 16, 1), np.float32)
     image[8, 8] = np.nan
-    stream = io.BytesIO()
-    np.save(stream, image)
-    dataset = convert(tmp_path, {"0.npy": stream.getvalue()})
+    dataset = convert(tmp_path, {"0.npy": npy(image)})
     found = batch(dataset, [CenterCrop(16), RandomRotation((30, 30))], batch_size=1, engine=engine)
     assert 1 <= np.isnan(found).sum() <= 6
 

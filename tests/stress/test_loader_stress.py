@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import io
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from helpers.data.pictures import encode as encode_as
 from PIL import Image
 
 import stoker
@@ -50,9 +50,7 @@ GREY = np.arange(N) * 5 + 20
 
 
 def encode(value: int, kind: str, mode: str = "RGB") -> bytes:
-    stream = io.BytesIO()
-    Image.new(mode, (16, 12), (value,) * 3 if mode == "RGB" else value).save(stream, kind)
-    return stream.getvalue()
+    return encode_as(Image.new(mode, (16, 12), (value,) * 3 if mode == "RGB" else value), kind)
 
 
 def build(folder: Path, bad: set[int]) -> Path:

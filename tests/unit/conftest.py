@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from helpers.data.shards.text_shards import read_sequences, write_shards
 from PIL import Image
 
@@ -22,12 +22,8 @@ def encoded_picture(
 ) -> bytes:
     """A smooth picture; see the fixture ``encode_picture``."""
     small = np.random.default_rng(seed).integers(0, 256, (3, 4, 3), np.uint8)
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    stream = io.BytesIO()
     image = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
-    image.save(stream, kind, **({"exif": exif} if orientation != 1 else {}))
-    return stream.getvalue()
+    return encode(image, kind, orientation if orientation != 1 else 0)
 
 
 @pytest.fixture

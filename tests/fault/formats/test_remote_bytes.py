@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.data.pictures import encode
+from helpers.data.pictures import noise as pixels
 from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
 
@@ -27,10 +27,7 @@ _SAMPLES = 12
 
 def noise(seed: int, image_format: str = "JPEG", **options: Any) -> bytes:
     """Return an image of about 100 KB."""
-    pixels = np.random.default_rng(seed).integers(0, 256, (320, 400, 3), np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, image_format, **options)
-    return file.getvalue()
+    return encode(pixels(seed, 320, 400), image_format, **options)
 
 
 def exif(orientation: int, thumbnail: int = 0) -> Image.Exif:

@@ -1,12 +1,11 @@
 """The native engine given wrong steps, warps and boxes to erase, and bad samples."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from helpers.data.pictures import encode, noise
 
 from stoker import _native
 
@@ -21,10 +20,7 @@ class Batch:
     """A JPEG thrice, the second time damaged if asked."""
 
     def __init__(self, folder: Path, *, damaged: bool = False) -> None:
-        pixels = np.random.default_rng(0).integers(0, 256, (*SOURCE, 3), np.uint8)
-        stream = io.BytesIO()
-        Image.fromarray(pixels).save(stream, "JPEG", quality=90)
-        payload = stream.getvalue()
+        payload = encode(noise(0, *SOURCE), quality=90)
         payloads = [payload, payload[:-40] if damaged else payload, payload]
         (folder / "shard").write_bytes(b"".join(payloads))
         length = np.array([len(one) for one in payloads], np.int64)

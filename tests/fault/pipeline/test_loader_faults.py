@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from helpers.processes.waiting import wait_until
 from PIL import Image
 
@@ -54,9 +55,7 @@ class Fault:
 
 
 def png(payload: bytes) -> bytes:
-    stream = io.BytesIO()
-    Image.open(io.BytesIO(payload)).save(stream, "PNG")
-    return stream.getvalue()
+    return encode(Image.open(io.BytesIO(payload)), "PNG")
 
 
 def png_bomb(_: bytes) -> bytes:

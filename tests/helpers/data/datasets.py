@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from helpers.data.pictures import encode, noise
 
 import stoker
 from stoker.formats.codecs.header import read_header
@@ -25,10 +24,7 @@ CLASSES = ("cat", "dog", "eel")
 
 def jpeg(seed: int, height: int = 12, width: int = 16) -> bytes:
     """A JPEG of noise."""
-    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "JPEG", quality=80)
-    return stream.getvalue()
+    return encode(noise(seed, height, width), quality=80)
 
 
 def wrap(container: str, row: int, size: int) -> tuple[bytes, bytes]:

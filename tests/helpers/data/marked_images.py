@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.pictures import exif
 from PIL import Image
 
 import stoker
@@ -24,10 +25,12 @@ def convert_marked(folder: Path) -> dict[bool, Dataset]:
     for number in range(COUNT):
         noise = np.random.default_rng(number).integers(0, 256, (80, 100, 3), np.uint8)
         image = Image.fromarray(noise).resize((300, 230 + number), Image.Resampling.BICUBIC)
-        exif = Image.Exif()
-        exif[0x0112] = 6 if number == TURNED else 1
         suffix = "png" if number == PNG else "jpg"
-        options: dict[str, Any] = {"exif": exif, "subsampling": number % 3, "quality": 97}
+        options: dict[str, Any] = {
+            "exif": exif(6 if number == TURNED else 1),
+            "subsampling": number % 3,
+            "quality": 97,
+        }
         image.save(folder / "source" / "one" / f"{number}.{suffix}", **({} if number == PNG else options))
     found = {}
     for restarts in (False, True):

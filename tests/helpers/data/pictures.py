@@ -10,16 +10,33 @@ import numpy.typing as npt
 from PIL import Image
 
 
-def encode(image: Image.Image, form: str = "JPEG", **saved: Any) -> bytes:
-    """Returns an image as a file in one of Pillow's formats."""
+def encode(
+    image: Image.Image | npt.NDArray[Any], form: str = "JPEG", orientation: int = 0, **saved: Any
+) -> bytes:
+    """Returns an image as a file in one of Pillow's formats; with an EXIF orientation, unless it is 0."""
     stream = io.BytesIO()
-    image.save(stream, form, **saved)
+    image = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    image.save(stream, form, **({"exif": exif(orientation)} if orientation else {}), **saved)
+    return stream.getvalue()
+
+
+def exif(orientation: int) -> Image.Exif:
+    """Returns EXIF data with an orientation, 1 to 8."""
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    return tags
+
+
+def npy(array: npt.NDArray[Any], **options: Any) -> bytes:
+    """Returns an array as a file of NumPy."""
+    stream = io.BytesIO()
+    np.save(stream, array, **options)
     return stream.getvalue()
 
 
 def png(pixels: npt.NDArray[np.uint8]) -> bytes:
     """Returns pixels as a PNG."""
-    return encode(Image.fromarray(pixels), "PNG")
+    return encode(pixels, "PNG")
 
 
 def decode(data: bytes) -> npt.NDArray[np.uint8]:

@@ -6,11 +6,11 @@ pixels of it; inside, and on average, they agree.
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
 from PIL import Image
 
@@ -147,13 +147,6 @@ def test_images_are_mirrored_before_steps_that_depend_on_the_place_of_a_pixel(op
     assert difference.mean() < 1, "blocks of 8 pixels begin at the other edge"
 
 
-def encoded(pixels: np.ndarray[Any, Any] | Image.Image, kind: str, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
-    image.save(stream, kind, **options)
-    return stream.getvalue()
-
-
 @pytest.fixture(scope="module")
 def opened(dataset: Path) -> Dataset:
     return open_dataset(dataset)
@@ -221,9 +214,7 @@ def test_float32_is_uint8_scaled(opened: Dataset) -> None:
 def test_orientations_are_near_the_reference(
     pack_images: Callable[..., Path], pictures: list[Image.Image], orientation: int
 ) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    payloads = [encoded(picture, "JPEG", quality=95, exif=exif) for picture in pictures]
+    payloads = [encode(picture, orientation=orientation, quality=95) for picture in pictures]
     dataset = open_dataset(pack_images(payloads))
     assert (dataset.column("orientation") == orientation).all()
     check(dataset, (RandomResizedCrop(64, scale=(0.3, 0.9)),))
@@ -233,14 +224,14 @@ def test_orientations_are_near_the_reference(
 def test_grey_and_cmyk_jpeg_are_near_the_reference(
     pack_images: Callable[..., Path], pictures: list[Image.Image], mode: str
 ) -> None:
-    payloads = [encoded(picture.convert(mode), "JPEG", quality=95) for picture in pictures]
+    payloads = [encode(picture.convert(mode), "JPEG", quality=95) for picture in pictures]
     check(open_dataset(pack_images(payloads)), CROP)
 
 
 def test_cmyk_without_adobe_marker_is_near_the_reference(
     pack_images: Callable[..., Path], pictures: list[Image.Image]
 ) -> None:
-    files = [encoded(picture.convert("CMYK"), "JPEG", quality=95) for picture in pictures]
+    files = [encode(picture.convert("CMYK"), "JPEG", quality=95) for picture in pictures]
     check(open_dataset(pack_images([without_adobe_marker(file) for file in files])), CROP)
 
 
@@ -252,21 +243,21 @@ def test_png_is_near_the_reference(
         converted = [Image.fromarray(np.asarray(p.convert("L")).astype(np.uint16) * 257) for p in pictures]
     else:
         converted = [picture.convert(mode) for picture in pictures]
-    check(open_dataset(pack_images([encoded(picture, "PNG") for picture in converted])), CROP)
+    check(open_dataset(pack_images([encode(picture, "PNG") for picture in converted])), CROP)
 
 
 @pytest.mark.parametrize("kind", ["BMP", "GIF", "TIFF", "WEBP"])
 def test_other_codecs_are_near_the_reference(
     pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str
 ) -> None:
-    check(open_dataset(pack_images([encoded(picture, kind) for picture in pictures])), CROP)
+    check(open_dataset(pack_images([encode(picture, kind) for picture in pictures])), CROP)
 
 
 def test_raw_pixels_beside_jpeg_and_png(
     pack_images: Callable[..., Path], pictures: list[Image.Image]
 ) -> None:
     pixels = [np.asarray(picture) for picture in pictures]
-    payloads = [pixels[0].tobytes(), encoded(pixels[1], "JPEG"), encoded(pixels[2], "PNG")]
+    payloads = [pixels[0].tobytes(), encode(pixels[1], "JPEG"), encode(pixels[2], "PNG")]
     dataset = open_dataset(
         pack_images(
             payloads,
@@ -297,7 +288,7 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
 ) -> None:
     pixels = [np.asarray(picture) for picture in pictures]
     # The last sample's codec is the only difference: with a JPEG in it a batch goes to DALI's decoder.
-    last = [encoded(pixels[0], "PNG"), encoded(pixels[0], "JPEG")]
+    last = [encode(pixels[0], "PNG"), encode(pixels[0], "JPEG")]
     shown = []
     for codec, payload in zip((Codec.PNG, Codec.JPEG), last, strict=True):
         dataset = open_dataset(
@@ -315,7 +306,7 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
 
 
 def test_an_image_of_one_pixel_is_shown(pack_images: Callable[..., Path]) -> None:
-    payload = encoded(np.full((1, 1, 3), 77, np.uint8), "PNG")
+    payload = encode(np.full((1, 1, 3), 77, np.uint8), "PNG")
     _, result = execute(open_dataset(pack_images([payload])), (Resize((8, 8)),), ImageFormat("uint8", "NHWC"))
     assert (result.images == 77).all()
 
@@ -324,7 +315,7 @@ def test_an_image_of_one_pixel_is_shown(pack_images: Callable[..., Path]) -> Non
 def test_bad_samples_are_zeros_in_every_form(
     pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str
 ) -> None:
-    opened = open_dataset(pack_images([encoded(picture, kind) for picture in pictures[:3]]))
+    opened = open_dataset(pack_images([encode(picture, kind) for picture in pictures[:3]]))
     samples = opened.samples(np.arange(3))
     samples.crc[1] ^= 1
     plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers.data.pictures import png as written
 from helpers.mask_chains import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,10 +93,7 @@ def drawn(
 def test_masks_of_classes_are_those_of_the_reference(chain: list[Any]) -> None:
     masks = [blobs(seed) for seed in range(8)]
     params = draw(chain, 8)
-    streams = [io.BytesIO() for _ in masks]
-    for mask, stream in zip(masks, streams, strict=True):
-        Image.fromarray(mask).save(stream, "PNG")
-    out, left = drawn(params, [stream.getvalue() for stream in streams])
+    out, left = drawn(params, [written(mask) for mask in masks])
     assert left == []
     for i, mask in enumerate(masks):
         np.testing.assert_array_equal(out[i], transform_mask(params, i, mask, 200))
@@ -122,12 +120,10 @@ def test_noise_of_all_sizes_is_decoded() -> None:
     rng = np.random.default_rng(2)
     for height, width in ((1, 1), (1, 300), (300, 1), (64, 64), (65, 127)):
         mask = rng.integers(0, 256, (height, width), np.uint8)
-        stream = io.BytesIO()
-        Image.fromarray(mask).save(stream, "PNG")
         params = compile_image([Resize((height, width))]).draw(
             np.array([height]), np.array([width]), ONE, 0, 0
         )
-        out, left = drawn(params, [stream.getvalue()], height, width)
+        out, left = drawn(params, [written(mask)], height, width)
         assert left == []
         np.testing.assert_array_equal(out[0], mask)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.annotated_scenes import N, encode, found
+from helpers.data.annotations.annotated_scenes import N, found
+from helpers.data.pictures import encode
 
 import stoker
 from stoker import ImageLoader
@@ -228,7 +229,7 @@ def test_objects_of_which_too_little_is_left_are_dropped(annotated: Path) -> Non
 @pytest.mark.parametrize("engine", ["native", "reference"])
 def test_a_damaged_partner_is_named(pack_images: Callable[..., Path], engine: str) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (9, 20, 30, 3), np.uint8)
-    images = [encode(pixels, "JPEG") for pixels in noise]
+    images = [encode(pixels) for pixels in noise]
     images[2] = images[2][: len(images[2]) // 2 + 300]
     folder = pack_images(images)
     with pytest.raises(SampleError, match="k2"):

@@ -5,7 +5,6 @@ compared level by level.
 """
 
 import hashlib
-import io
 import os
 import pickle
 import subprocess
@@ -21,6 +20,7 @@ import numpy.typing as npt
 import pytest
 from helpers.compiled_functions import darken
 from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
+from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -250,19 +250,15 @@ def test_a_sample_whose_matrix_is_the_identity_is_not_warped(
 def test_a_warped_region_of_a_rotated_jpeg_is_near_the_reference(
     orientation: int, nearest: Any, tmp_path: Path
 ) -> None:
-    exif, stream = Image.Exif(), io.BytesIO()
-    exif[0x0112] = orientation
-    photograph(131, 97).save(stream, "JPEG", exif=exif, quality=90)
-    pixels = decode_with_pillow(stream.getvalue())
+    data = encode(photograph(131, 97), orientation=orientation, quality=90)
+    pixels = decode_with_pillow(data)
     height, width = pixels.shape[:2]
     params = whole_batch((73, 61), (height, width), n=1)
     params = replace(params, warp=Warp(turn(0.4, 1.1, (80, 90))[None], (80, 90), nearest=nearest))
     params.crop[:], params.region[:] = (10, 5, 80, 80), (11.3, 6.2, 88.9, 84.1)
     params.dest[:], params.flip[:] = (4, 5, 60, 70), (True, False)
     path = tmp_path / "shard"
-    got = images_of(
-        samples_of([stream.getvalue()], path, (height, width), orientation=orientation), params, path
-    )
+    got = images_of(samples_of([data], path, (height, width), orientation=orientation), params, path)
     found = np.abs(got[0] - reference.execute(params, 0, pixels, "float32", "NHWC"))
     assert found.max() <= 1
     assert (found > 0).mean() < 0.05
@@ -282,17 +278,13 @@ def test_nearest_pixels_equal_the_reference(matrix: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("orientation", [1, 6, 3])
 def test_a_border_of_a_rotated_jpeg_is_near_the_reference(orientation: int, tmp_path: Path) -> None:
-    exif, stream = Image.Exif(), io.BytesIO()
-    exif[0x0112] = orientation
-    photograph(131, 97).save(stream, "JPEG", exif=exif, quality=90)
-    pixels = decode_with_pillow(stream.getvalue())
+    data = encode(photograph(131, 97), orientation=orientation, quality=90)
+    pixels = decode_with_pillow(data)
     height, width = pixels.shape[:2]
     plan = compile_image([Resize((70, 60)), RandomCrop((80, 64), 20, padding_mode="reflect")])
     params = plan.draw(*(np.full(N, side) for side in (height, width)), np.arange(N), 0, 0)
     path = tmp_path / "shard"
-    got = images_of(
-        samples_of([stream.getvalue()] * N, path, (height, width), orientation=orientation), params, path
-    )
+    got = images_of(samples_of([data] * N, path, (height, width), orientation=orientation), params, path)
     for i in range(N):
         found = np.abs(got[i] - reference.execute(params, i, pixels, "float32", "NHWC"))
         assert found.max() <= 1
@@ -306,12 +298,11 @@ def test_a_warp_of_a_reduced_jpeg_is_near_the_reference(
     differences = []
     for photo in photographs[::40]:
         image = Image.open(photo).convert("RGB").resize((450, 350), Image.Resampling.BICUBIC)
-        stream = io.BytesIO()
-        image.save(stream, "JPEG", quality=92)
+        data = encode(image, quality=92)
         params = whole_batch(size, (350, 450), n=1, warp=Warp(turn(0.3, 1, size)[None], size))
         path = tmp_path / "shard"
-        got = images_of(samples_of([stream.getvalue()], path, (350, 450)), params, path)
-        expected = reference.execute(params, 0, decode_with_pillow(stream.getvalue()), "float32", "NHWC")
+        got = images_of(samples_of([data], path, (350, 450)), params, path)
+        expected = reference.execute(params, 0, decode_with_pillow(data), "float32", "NHWC")
         differences.append(np.abs(got[0] - expected).mean())
     assert max(differences) <= most
 

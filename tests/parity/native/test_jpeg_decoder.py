@@ -4,7 +4,6 @@ Each decoder runs in a process of its own, since ``STOKER_JPEG`` and ``STOKER_CP
 ``tests/sanitize/jpeg_decoders.cpp`` compares both on many more files.
 """
 
-import io
 import os
 import pickle
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from PIL import Image
 
 RUN = """
@@ -64,12 +64,6 @@ def run(cases: list[Case], **environment: str) -> list[str]:
         check=True,
     )
     return done.stdout.decode().splitlines()
-
-
-def encode(pixels: Any, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "JPEG", **options)
-    return stream.getvalue()
 
 
 def transposed(data: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.payloads.native_payloads import execute, photograph, samples_of, whole
-from helpers.data.pictures import encode as encode_as
+from helpers.data.pictures import encode
 from helpers.pillow_decoding import decode_with_pillow
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,12 +45,6 @@ class Case:
     mode: str = "RGB"
     raw: bool = False
     interpolation: Interpolation | None = None
-
-
-def encode(image: Image.Image, orientation: int = 1, **saved: Any) -> bytes:
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    return encode_as(image, exif=exif, **saved)
 
 
 def params_of(case: Case, height: int, width: int) -> ImageParams:
@@ -123,7 +117,9 @@ def test_every_kind_of_image_and_resize_is_near_pillow(
     case: Case, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "shard"
-    payload = encode(photograph(case.height, case.width).convert(case.mode), case.orientation, **case.saved)
+    payload = encode(
+        photograph(case.height, case.width).convert(case.mode), orientation=case.orientation, **case.saved
+    )
     pixels = decode_with_pillow(payload)
     height, width = pixels.shape[:2]
     samples = (
@@ -148,7 +144,7 @@ def test_every_kind_of_image_and_resize_is_near_pillow(
 def test_the_nearest_of_two_is_the_same_in_every_orientation(
     orientation: int, size: tuple[int, int], tmp_path: Path
 ) -> None:
-    payload = encode(photograph(40, 30) if orientation < 5 else photograph(30, 40), orientation)
+    payload = encode(photograph(40, 30) if orientation < 5 else photograph(30, 40), orientation=orientation)
     params = whole(size, (40, 30), interpolation=np.array([Interpolation.NEAREST], np.uint8))
     samples = samples_of([payload], tmp_path / "shard", (40, 30), orientation=orientation)
     result = execute(samples, params, tmp_path / "shard")

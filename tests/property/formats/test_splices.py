@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+from helpers.data.pictures import encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -33,10 +34,8 @@ def test_a_crop_of_a_splice_is_that_of_the_image(
 ) -> None:
     (height, width), (top, left, h, w) = sizes
     image = Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
-    stream = io.BytesIO()
     options = {"subsampling": sampling} if MODES[sampling] == "RGB" else {}
-    image.convert(MODES[sampling]).save(stream, "JPEG", quality=quality, **options)
-    data = _native.mark_restarts(stream.getvalue())[0]
+    data = _native.mark_restarts(encode(image.convert(MODES[sampling]), quality=quality, **options))[0]
     assert data is not None
     bands = _native.make_bands(data)
     assert _native.bands_match(data, bands)

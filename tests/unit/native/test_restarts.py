@@ -1,26 +1,23 @@
 """Bands and splices of JPEGs with restart markers."""
 
-import io
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.data.payloads.jpeg_coefficients import restart_interval, segments
-from helpers.data.pictures import decode
+from helpers.data.pictures import decode, encode
 from PIL import Image
 
 from stoker import _native
 
 
-def encode(height: int, width: int, subsampling: str = "4:2:0", **options: Any) -> bytes:
+def encoded(height: int, width: int, subsampling: str = "4:2:0", **options: Any) -> bytes:
     """Return a JPEG with restart markers of smooth noise."""
     noise = np.random.default_rng(height * width).integers(
         0, 256, (height // 3 + 2, width // 3 + 2, 3), np.uint8
     )
-    stream = io.BytesIO()
     image = Image.fromarray(noise).resize((width, height), Image.Resampling.BICUBIC)
-    image.save(stream, "JPEG", subsampling=subsampling, **options)
-    marked = _native.mark_restarts(stream.getvalue())[0]
+    marked = _native.mark_restarts(encode(image, subsampling=subsampling, **options))[0]
     assert marked is not None
     return marked
 
@@ -29,7 +26,7 @@ def with_change(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-LARGE = encode(300, 400, quality=97)
+LARGE = encoded(300, 400, quality=97)
 BANDS = _native.make_bands(LARGE)
 
 
@@ -48,21 +45,18 @@ class TestBands:
         assert [_native.crc32c(part) for part in parts] == BANDS[1::2].tolist()
 
     def test_a_band_has_about_eight_kilobytes_and_there_are_at_most_64(self) -> None:
-        small = _native.make_bands(encode(16, 16))
+        small = _native.make_bands(encoded(16, 16))
         assert len(small) == 4
         assert np.diff(BANDS[::2])[1:].min() > 4096
-        tall = encode(4000, 400, quality=98)
+        tall = encoded(4000, 400, quality=98)
         assert len(tall) > 64 * 8192
         assert len(_native.make_bands(tall)) <= 130
 
     def test_images_without_them(self) -> None:
-        stream = io.BytesIO()
-        Image.fromarray(decode(LARGE)).save(stream, "JPEG")
-        assert _native.make_bands(stream.getvalue()).shape == (0,)
-        stream = io.BytesIO()
-        Image.fromarray(decode(LARGE)).save(stream, "JPEG", restart_marker_blocks=7)
-        assert restart_interval(stream.getvalue()) == 7
-        assert _native.make_bands(stream.getvalue()).shape == (0,)
+        assert _native.make_bands(encode(decode(LARGE))).shape == (0,)
+        marked = encode(decode(LARGE), restart_marker_blocks=7)
+        assert restart_interval(marked) == 7
+        assert _native.make_bands(marked).shape == (0,)
         for data in (b"", b"\xff", b"\xff\xd8", LARGE[:100], LARGE[:-3]):
             assert _native.make_bands(data).shape == (0,)
 

@@ -99,9 +99,7 @@ class TestTranscode:
 
     @pytest.mark.parametrize("orientation", range(1, 9))
     def test_orientation_is_applied(self, orientation: int) -> None:
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        data = encode(smooth(20, 30), exif=exif, quality=95)
+        data = encode(smooth(20, 30), orientation=orientation, quality=95)
         raw, h, w = _native.transcode(data, "none", 0, 0, "raw", 90, "444", LIMIT)
         expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))), np.int64)
         assert np.abs(np.frombuffer(raw, np.uint8).reshape(h, w, 3) - expected).max() <= 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.pictures import encode
 from mutations import mutate, with_right_checksums
 from PIL import Image
 
@@ -116,14 +116,7 @@ def seeds() -> list[bytes]:
         (grey.convert("RGB"), "PNG", {}),
         (grey, "JPEG", {}),
     ]
-    return [encoded(*one) for one in made]
-
-
-def encoded(image: Image.Image, form: str, options: dict[str, Any]) -> bytes:
-    """Return the file of an image."""
-    stream = io.BytesIO()
-    image.save(stream, form, **options)
-    return stream.getvalue()
+    return [encode(image, form, **options) for image, form, options in made]
 
 
 def damaged(file: bytes, rng: np.random.Generator) -> bytes:

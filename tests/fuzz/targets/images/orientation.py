@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.pictures import encode
 from mutations import mutate, with_right_checksums
 from PIL import Image
 
@@ -67,9 +67,7 @@ def check(data: bytes) -> bool:
 
 def encoded(form: str) -> bytes:
     """Return the picture as a file without metadata."""
-    stream = io.BytesIO()
-    _PICTURE.save(stream, form)
-    return stream.getvalue()
+    return encode(_PICTURE, form)
 
 
 def with_metadata(file: bytes, form: str, rng: np.random.Generator) -> bytes:

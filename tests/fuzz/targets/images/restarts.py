@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.data.pictures import encode
 from mutations import mutate
 from PIL import Image
 
@@ -59,10 +59,9 @@ def encoded(seed: int) -> bytes:
         "progressive": seed % 4 == 1,
         "quality": 60 + 3 * seed,
     }
-    stream = io.BytesIO()
-    (image.convert("L") if seed == 5 else image).save(stream, "JPEG", **options)
-    marked = _native.mark_restarts(stream.getvalue())[0] if seed % 4 == 2 else None
-    return marked or stream.getvalue()
+    data = encode(image.convert("L") if seed == 5 else image, **options)
+    marked = _native.mark_restarts(data)[0] if seed % 4 == 2 else None
+    return marked or data
 
 
 def damaged(bands: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from helpers.data.pictures import png
 
 from stoker import ImageLoader
 from stoker._native import crc32c
@@ -71,19 +70,13 @@ def annotations(number: int, scene: Scene) -> Annotations:
     )
 
 
-def encode(pixels: np.ndarray[Any, Any], kind: str = "PNG") -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind)
-    return stream.getvalue()
-
-
 def write_annotated(
     pack_images: Callable[..., Path], masks: list[bytes] | None = None, **columns: Any
 ) -> Path:
     """The folder of the annotated dataset, masks and further columns as given."""
     made = scenes()
-    images = [encode(scene.pixels()) for scene in made]
-    masks = masks or [encode(scene.mask()) for scene in made]
+    images = [png(scene.pixels()) for scene in made]
+    masks = masks or [png(scene.mask()) for scene in made]
     plain = open_dataset(pack_images(images)).index
     headers = {name: plain.column(name) for name in ("codec", "height", "width", "orientation")}
     payloads = [image + mask for image, mask in zip(images, masks, strict=True)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
+from helpers.data.pictures import encode
 from PIL import Image
 
 __all__ = ["KINDS", "webp"]
@@ -54,7 +54,5 @@ def webp(
             pixels[..., 3] |= 1  # an encoder may change colours where nothing is seen
         pixels[:free] = pixels[:, :free] = 0
         made.append(Image.fromarray(pixels))
-    stream = io.BytesIO()
     more = {"save_all": True, "append_images": made[1:]} if frames > 1 else {}
-    made[0].save(stream, "WEBP", **more, **options)
-    return stream.getvalue()
+    return encode(made[0], "WEBP", **more, **options)

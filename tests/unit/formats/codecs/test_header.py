@@ -1,12 +1,12 @@
 """Tests of the headers of encoded images."""
 
-import io
 import struct
 import zlib
 from contextlib import suppress
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode as encode_as
 from PIL import Image
 
 from stoker.errors import DecodeError, ImageTooLargeError
@@ -14,14 +14,9 @@ from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.header import Header, read_header
 
 
-def encode(form: str, orientation: int = 1, mode: str = "RGB") -> bytes:
+def encode(form: str, orientation: int = 0, mode: str = "RGB") -> bytes:
     pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    stream = io.BytesIO()
-    options = {"exif": exif} if orientation != 1 else {}
-    Image.fromarray(pixels).convert(mode).save(stream, form, **options)
-    return stream.getvalue()
+    return encode_as(Image.fromarray(pixels).convert(mode), form, orientation)
 
 
 @pytest.mark.parametrize(

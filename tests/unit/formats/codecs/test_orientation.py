@@ -1,12 +1,12 @@
 """Files whose EXIF, XMP and text profiles say different things about their orientation."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode, exif
 from PIL import Image, PngImagePlugin
 
 import stoker
@@ -20,15 +20,7 @@ LOSSLESS = {"WEBP": {"lossless": True}}
 
 
 def encoded(form: str, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    PICTURE.save(stream, form, **LOSSLESS.get(form, {}), **options)
-    return stream.getvalue()
-
-
-def exif(orientation: int) -> Image.Exif:
-    tags = Image.Exif()
-    tags[0x0112] = orientation
-    return tags
+    return encode(PICTURE, form, **LOSSLESS.get(form, {}), **options)
 
 
 def xmp(orientation: int) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.pictures import encode
 from PIL import Image, UnidentifiedImageError
 
 import stoker
@@ -18,9 +19,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 def blank(height: int, width: int) -> bytes:
     """A black PNG."""
-    stream = io.BytesIO()
-    Image.new("L", (width, height)).save(stream, "PNG")
-    return stream.getvalue()
+    return encode(Image.new("L", (width, height)), "PNG")
 
 
 BROKEN: dict[str, tuple[Callable[[bytes, Encode], bytes], str]] = {

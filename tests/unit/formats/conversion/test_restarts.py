@@ -1,6 +1,5 @@
 """Conversions with restart markers: the same images, and which images cannot have them."""
 
-import io
 import itertools
 import json
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.data.payloads.jpeg_coefficients import coefficients, restart_interval, segments
-from helpers.data.pictures import decode
+from helpers.data.pictures import decode, encode
 from PIL import Image, ImageCms
 
 import stoker
@@ -32,13 +31,6 @@ def picture(height: int, width: int, mode: str = "RGB") -> Image.Image:
     waves = 127 + 100 * np.sin(x[..., None] / (3, 5, 9)) * np.cos(y[..., None] / (4, 7, 5))
     noisy = waves + rng.normal(0, 12, (height, width, 3)) * (x[..., None] > width / 2)
     return Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).convert(mode)
-
-
-def encode(image: Image.Image, **options: Any) -> bytes:
-    """Encode an image as JPEG."""
-    stream = io.BytesIO()
-    image.save(stream, "JPEG", **options)
-    return stream.getvalue()
 
 
 def marked(data: bytes) -> bytes:
@@ -97,10 +89,8 @@ class TestTheCopy:
         assert restart_interval(marked(encode(picture(8, 8 * mcus, "L")))) == interval
 
     def test_segments_of_applications_and_comments_stay_in_their_order(self) -> None:
-        exif = Image.Exif()
-        exif[0x0112] = 6
         profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-        data = encode(picture(9, 30), exif=exif, icc_profile=profile, comment="a comment", dpi=(72, 96))
+        data = encode(picture(9, 30), orientation=6, icc_profile=profile, comment="a comment", dpi=(72, 96))
         adobe = b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x01"
         data = data[:2] + adobe + data[2:]
 
@@ -159,10 +149,9 @@ class TestImagesThatCannotBeCopied:
         assert convert_one(data, tmp_path, restarts=True, strict=True)[1] == data
 
     def test_a_png_stays_as_it_is(self, tmp_path: Path) -> None:
-        stream = io.BytesIO()
-        picture(9, 9).save(stream, "PNG")
-        summary, payload = convert_one(stream.getvalue(), tmp_path, name="a.png", restarts=True)
-        assert payload == stream.getvalue()
+        data = encode(picture(9, 9), "PNG")
+        summary, payload = convert_one(data, tmp_path, name="a.png", restarts=True)
+        assert payload == data
         assert summary.skipped == {}
 
 

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from PIL import Image
 
 import stoker
 from stoker.augment import CenterCrop, Normalize, SubtractMean
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError
 from stoker.formats.dataset.pixel_statistics import pixel_statistics, save_mean_image
-
-
-def encoded(pixels: np.ndarray, form: str) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, form)
-    return stream.getvalue()
 
 
 @pytest.fixture
@@ -28,7 +23,7 @@ def pictures() -> list[np.ndarray]:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_moments_are_those_of_all_pixels(pictures, pack_images: Callable[..., Path], threads: int) -> None:
-    dataset = stoker.open(pack_images([encoded(p, "PNG") for p in pictures]))
+    dataset = stoker.open(pack_images([encode(p, "PNG") for p in pictures]))
     found = pixel_statistics(dataset, num_threads=threads)
     flat = np.concatenate([p.reshape(-1, 3) for p in pictures]) / 255
     np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-9)
@@ -54,7 +49,7 @@ def test_jpeg_and_raw_pixels(photographs: list[Path], pack_images: Callable[...,
 
 
 def test_mean_image_is_the_mean_of_resized_images(pictures, pack_images: Callable[..., Path]) -> None:
-    dataset = stoker.open(pack_images([encoded(p, "PNG") for p in pictures]))
+    dataset = stoker.open(pack_images([encode(p, "PNG") for p in pictures]))
     found = pixel_statistics(dataset, mean_image_size=(6, 9)).mean_image
     resized = [np.array(Image.fromarray(p).resize((9, 6), Image.Resampling.BILINEAR)) for p in pictures]
     assert found.dtype == np.float32
@@ -62,7 +57,7 @@ def test_mean_image_is_the_mean_of_resized_images(pictures, pack_images: Callabl
 
 
 def test_extremes_have_no_rounding_error(pack_images: Callable[..., Path]) -> None:
-    white = encoded(np.full((700, 700, 3), 255, np.uint8), "PNG")
+    white = encode(np.full((700, 700, 3), 255, np.uint8), "PNG")
     found = pixel_statistics(stoker.open(pack_images([white] * 3)), mean_image_size=(2, 2))
     assert (found.mean, found.std) == ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
 
@@ -80,7 +75,7 @@ def test_mean_image_is_saved_as_png_or_array(tmp_path: Path) -> None:
 def test_progress_counts_images(pictures, pack_images: Callable[..., Path]) -> None:
     seen: list[tuple[int, int]] = []
     pixel_statistics(
-        stoker.open(pack_images([encoded(p, "PNG") for p in pictures])),
+        stoker.open(pack_images([encode(p, "PNG") for p in pictures])),
         progress=lambda done, total: seen.append((done, total)),
     )
     assert seen[-1] == (40, 40)
@@ -88,13 +83,13 @@ def test_progress_counts_images(pictures, pack_images: Callable[..., Path]) -> N
 
 
 def test_an_empty_dataset_is_refused(pictures, pack_images: Callable[..., Path]) -> None:
-    dataset = stoker.open(pack_images([encoded(picture, "PNG") for picture in pictures]))
+    dataset = stoker.open(pack_images([encode(picture, "PNG") for picture in pictures]))
     with pytest.raises(DatasetError, match="holds no images"):
         pixel_statistics(dataset.select([]))
 
 
 def test_a_bad_image_is_named(pictures, pack_images: Callable[..., Path]) -> None:
-    payloads = [encoded(p, "PNG") for p in pictures[:3]]
+    payloads = [encode(p, "PNG") for p in pictures[:3]]
     payloads[1] = payloads[1][:60] + bytes(len(payloads[1]) - 60)
     dataset = stoker.open(pack_images(payloads))
     with pytest.raises(DecodeError) as caught:
@@ -103,7 +98,7 @@ def test_a_bad_image_is_named(pictures, pack_images: Callable[..., Path]) -> Non
 
 
 def test_a_flipped_bit_is_found(pictures, pack_images: Callable[..., Path]) -> None:
-    folder = pack_images([encoded(p, "PNG") for p in pictures[:3]])
+    folder = pack_images([encode(p, "PNG") for p in pictures[:3]])
     dataset = stoker.open(folder)
     sample = dataset.samples([2])
     with dataset.data_files[0].open("r+b") as file:

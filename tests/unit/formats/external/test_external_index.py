@@ -1,7 +1,6 @@
 """Tests of datasets of external shards; tests/framework has those that TensorFlow writes."""
 
 import hashlib
-import io
 import os
 import shutil
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 import lmdb as py_lmdb
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from helpers.data.shards.external_shards import datum, example, write_lmdb, write_tfrecord
 from numpy.typing import NDArray
 from PIL import Image
@@ -111,24 +111,22 @@ def test_lmdb_of_datum(tmp_path: Path, make_jpeg: Jpeg) -> None:
 
 
 def test_lmdb_of_encoded_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    stream = io.BytesIO()
-    Image.new("RGB", (9, 5)).save(stream, "PNG")
-    path = write_lmdb(tmp_path / "x", {b"a": make_jpeg(0), b"b": stream.getvalue()})
+    data = encode(Image.new("RGB", (9, 5)), "PNG")
+    path = write_lmdb(tmp_path / "x", {b"a": make_jpeg(0), b"b": data})
     # The path may be that of the data file or of its folder.
     external_index.index([path / "data.mdb"], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert dataset.keys([0, 1]) == ["a", "b"]
     assert dataset.samples([0, 1]).codec.tolist() == [Codec.JPEG, Codec.PNG]
-    assert dataset.read(1) == stream.getvalue()
+    assert dataset.read(1) == data
 
 
 def test_lmdb_folders_of_lsun_each_of_which_is_a_class(tmp_path: Path) -> None:
-    stream = io.BytesIO()
-    Image.new("RGB", (9, 5)).save(stream, "WEBP")
+    data = encode(Image.new("RGB", (9, 5)), "WEBP")
     keys = [hashlib.sha1(name, usedforsecurity=False).hexdigest() for name in (b"a", b"b", b"c")]
     folders = [
-        write_lmdb(tmp_path / "church_train_lmdb", {keys[0].encode(): stream.getvalue()}),
-        write_lmdb(tmp_path / "bedroom_train_lmdb", {key.encode(): stream.getvalue() for key in keys[1:]}),
+        write_lmdb(tmp_path / "church_train_lmdb", {keys[0].encode(): data}),
+        write_lmdb(tmp_path / "bedroom_train_lmdb", {key.encode(): data for key in keys[1:]}),
     ]
     for classes in (None, ["church", "bedroom"]):
         into = tmp_path / f"into-{classes}"

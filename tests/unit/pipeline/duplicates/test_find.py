@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from PIL import Image
 
 import stoker
@@ -22,10 +22,8 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 def changed(file: Path, factor: float, quality: int, kind: str = "JPEG") -> bytes:
     """The photograph at another size and quality."""
     image = Image.open(file)
-    data = io.BytesIO()
     size = (round(image.width * factor), round(image.height * factor))
-    image.resize(size, Image.Resampling.LANCZOS).save(data, kind, quality=quality)
-    return data.getvalue()
+    return encode(image.resize(size, Image.Resampling.LANCZOS), kind, quality=quality)
 
 
 def write(folder: Path, images: dict[str, Any]) -> Path:

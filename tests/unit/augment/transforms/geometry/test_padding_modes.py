@@ -1,10 +1,8 @@
 """Padding that continues the image: the argument, pixels against NumPy's, and what may follow it."""
 
-import io
-
 import numpy as np
 import pytest
-from PIL import Image
+from helpers.data.pictures import png
 
 from stoker.augment import (
     AugMix,
@@ -238,11 +236,9 @@ def _constant(transform):
 def test_a_mask_of_classes_is_continued_as_the_image(transforms):
     mask = PIXELS[..., 0]  # 255, the warp's fill, for what is ignored
     params = draw(*transforms, n=9)
-    stream = io.BytesIO()
-    Image.fromarray(mask).save(stream, "PNG")
     for i in range(9):
         np.testing.assert_array_equal(transform_mask(params, i, mask), render(params, i, PIXELS)[..., 0])
     sizes = np.full(9, HEIGHT), np.full(9, WIDTH)
     out = np.zeros((9, *params.size), np.uint8)
-    left = draw_class_masks(params, [stream.getvalue()] * 9, *sizes, ignore=255, out=out)
+    left = draw_class_masks(params, [png(mask)] * 9, *sizes, ignore=255, out=out)
     assert left == list(range(9))  # for the slower way, which knows borders

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.datasets import jpeg
+from helpers.data.pictures import encode
 from helpers.data.shards.tar_shards import member, with_checksum, write_members, write_samples
 from PIL import Image
 
@@ -30,9 +30,7 @@ def indexed(into: Path, *shards: Any, **options: Any) -> stoker.Dataset:
 
 
 def png() -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (5, 4)).save(stream, "PNG")
-    return stream.getvalue()
+    return encode(Image.new("RGB", (5, 4)), "PNG")
 
 
 def test_names_that_stand_for_several_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.data.pictures import exif
 from helpers.processes.waiting import wait_until
 from PIL import Image
 from typer.testing import CliRunner
@@ -45,9 +46,9 @@ def mark(
         6: lambda p: np.rot90(p, 1),
         8: lambda p: np.rot90(p, -1),
     }
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.fromarray(np.ascontiguousarray(undo[orientation](pixels))).save(path, quality=95, exif=exif)
+    Image.fromarray(np.ascontiguousarray(undo[orientation](pixels))).save(
+        path, quality=95, exif=exif(orientation)
+    )
 
 
 def coco(folder: Path, box: tuple[int, int, int, int], declared: tuple[int, int] | None) -> Path:

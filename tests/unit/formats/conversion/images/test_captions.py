@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.data.pictures import encode
 from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
 from typer.testing import CliRunner
@@ -25,9 +25,7 @@ KEPT = CAPTIONS[:3]
 
 
 def _image(number: int) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), (number * 40, 10, 10)).save(buffer, "PNG")
-    return buffer.getvalue()
+    return encode(Image.new("RGB", (8, 8), (number * 40, 10, 10)), "PNG")
 
 
 @pytest.fixture(scope="module")

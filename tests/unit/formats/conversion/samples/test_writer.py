@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
-from helpers.data.pictures import noise
+from helpers.data.pictures import noise, png
 from PIL import Image
 
 import stoker
@@ -74,12 +73,11 @@ def test_a_writer_and_a_conversion_write_the_same_records_and_index(photos: Path
 @pytest.mark.parametrize("kind", ["bytes", "path", "pillow", "array", "grey", "sixteen", "tensor"])
 def test_images_keep_their_pixels_in_every_form(tmp_path: Path, kind: str) -> None:
     pixels = noise(1)
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "PNG")
-    (tmp_path / "a.png").write_bytes(stream.getvalue())
+    data = png(pixels)
+    (tmp_path / "a.png").write_bytes(data)
     expected = pixels if kind != "grey" else np.repeat(pixels[..., :1], 3, axis=2)
     forms: dict[str, Any] = {
-        "bytes": stream.getvalue(),
+        "bytes": data,
         "path": tmp_path / "a.png",
         "pillow": Image.fromarray(pixels),
         "array": pixels,

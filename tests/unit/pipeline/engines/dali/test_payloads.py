@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode, noise
 from PIL import Image
 
 from stoker.errors import StaleIndexError
@@ -45,10 +46,7 @@ def read(pack_images: Callable[..., Path]) -> Callable[..., Found]:
 
 
 def encoded(height: int = 20, width: int = 30, kind: str = "JPEG", **options: Any) -> bytes:
-    stream = io.BytesIO()
-    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
-    Image.fromarray(pixels).save(stream, kind, **options)
-    return stream.getvalue()
+    return encode(noise(0, height, width), kind, **options)
 
 
 def with_thumbnail(photograph: bytes, thumbnail: bytes) -> bytes:
@@ -111,9 +109,7 @@ def test_an_image_of_another_size_than_in_the_index_is_bad(read: Callable[..., F
 
 @pytest.mark.parametrize("orientation", [1, 3, 5, 6, 8])
 def test_sizes_are_compared_after_the_exif_orientation(read: Callable[..., Found], orientation: int) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    data = encoded(exif=exif)
+    data = encoded(orientation=orientation)
     assert read(data).status == Status.OK
     height, width = (20, 30) if orientation >= 5 else (30, 20)
     check(read(data, height=height, width=width), Status.SIZE_MISMATCH, "the index says")

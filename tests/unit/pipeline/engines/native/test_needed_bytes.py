@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers.data.pictures import exif
 from PIL import Image
 
 import stoker
@@ -20,9 +21,9 @@ def dataset(tmp_path: Path) -> stoker.Dataset:
     photos.mkdir(parents=True)
     for i in range(8):
         noise = np.random.default_rng(i).integers(0, 256, (200 + 11 * i, 161, 3), dtype=np.uint8)
-        exif = Image.Exif()
-        exif[0x0112] = 6 if i == 7 else 1
-        Image.fromarray(noise).save(photos / f"{i}.jpg", quality=60, subsampling=i % 2 * 2, exif=exif)
+        Image.fromarray(noise).save(
+            photos / f"{i}.jpg", quality=60, subsampling=i % 2 * 2, exif=exif(6 if i == 7 else 1)
+        )
     stoker.convert(photos.parent, tmp_path / "out", restarts=True, shards=1)
     return stoker.open(tmp_path / "out")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,12 +16,12 @@ from helpers.data.annotations.annotated_scenes import (
     WIDTH,
     N,
     annotations,
-    encode,
     first,
     load,
     scenes,
     write_annotated,
 )
+from helpers.data.pictures import encode, png
 from PIL import Image
 
 from stoker.errors import CorruptRecordError, DecodeError
@@ -39,7 +38,7 @@ def make(pack_images: Callable[..., Path]) -> Callable[..., Path]:
 
 
 def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
-    masks = [encode(scene.mask()) for scene in scenes()]
+    masks = [png(scene.mask()) for scene in scenes()]
     return make([*masks[:number], mask, *masks[number + 1 :]])
 
 
@@ -61,13 +60,13 @@ def impossible_tiff() -> bytes:
     ("mask", "words"),
     [
         (b"no image", "cannot be decoded"),
-        (encode(np.zeros((HEIGHT, WIDTH), np.uint8))[:50], "cannot be decoded"),
-        (encode(np.zeros((8, 8), np.uint8)), "8 x 8 pixels, its image 60 x 80"),
-        (encode(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), "mode RGB"),
-        (encode(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* leave as uint8"),
+        (png(np.zeros((HEIGHT, WIDTH), np.uint8))[:50], "cannot be decoded"),
+        (png(np.zeros((8, 8), np.uint8)), "8 x 8 pixels, its image 60 x 80"),
+        (png(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), "mode RGB"),
+        (png(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* leave as uint8"),
         (impossible_tiff(), "cannot be decoded"),
         (EPS, "none of the formats of masks"),
-        (encode(np.zeros((HEIGHT, WIDTH), np.uint8), "JPEG"), "none of the formats of masks"),
+        (encode(np.zeros((HEIGHT, WIDTH), np.uint8)), "none of the formats of masks"),
     ],
     ids=["no image", "truncated", "another size", "colours", "16 bits", "impossible TIFF", "EPS", "JPEG"],
 )
@@ -98,7 +97,7 @@ def test_a_preview_names_the_sample_of_a_damaged_mask(make: Callable[..., Path],
 
 
 def test_a_mask_of_16_bits_with_small_values_is_read(make: Callable[..., Path]) -> None:
-    masks = [encode(scene.mask().astype(np.uint16)) for scene in scenes()]
+    masks = [png(scene.mask().astype(np.uint16)) for scene in scenes()]
     assert np.array_equal(first(make(masks)).segmentation, first(make()).segmentation)
 
 
@@ -146,10 +145,6 @@ def test_masks_that_only_pillow_decodes_are_read(make: Callable[..., Path], opti
     masks = [Image.fromarray(scene.mask()) for scene in scenes()]
     masks[1] = Image.fromarray(scenes()[1].mask() > 0)
     masks[2] = masks[2].convert("P")
-    files = []
-    for mask in masks:
-        stream = io.BytesIO()
-        mask.save(stream, "PNG", **options)
-        files.append(stream.getvalue())
+    files = [encode(mask, "PNG", **options) for mask in masks]
     assert {file[24:26] for file in files} >= {b"\x08\x00", b"\x01\x00"}
     assert np.array_equal(first(make(files)).segmentation, first(make()).segmentation)

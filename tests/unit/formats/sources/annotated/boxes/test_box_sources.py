@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import exif
 from PIL import Image
 
 import stoker
@@ -93,11 +94,9 @@ def open_images(folder: Path, *lines: str) -> Path:
 def open_images_masks(folder: Path, *lines: str) -> Path:
     """An image on its side, whose objects have masks."""
     pixels = np.zeros((30, 20, 3), np.uint8)
-    exif = Image.Exif()
-    exif[0x0112] = 6  # turned by 90 degrees when it is shown
     masks = folder / "masks"
     masks.mkdir(parents=True)
-    Image.fromarray(pixels).save(folder / "a.jpg", exif=exif)
+    Image.fromarray(pixels).save(folder / "a.jpg", exif=exif(6))  # turned by 90 degrees when it is shown
     good = np.zeros((10, 15), bool)
     good[1:5, 2:7] = True
     Image.fromarray(good).save(masks / "good.png")

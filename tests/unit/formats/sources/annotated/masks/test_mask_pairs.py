@@ -4,11 +4,13 @@ import contextlib
 import io
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 from PIL import Image
 
 import stoker
@@ -32,25 +34,12 @@ def values(seed: int = 0, most: int = 150, size: tuple[int, int] = (H, W)) -> np
     return np.random.default_rng(seed).integers(0, most + 1, size).astype(np.uint8)
 
 
-def png(image: Image.Image, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, "PNG", **options)
-    return stream.getvalue()
+png = partial(encode, form="PNG")
 
 
 def tiff(value: float) -> bytes:
     """A mask of 32 bits with one value in all pixels."""
-    stream = io.BytesIO()
-    Image.fromarray(np.full((H, W), value, np.int32 if isinstance(value, int) else np.float32)).save(
-        stream, "TIFF"
-    )
-    return stream.getvalue()
-
-
-def jpeg(image: Image.Image) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, "JPEG")
-    return stream.getvalue()
+    return encode(np.full((H, W), value, np.int32 if isinstance(value, int) else np.float32), "TIFF")
 
 
 def pixels(data: bytes) -> np.ndarray[Any, Any]:
@@ -212,7 +201,7 @@ def test_intact_files_that_are_no_masks_are_skipped() -> None:
         (tiff(70_000), "mask of numbers that are not from 0 to 65535"),
         (tiff(-1), "mask of numbers that are not from 0 to 65535"),
         (tiff(1.5), "mask of floating-point numbers"),
-        (jpeg(Image.fromarray(values())), "mask in JPEG, which changes values"),
+        (encode(Image.fromarray(values())), "mask in JPEG, which changes values"),
         (None, "image without a mask"),
     ],
 )
