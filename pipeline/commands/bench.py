@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from stoker.errors import ConfigError
 
 from .shared.console import out, table
 from .shared.options import Dataset, JsonFile, MinSize, MinVisible, Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["bench"]
 
@@ -46,8 +49,12 @@ def bench(
     transforms: Annotated[
         str | None,
         typer.Option(
-            help="Name or file of a recipe, for images with boxes. Without labels of images it is coco-hflip."
+            help="Name or file of a recipe: for images with boxes, where coco-hflip is the default, and for "
+            "--ablate."
         ),
+    ] = None,
+    views: Annotated[
+        str | None, typer.Option(help="Name or file of a recipe of views, for --ablate.")
     ] = None,
     min_visible: MinVisible = 0.0,
     min_size: MinSize = 0.0,
@@ -72,8 +79,9 @@ def bench(
     which tells what Ray costs. Compare it with tfdata-service and ray-data.
 
     With --ablate Stoker alone is measured: as it is, then with reading, decoding or augmentation left out, in
-    turns after a warm-up. The command says which of them is the limit, and what would help by how much. It
-    takes no other options than --size, --threads, --rounds and --json.
+    turns after a warm-up, with random crops or the recipe of --transforms. The command says which of them is
+    the limit, and what would help by how much. Verdicts of loaders on this machine that have the dataset and
+    the transforms then say so, too. stoker.augment.save_recipe writes your transforms to a file.
 
     Of a dataset with boxes, the loaders run a recipe, such as coco-ssd or yolo-train, and hand out boxes and
     their classes, too. torch runs torchvision's reference pipeline, where the recipe follows one; the other
@@ -85,23 +93,19 @@ def bench(
       stoker bench shards/train --device cuda --against all
       stoker bench shards/coco --transforms coco-ssd --batch-size 16
       stoker bench shards/coco --transforms yolo-train --min-visible 0.1 --min-size 2
-      stoker bench shards/train --ablate
+      stoker bench shards/train --ablate --transforms imagenet-train
       stoker bench shards/train --workers ray --against tfdata-service,ray-data
     """
     if workers not in (None, "ray"):
         raise ConfigError(f"--workers must be ray, found {workers!r}")
     if ablate:
-        _check_ablation(
-            against=against != _AGAINST,
-            device=device != "cpu",
-            batch_size=batch_size is not None,
-            transforms=transforms is not None,
-            min_visible=min_visible > 0,
-            min_size=min_size > 0,
-            workers=workers is not None,
-        )
-        _ablate(dataset, size=size or 224, threads=threads, rounds=rounds, json_out=json_out)
+        _refuse({"--against": against != _AGAINST, "--device": device != "cpu", "--workers": bool(workers)})
+        objects = {"min_visible": min_visible, "min_size": min_size}
+        options = {"batch_size": batch_size or 32, "num_threads": threads, **objects}
+        _ablate(dataset, (transforms, views, size), options, rounds, json_out)
         return
+    if views is not None:
+        raise ConfigError("--views is for --ablate: other loaders make no views")
     from stoker.benchmarks.comparison.bench import run_bench
     from stoker.benchmarks.report.table import show
 
@@ -125,30 +129,38 @@ def bench(
     show(comparison, out)
 
 
-def _check_ablation(**given: bool) -> None:
+def _refuse(given: Mapping[str, bool]) -> None:
     """Raise ConfigError for options of the comparison, by whether they have another value than by default."""
-    refused = [f"--{name.replace('_', '-')}" for name, is_given in given.items() if is_given]
+    refused = [name for name, is_given in given.items() if is_given]
     if refused:
-        raise ConfigError(
-            f"--ablate measures random crops of images by Stoker alone, and takes no {', '.join(refused)}",
-            hint="leave these options out; --ablate takes --size, --threads, --rounds and --json",
-        )
+        raise ConfigError(f"--ablate measures Stoker alone, on the CPU, and takes no {', '.join(refused)}")
 
 
-def _ablate(dataset: str, *, size: int, threads: int | None, rounds: int, json_out: Path | None) -> None:
+def _ablate(
+    dataset: str,
+    work: tuple[str | None, str | None, int | None],
+    options: Mapping[str, Any],
+    rounds: int,
+    json_out: Path | None,
+) -> None:
     from stoker.formats.open import open as open_dataset
 
-    from .measuring.ablation import ablate, verdict
+    from ..images.loader import ImageLoader
+    from .shared.loader_arguments import recipe_columns, recipe_transforms
 
     opened = open_dataset(dataset)
     if opened.manifest.sample_type != "image" or not len(opened):
         raise ConfigError("--ablate is for datasets of images that are not empty", path=opened.path)
-    found = ablate(opened, size=size, threads=threads, rounds=rounds)
-    made = table("left out", "images/s", "factor")
-    for turn in found.turns:
-        name = "nothing" if turn is found.turns[0] else turn.free
-        made.add_row(name, f"{turn.images_per_second:,.0f}", f"{turn.factor:.2f}")
-    out.print(made)
-    out.print(verdict(found))
+    made = recipe_transforms(*work)
+    columns = recipe_columns(opened, made) if any(work[:2]) else ("image",)
+    with ImageLoader(opened, transforms=made, columns=columns, **options) as loader:
+        found = loader.ablate(rounds=rounds)
+    rows = table("left out", "images/s", "factor")
+    for name, rate in found.images_per_second.items():
+        factor = found.factors.get(name)
+        rows.add_row(name if factor else "nothing", f"{rate:,.0f}", f"{factor or 1:.2f}")
+    out.print(rows)
+    out.print(found.verdict)
     if json_out is not None:
-        json_out.write_text(json.dumps({**asdict(found), "verdict": verdict(found)}), "utf-8")
+        measured = {**asdict(found), "factors": found.factors, "verdict": found.verdict}
+        json_out.write_text(json.dumps(measured), "utf-8")

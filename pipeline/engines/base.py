@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 from stoker.errors import ConfigError
 from stoker.types import Color, DType, Layout, Size
 
+from .left_out import NOTHING, LeftOut
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Sized
 
@@ -178,6 +180,7 @@ class EngineSettings:
         typical: Samples and parameters like those of later batches, for engines that prepare themselves.
         unfinished: Whether the engine "native" leaves colours, dtype and layout to another process. The
             images of a result then have a method ``finish``.
+        left_out: What the engines "native" and "reference" leave out, for a measurement.
     """
 
     files: Sequence[str]
@@ -197,6 +200,7 @@ class EngineSettings:
     largest: Size | None = None
     typical: Work | None = None
     unfinished: bool = False
+    left_out: LeftOut = NOTHING
 
 
 class Engine(Protocol):

@@ -17,6 +17,7 @@ from stoker.augment.reference.composing import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
 
 from .base import ImageFormat, Result, Status, Work
+from .left_out import NOTHING, LeftOut
 from .payload_decode import PayloadError, decode
 from .shard_files import matches_checksum, open_shards
 
@@ -48,6 +49,7 @@ class ReferenceEngine:
         max_pixels: An image with more pixels is TOO_LARGE, found in its header.
         verify: Whether each payload is compared with its checksum.
         mapped: Whether files are mapped; otherwise each payload is read.
+        left_out: What is left out, for a measurement.
 
     Raises:
         StaleIndexError: A file has another size.
@@ -69,12 +71,14 @@ class ReferenceEngine:
         max_pixels: int,
         verify: bool,
         mapped: bool = True,
+        left_out: LeftOut = NOTHING,
     ) -> None:
         self.max_in_flight = max(1, depth)
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._image_format = image_format
         self._max_pixels = max_pixels
         self._verify = verify
+        self._left_out = left_out
         self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
         self._in_flight: deque[tuple[_Arrays, _Started]] = deque()
 
@@ -113,7 +117,7 @@ class ReferenceEngine:
     def _make_all(self, work: Work, i: int, arrays: _Arrays) -> list[_Outcome]:
         """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
         pixels, outcome = self._read(work.samples, i, work.columns)
-        if pixels is None:
+        if pixels is None or self._left_out.augmentation:
             return [outcome]
         try:
             self._check_channels(pixels)
@@ -134,7 +138,8 @@ class ReferenceEngine:
             found, outcomes[part] = self._read(work.samples, part)
             if found is not None:
                 pixels[part] = found
-        if all(status == Status.OK for status, _, _ in outcomes.values()):
+        good = all(status == Status.OK for status, _, _ in outcomes.values())
+        if good and not self._left_out.augmentation:
             try:
                 image_format = self._image_format
                 made = compose(params, image, pixels, image_format.dtype, image_format.layout)
@@ -154,7 +159,11 @@ class ReferenceEngine:
         if self._verify and not matches_checksum(self._shards, data, samples, i):
             return None, (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None)
         try:
-            return self._decode(data, samples, i, columns), (Status.OK, "", None)
+            if self._left_out.decoding:  # all of the sample, as other batches show other parts
+                pixels = self._left_out.kept(samples, i, lambda: self._decode(data, samples, i, ()))
+            else:
+                pixels = self._decode(data, samples, i, columns)
+            return pixels, (Status.OK, "", None)
         except PayloadError as error:
             return None, (error.status, str(error), None)
 

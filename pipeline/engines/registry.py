@@ -70,6 +70,7 @@ def _make_native(settings: EngineSettings) -> Engine:
         exact=settings.exact,
         kept=settings.kept,
         empty=settings.allocate,
+        left_out=settings.left_out,
     )
     return UnfinishedEngine(engine, settings.image_format) if settings.unfinished else engine
 
@@ -106,6 +107,7 @@ def _make_on_threads(kind: type[ReferenceEngine], settings: EngineSettings) -> E
         max_pixels=settings.max_pixels,
         verify=settings.verify,
         mapped=settings.mapped,
+        left_out=settings.left_out,
     )
 
 

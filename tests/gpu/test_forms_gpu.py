@@ -183,7 +183,7 @@ def test_the_faster_engine_is_measured_once(squares: Path, monkeypatch: pytest.M
     options: dict[str, Any] = {"batch_size": 4, "transforms": [CenterCrop(32)], "output": "torch"}
     with stoker.ImageLoader(squares, **options) as loader:
         first = loader.engine
-    (rates,) = KeptRates().all()
+    (rates,) = KeptRates("engine-rates").all()
     assert set(rates.images_per_second) == {"dali", "native"}
     assert all(rates.images_per_second.values())
     assert first == rates.fastest

@@ -140,7 +140,7 @@ def _engine() -> Finding:
 def _measured_rates() -> list[Finding]:
     """The measurements of ``engine="auto"`` that are kept, the newest last."""
     found = []
-    for rates in KeptRates().all():
+    for rates in KeptRates("engine-rates").all():
         each = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.images_per_second.items())
         found.append(
             Finding("measured", f"{rates.dataset} ({rates.machine}): {each} images/s, takes {rates.fastest}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, load_recipe, load_views
 from stoker.errors import ConfigError
 
 from ...images.captions.tokens import Tokens
@@ -13,9 +15,39 @@ from ...images.sizes.patches.patches import Patches
 from ...images.sizes.schedules import RandomSizes
 
 if TYPE_CHECKING:
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ...images.columns.image_column import Transforms
     from ...images.sizes.schedules import Sizes
 
-__all__ = ["parse_caption", "parse_sizes"]
+__all__ = ["parse_caption", "parse_sizes", "recipe_columns", "recipe_transforms"]
+
+
+def recipe_transforms(recipe: str | None, views: str | None, size: int | None) -> Transforms:
+    """The argument ``transforms`` of a loader: of a recipe, or random crops without one.
+
+    Args:
+        recipe: Name or file of a recipe of transforms.
+        views: Name or file of a recipe of views.
+        size: Side of the random crops, pixels; None for 224, or with a recipe.
+
+    Raises:
+        ConfigError: There is no such recipe, there are two, or one comes with a size.
+    """
+    if recipe is None and views is None:
+        return [RandomResizedCrop(size or 224), RandomHorizontalFlip(), Normalize()]
+    if size is not None or (recipe and views):
+        raise ConfigError(
+            "--transforms, --views and --size exclude each other: a recipe has a size of its own"
+        )
+    return load_views(views) if views else load_recipe(str(recipe))
+
+
+def recipe_columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...] | None:
+    """The columns for a recipe; for images with boxes and no labels they have the boxes and their classes."""
+    if isinstance(transforms, Mapping) or "boxes" not in dataset.tasks or dataset.tasks & {"label", "labels"}:
+        return None
+    return ("image", "boxes", "box_labels")
 
 
 def parse_sizes(text: str) -> Sizes:

@@ -15,6 +15,7 @@ from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import ImageFormat, Result, Status, Work
 from ..column_arrays import pack
+from ..left_out import NOTHING, LeftOut
 from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
 from .batch import Batch
@@ -57,6 +58,7 @@ class NativeEngine:
         mapped: Map the files; otherwise read each payload, see :class:`~..base.EngineSettings`.
         exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
         kept: Samples of mosaics that are kept decoded, as other mosaics show them, too.
+        left_out: What is left out, for a measurement.
         empty: Makes the array of a batch, of a shape and dtype; by default of memory that is used again.
 
     Raises:
@@ -81,6 +83,7 @@ class NativeEngine:
         mapped: bool = True,
         exact: bool = False,
         kept: int = 0,
+        left_out: LeftOut = NOTHING,
         empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.max_in_flight = max(1, depth)
@@ -89,6 +92,7 @@ class NativeEngine:
         self._max_pixels = max_pixels
         self._verify = verify
         self._exact = exact
+        self._left_out = left_out
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._reads_parts = mapped and _native.jpeg_decoder() == "stoker"
         self._pool = _native.Pool(num_threads, kept)
@@ -109,7 +113,7 @@ class NativeEngine:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         images = self._memory.arrays(work)
         batch = Batch(work, images, np.empty(len(work.samples), np.uint8))
-        on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
+        on_host = self._on_host(work.samples)
         batch.waiting += len(on_host)
         for i in on_host:
             self._python.submit(self._decode, batch, i)
@@ -154,15 +158,28 @@ class NativeEngine:
         self._under_way.clear()
         self._shards.close()
 
+    def _on_host(self, samples: Samples) -> Sequence[int]:
+        """Positions of the samples whose pixels Python hands to C++."""
+        if self._left_out.decoding:
+            return range(len(samples))
+        found: list[int] = np.flatnonzero(~engine_decodes("native", samples.codec)).tolist()
+        return found
+
     def _decode(self, batch: Batch, i: int) -> None:
         samples = batch.work.samples
+
+        def pixels() -> npt.NDArray[Any]:
+            color = self._image_format.color
+            return decode(view, samples, i, max_pixels=self._max_pixels, color=color)
+
         try:
             view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
             if self._verify and not matches_checksum(self._shards, view, samples, i):
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
-                color = self._image_format.color
-                batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels, color=color)
+                batch.decoded[i] = (
+                    self._left_out.kept(samples, i, pixels) if self._left_out.decoding else pixels()
+                )
         except PayloadError as error:
             batch.failed[i] = (error.status, str(error))
         except (ValueError, OSError, MemoryError) as error:
@@ -194,6 +211,8 @@ class NativeEngine:
         """Start a batch: on the threads of C++, or on those of Python if C++ calls custom steps."""
         columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
         images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]
+        if self._left_out.augmentation:
+            steps = ((),) * len(steps)
         n, share = len(batch.status), 1
         for params, custom, packed in zip(columns, steps, images, strict=True):
             if custom:
@@ -209,6 +228,7 @@ class NativeEngine:
             decoded=batch.decoded,
             others=[_native.ImageArray(**options) for options in images[1:]],
             grey=self._image_format.color == "gray",
+            decode_only=self._left_out.augmentation,
             share=share,
             start=not any(steps),
             **images[0],

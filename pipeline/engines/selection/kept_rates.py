@@ -1,4 +1,4 @@
-"""Rates of engines that were measured on this machine, kept in the user's cache folder."""
+"""Rates that were measured on this machine, kept in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MOST = 100
 
 @dataclass(frozen=True)
 class MeasuredRates:
-    """The rates of the engines on one machine, for one dataset and what a loader does with it.
+    """The rates of engines, or of a loader without some stages, on one machine, for one dataset.
 
     Attributes:
         key: Everything that decides the rates, as text; see :func:`choose_by_rate`.
         dataset: Path of the dataset, for people.
-        machine: GPU and threads, for people.
-        images_per_second: Rate of each engine by name; 0 for one that failed.
+        machine: GPU or name, and threads, for people.
+        images_per_second: Rates by name; 0 for an engine that failed.
     """
 
     key: str
@@ -48,12 +48,13 @@ class KeptRates:
     """A file of measurements. A folder that cannot be written keeps none, and a damaged file has none.
 
     Args:
+        name: Name of the file without its suffix.
         folder: Folder of the file; by default that of :func:`stoker.cache_folder.cache_folder`.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, name: str, folder: Path | None = None) -> None:
         self._folder = folder or cache_folder()
-        self._file = self._folder / "engine-rates.json"
+        self._file = self._folder / f"{name}.json"
 
     def all(self) -> list[MeasuredRates]:
         """All measurements, the newest last."""
@@ -74,6 +75,7 @@ class KeptRates:
         document = {"format": _FORMAT, "measured": [asdict(one) for one in kept]}
         unfinished = self._file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
             unfinished.write_text(json.dumps(document, indent=1) + "\n")
             unfinished.replace(self._file)
 
@@ -82,7 +84,7 @@ class KeptRates:
         """Let one process of this machine measure, and the others wait for its result."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._folder / "engine-rates.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
         except OSError:
             yield
             return

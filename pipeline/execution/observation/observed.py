@@ -15,6 +15,7 @@ from .stages import traced
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from ..ranks.ranks import Ranks
@@ -45,7 +46,7 @@ class Observed:
         stats = self._totals.stats(since, self._counters())
         ranks = self._ranks
         stats = replace(stats, ready=self._ready_batches(), rank=ranks.rank, world_size=ranks.world_size)
-        stats = replace(stats, stores=self._stores())
+        stats = replace(stats, stores=self._stores(), ablated=self._ablated())
         if (traffic := self._traffic()) is None:
             return stats
         return replace(stats, makers=traffic.makers(), made_again=traffic.repeated)
@@ -95,6 +96,10 @@ class Observed:
     def _stores(self) -> tuple[str, ...]:
         """Folder or URL of each dataset."""
         return ()
+
+    def _ablated(self) -> Mapping[str, float]:
+        """Factors of an ablation of this loader."""
+        return {}
 
     def _traffic(self) -> Traffic | None:
         """What the makers of batches have done; None if there are no workers."""

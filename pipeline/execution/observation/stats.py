@@ -10,10 +10,12 @@ from .counters import Counters
 from .stages import StageTimes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..batch import FinishedBatch
     from .makers import MakerStats
 
-__all__ = ["Stats", "StatsTotals", "explain_slow_engine"]
+__all__ = ["Stats", "StatsTotals", "explain_slow_engine", "factors_in_words"]
 
 _KEYS_KEPT = 1000
 _STAGES = ("planning", "executing", "handing over", "idle")
@@ -142,6 +144,8 @@ class Stats:
         stores: Folder or URL of each dataset.
         makers: What this process and each worker have made since the loader was made; empty without workers.
         made_again: Batches that were made a second time, as a worker was lost or slow.
+        ablated: How many times as fast the loader would be without each stage, as the last
+            :meth:`stoker.ImageLoader.ablate` on this machine has found; empty if none was run.
         first_wait: Seconds of ``waited`` before the loader's first batch, which the verdict leaves out.
     """
 
@@ -165,6 +169,7 @@ class Stats:
     stores: tuple[str, ...] = ()
     makers: tuple[MakerStats, ...] = ()
     made_again: int = 0
+    ablated: Mapping[str, float] = field(default_factory=dict)
     first_wait: float = 0.0
 
     @property
@@ -197,7 +202,8 @@ class Stats:
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
         waited = f"{share:.0%} of the time for {self._data()}"
-        return f"The loader is the limit: the loop waited {waited}. {advice}"
+        gains = f" {factors_in_words(self.ablated)}" if self.ablated else ""
+        return f"The loader is the limit: the loop waited {waited}. {advice}{gains}"
 
     def _data(self) -> str:
         """The word "data", with the datasets and the engine, for the verdict."""
@@ -210,20 +216,37 @@ class Stats:
         fetched = self.counters.bytes_fetched
         return f" ({fetched / self.seconds / 1e6:,.1f} MB a second came)" if fetched and self.seconds else ""
 
+    def _command(self) -> str:
+        """What measures the cost of each stage, unless an ablation has done so."""
+        if self.ablated or len(self.stores) != 1:
+            return ""
+        return (
+            f" loader.ablate(), or stoker bench {self.stores[0]} --ablate --transforms RECIPE, measures how "
+            "much faster it would be with each of them free."
+        )
+
     def _advice_on_engine(self) -> str:
         if self.engine != "reference":
+            work, advice = "augmentation", "use more threads or store smaller samples"
             if self.custom_steps:
                 work = f"{_steps(self.custom_steps)} in Python"
                 advice = "use more threads, store smaller samples, or do less in Python"
-                return f"Reading, decoding and {work} take the time: {advice}."
-            return (
-                "Reading, decoding and augmentation take the time: use more threads or store smaller "
-                "samples; stoker bench --ablate measures what each of them costs."
-            )
+            return f"Reading, decoding and {work} take the time: {advice}.{self._command()}"
         if not self.slow_steps:
             return "The slow engine 'reference' takes the time: leave out engine='reference'."
         explanation = explain_slow_engine(self.slow_steps)
         return f"{explanation[0].upper()}{explanation[1:]}."
+
+
+def factors_in_words(factors: Mapping[str, float]) -> str:
+    """Return what leaving out each stage would give, in a sentence.
+
+    Args:
+        factors: How many times as fast a loader would be without each stage, by its name.
+    """
+    (first, factor), *others = factors.items()
+    rest = "".join(f", {name} free {gain:.1f} times" for name, gain in others)
+    return f"{first.capitalize()} free would make it {factor:.1f} times as fast{rest}."
 
 
 def explain_slow_engine(steps: tuple[str, ...]) -> str:

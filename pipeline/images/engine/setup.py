@@ -19,6 +19,7 @@ from ... import adapters
 from ...caching.cache_prefetcher import is_remote, make_cache_prefetcher
 from ...engines.base import Engine, EngineSettings
 from ...engines.dali import DaliOptions
+from ...engines.left_out import NOTHING, LeftOut
 from ...engines.registry import make_engine
 from ...engines.selection.devices import device_name, this_machine
 from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_needs
@@ -65,6 +66,7 @@ class EngineSetup:
         ranks: This process among those that train together.
         reading: How payloads are read and decoded.
         unfinished: Whether another process finishes the images.
+        left_out: What the engine leaves out, for a measurement.
     """
 
     config: ImageLoaderConfig
@@ -78,6 +80,7 @@ class EngineSetup:
     pin_memory: bool
     reading: ReadOptions
     unfinished: bool = False
+    left_out: LeftOut = NOTHING
 
     def start(self, totals: StatsTotals, read_ahead: int) -> ProducerFactory:
         """Make the engine and all that its producers share; warn if "auto" has only the slow engine.
@@ -146,6 +149,7 @@ class EngineSetup:
             largest=largest_size(self.config.dataset) if prepares else None,
             typical=typical_work(self.config) if prepares else None,
             unfinished=self.unfinished,
+            left_out=self.left_out,
         )
         return make_engine(plan.engine, settings)
 
@@ -181,7 +185,7 @@ class EngineSetup:
             },
             dataset=str(config.dataset.path),
             machine=f"{gpu}, {threads} threads",
-            kept=KeptRates(),
+            kept=KeptRates("engine-rates"),
         )
 
     def _rate(self, name: str, device: str, seconds: float) -> float:
@@ -240,6 +244,11 @@ class ProducerFactory:
             cache_prefetcher=self._cache_prefetcher,
         )
 
+    @property
+    def num_threads(self) -> int:
+        """Threads of the engine."""
+        return self._plan.num_threads
+
     def counters(self) -> Counters:
         """Return what the cache of a remote dataset has done."""
         return self._cache_prefetcher.counters() if self._cache_prefetcher else Counters()
@@ -259,12 +268,10 @@ class ProducerFactory:
         """Return a factory with an engine of its own, whose batches do not count. The caller closes it."""
         return ProducerFactory(self._setup, self._plan, StatsTotals(), read_ahead=0)
 
-    def unfinished(self) -> ProducerFactory:
-        """Close this factory, and return a factory whose images another process finishes."""
+    def begun_anew(self, **changes: Any) -> ProducerFactory:
+        """Close this factory, and return one whose setup has other attributes, such as ``unfinished``."""
         self.close()
-        return ProducerFactory(
-            replace(self._setup, unfinished=True), self._plan, self._totals, self._read_ahead
-        )
+        return ProducerFactory(replace(self._setup, **changes), self._plan, self._totals, self._read_ahead)
 
     def spec(self, name: str) -> ColumnSpec:
         """Dtype and shape of a column, without the batch axis; may call the user's functions with zeros."""

@@ -39,7 +39,7 @@ def choose(rates: Rates, folder: Path, **conditions: Any) -> str:
         conditions={"gpu": "NVIDIA H200", **conditions},
         dataset="/data/train",
         machine="NVIDIA H200, 16 threads",
-        kept=KeptRates(folder),
+        kept=KeptRates("engine-rates", folder),
     )
 
 
@@ -61,7 +61,7 @@ def test_another_dataset_or_machine_is_measured_anew(tmp_path: Path) -> None:
     choose(Rates(dali=1, native=2), tmp_path, dataset="a")
     assert choose(Rates(dali=2, native=1), tmp_path, dataset="b") == "dali"
     assert choose(Rates(dali=2, native=1), tmp_path, dataset="a", gpu="NVIDIA L4") == "dali"
-    assert len(KeptRates(tmp_path).all()) == 3
+    assert len(KeptRates("engine-rates", tmp_path).all()) == 3
 
 
 def test_an_engine_that_fails_is_not_taken(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_the_oldest_measurements_are_dropped(tmp_path: Path) -> None:
-    kept = KeptRates(tmp_path)
+    kept = KeptRates("engine-rates", tmp_path)
     for number in range(102):
         kept.keep(MeasuredRates(str(number), "d", "m", {"native": 1.0}))
     assert [rates.key for rates in kept.all()][::99] == ["2", "101"]

@@ -1,0 +1,50 @@
+"""A stage that an engine leaves out, by which an ablation measures what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.reading.samples import Samples
+
+__all__ = ["NOTHING", "LeftOut"]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A stage that an engine leaves out. It reads payloads in any case.
+
+    Attributes:
+        stage: "decoding" decodes each sample once, and keeps its pixels. "augmentation" decodes the parts of
+            samples that the images show, and gives the images no content.
+        pixels: Pixels by shard and offset; engines that have the same dict share them.
+    """
+
+    stage: Literal["nothing", "decoding", "augmentation"] = "nothing"
+    pixels: dict[tuple[int, int], npt.NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def decoding(self) -> bool:
+        """Whether samples are decoded once."""
+        return self.stage == "decoding"
+
+    @property
+    def augmentation(self) -> bool:
+        """Whether images have no content."""
+        return self.stage == "augmentation"
+
+    def kept(self, samples: Samples, i: int, decode: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """The pixels of sample ``i`` of a batch; ``decode`` makes them if they are not kept yet."""
+        place = int(samples.shard[i]), int(samples.offset[i])
+        if place not in self.pixels:
+            self.pixels[place] = decode()
+        return self.pixels[place]
+
+
+NOTHING = LeftOut()
+"""No stage is left out."""

@@ -1,0 +1,208 @@
+"""An ablation of a loader of images: its rate with reading, decoding or augmentation left out, in turns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+from stoker.version import __version__
+
+from ...caching.cache_prefetcher import is_remote
+from ...engines.left_out import NOTHING, LeftOut
+from ...engines.selection.kept_rates import KeptRates, MeasuredRates
+from ...execution.observation.stats import factors_in_words
+from ..batch_transforms import split_transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ...execution.loader import Loader
+    from ..config import ImageLoaderConfig
+
+__all__ = ["Ablation", "ablate", "kept_factors"]
+
+AS_IT_IS = "as it is"
+_CURES = {
+    "reading": "a faster disk (stoker stage), or smaller images (stoker convert --resize)",
+    "decoding": "stoker convert --restarts, or --resize shorter=256, with --encoding raw at best",
+    "augmentation": "smaller crops, or fewer and simpler transforms",
+}
+_LEAST_GAIN = 1.1  # a smaller factor is within the noise of a machine
+_MOST_BYTES = 1 << 30  # of decoded images
+_BATCHES = 4  # of an epoch
+_SECONDS = 0.4  # of a turn, at least
+_ALONE: Mapping[str, Any] = dict.fromkeys(
+    ("mesh", "workers", "cache", "cache_size", "sampler", "steps_per_epoch")
+) | {"rank": 0, "world_size": 1, "replicate": 1, "shuffle": True, "on_error": "skip", "max_bad": 1.0}
+"""Arguments of the loaders that are measured."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The rates of a loader with each stage left out.
+
+    Attributes:
+        images_per_second: Median rates: "as it is", and without "reading", "decoding" and "augmentation".
+        engine: Name of the engine.
+        threads: Threads of the engine.
+        store: Folder of the dataset.
+        images: Images that were measured.
+    """
+
+    images_per_second: Mapping[str, float]
+    engine: str
+    threads: int
+    store: str
+    images: int
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """How many times as fast the loader is without each stage."""
+        return _factors(self.images_per_second)
+
+    @property
+    def verdict(self) -> str:
+        """What limits the loader, and what would help by how much."""
+        best = max(self.factors, key=self.factors.__getitem__)
+        limit, cure = f"{best} is the limit", _CURES[best]
+        if self.factors[best] < _LEAST_GAIN:
+            limit, cure = "no single stage is the limit", "more threads or cores"
+        where = f"Engine {self.engine!r}, shards in {self.store}"
+        return f"{where}: {limit}. {factors_in_words(self.factors)} What helps: {cure}."
+
+
+def ablate(
+    make: Callable[..., Loader],
+    options: Mapping[str, Any],
+    config: ImageLoaderConfig,
+    *,
+    engine: str,
+    threads: int,
+    images: int,
+    rounds: int,
+) -> Ablation:
+    """Measure a loader on some images of its dataset, and keep the rates for :func:`kept_factors`.
+
+    Args:
+        make: Makes a loader of a dataset and arguments, whose engine leaves something out.
+        options: Arguments of the loader.
+        config: Config of the loader.
+        engine: Name of its engine.
+        threads: Threads of its engine.
+        images: Images to measure, evenly spread; fewer if they are large.
+        rounds: Turns of each after one that warms up.
+
+    Raises:
+        ConfigError: The loader has a mixture, a dataset that is not on this machine, or the engine "dali".
+    """
+    if len(config.dataset.datasets) > 1 or is_remote(config.dataset):
+        raise ConfigError(
+            "an ablation reads one dataset that lies on this machine",
+            hint="Measure a loader of one dataset of a mixture; bring a remote one here with stoker stage.",
+        )
+    if engine == "dali":
+        raise ConfigError(
+            "an ablation leaves out stages of the engines 'native' and 'reference', and this one is 'dali'",
+            hint="Measure a loader with engine='native'.",
+        )
+    whole = config.dataset.datasets[0]
+    some = _some(whole, images)
+    turns = _turns(partial(make, some), {**options, **_ALONE, **_smaller(options, len(some))}, config)
+    rates: dict[str, list[float]] = {name: [] for name in turns}
+    for _ in range(rounds + 1):
+        for name, turn in turns.items():
+            rates[name].append(_rate(turn, () if name == "reading" else some.data_files))
+    medians = {name: statistics.median(found[1:]) for name, found in rates.items()}
+    machine = f"{platform.node()}, {threads} threads"
+    _kept().keep(MeasuredRates(_key(config), whole.address, machine, medians))
+    return Ablation(medians, engine, threads, whole.address, len(some))
+
+
+def kept_factors(config: ImageLoaderConfig) -> dict[str, float]:
+    """The factors of the last ablation of these transforms and this dataset; empty if there was none."""
+    found = _kept().find(_key(config))
+    return _factors(found.images_per_second) if found else {}
+
+
+def _factors(rates: Mapping[str, float]) -> dict[str, float]:
+    return {name: rate / rates[AS_IT_IS] for name, rate in rates.items() if name != AS_IT_IS}
+
+
+def _kept() -> KeptRates:
+    return KeptRates("ablation-rates")
+
+
+def _key(config: ImageLoaderConfig) -> str:
+    work = json.dumps([config.transforms_to_json(), config.batch_transform_plan.to_json()], sort_keys=True)
+    digest = hashlib.blake2b(work.encode(), digest_size=16).hexdigest()
+    return json.dumps({"stoker": __version__, "dataset": config.dataset.fingerprint, "work": digest})
+
+
+def _some(dataset: Dataset, images: int) -> Dataset:
+    """Evenly spread samples, as many as fit into memory when they are decoded."""
+    spread = np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64))
+    shown = dataset.samples(spread)
+    size = float(np.mean(3.0 * shown.height * shown.width))
+    return dataset.select(spread[:: max(1, int(np.ceil(size * len(spread) / _MOST_BYTES)))])
+
+
+def _smaller(options: Mapping[str, Any], images: int) -> dict[str, int]:
+    """The batch size, if there is one: an epoch has some batches, as in a training."""
+    given = options.get("batch_size")
+    return {} if given is None else {"batch_size": min(given, max(1, images // _BATCHES))}
+
+
+def _turns(
+    make: Callable[..., Loader], options: Mapping[str, Any], config: ImageLoaderConfig
+) -> dict[str, Callable[[], Loader]]:
+    """A function that makes the loader of each turn, by what it leaves out.
+
+    Batch transforms and functions are augmentation, too. The native engine cannot decode alone what a mosaic
+    shows, so that there is no rate without augmentation.
+    """
+    turns: dict[str, Callable[[], Loader]] = {
+        AS_IT_IS: partial(make, NOTHING, **options),
+        "reading": partial(make, NOTHING, **{**options, "verify": False}),
+        "decoding": partial(make, LeftOut("decoding"), **options),
+    }
+    if "composition" not in config.needs:
+        given = options.get("transforms", ())
+        own = given if isinstance(given, Mapping) else split_transforms(given)[0]
+        turns["augmentation"] = partial(make, LeftOut("augmentation"), **{**options, "transforms": own})
+    return turns
+
+
+def _rate(make: Callable[[], Loader], cold: Iterable[Path]) -> float:
+    """Images a second over epochs of new loaders, before which the bytes of ``cold`` files are forgotten."""
+    images, seconds = 0, 0.0
+    while not images or seconds < _SECONDS:
+        for file in cold:
+            _forget(file)
+        with make() as loader:
+            began = time.perf_counter()
+            for _ in loader:
+                pass
+            seconds += time.perf_counter() - began
+            images += loader.stats().samples
+    return images / seconds
+
+
+def _forget(file: Path) -> None:
+    """Ask the operating system to forget the bytes of a file."""
+    if hasattr(os, "posix_fadvise"):
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
