@@ -29,6 +29,7 @@ from stoker.bucketing import (
     Ragged,
     SortedBucketSampler,
     StreamingPacker,
+    TokenBudgetSampler,
     bucket_boundaries,
     compare,
     pack,
@@ -142,6 +143,23 @@ def ranks(answer: Lengths) -> None:
     print(compare({name: report_plan(one.plan(0), answer, one.plan(1)) for name, one in samplers.items()}))
 
 
+def several_fields(question: Lengths, answer: Lengths) -> None:
+    """Print reports on the plans of one epoch of pairs."""
+    print("\nGSM8K questions and answers: batches of 32, and of 4,096 tokens")
+    pairs = np.stack([question, answer], axis=1)
+    edges = bucket_boundaries(pairs, 8)
+    window = 100 * 4096 * len(pairs) // int(pairs.sum())
+    samplers = {
+        "random": SortedBucketSampler(pairs, 32, window=1),
+        "8 buckets": FixedBucketSampler(pairs, edges, 32),
+        "windows": SortedBucketSampler(pairs, 32),
+        "all sorted": SortedBucketSampler(pairs, 32, window=None),
+        "4096, buckets": TokenBudgetSampler(pairs, 4096, edges),
+        "4096, windows": TokenBudgetSampler(pairs, 4096, window=window),
+    }
+    print(compare({name: report_plan(one.plan(0), pairs, one.plan(1)) for name, one in samplers.items()}))
+
+
 def seconds(function: Callable[[], object]) -> str:
     """Return wall and CPU seconds of one call, as text."""
     wall, cpu = perf_counter(), process_time()
@@ -156,6 +174,8 @@ def ten_million(lengths: Lengths) -> None:
     print(f"  best fit decreasing       {seconds(lambda: pack(lengths, 2048))}")
     sampler = FixedBucketSampler(lengths, bucket_boundaries(lengths, 32), 64, world_size=8)
     print(f"  an epoch of fixed buckets {seconds(lambda: sampler.plan(0))}")
+    windows = SortedBucketSampler(np.stack([lengths, lengths[::-1]], axis=1), 64, world_size=8)
+    print(f"  windows of pairs          {seconds(lambda: windows.plan(0))}")
 
 
 def drawn_epochs(lengths: Lengths) -> None:
@@ -223,6 +243,7 @@ def main() -> None:
     boundaries(question, answer)
     packing(answer)
     ranks(answer)
+    several_fields(question, answer)
     assembly()
     if not quick:
         lengths = np.random.default_rng(0).lognormal(5, 1, 10_000_000).astype(np.int64).clip(1, 2048)

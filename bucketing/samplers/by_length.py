@@ -148,6 +148,7 @@ class SortedBucketSampler(BatchSampler):
             self.lengths,
             window=window,
             batch_size=lambda _: self.batch_size,
+            together=self.batch_size,
             world_size=draw.world_size,
             last_batch=self.last_batch,
         )
@@ -162,8 +163,8 @@ class TokenBudgetSampler(BatchSampler):
     """Batches of at most ``max_tokens`` padded tokens on one rank (max_tokens of fairseq).
 
     With boundaries, a full batch of a bucket has as many samples as fit, so there are few shapes. Without
-    boundaries, samples are sorted in windows and each batch takes as many samples as fit; one window of all
-    samples gives the least number of batches.
+    boundaries, samples are ordered in windows as by :class:`SortedBucketSampler`, and each batch takes as
+    many as fit; one window of all samples gives the least number of batches.
 
     Attributes:
         max_tokens: Limit of samples times padded length; with two lengths in each sample, of their sum.
@@ -191,10 +192,8 @@ class TokenBudgetSampler(BatchSampler):
                 "window and multiple_of have no effect beside boundaries",
                 hint="Leave them out, or leave out boundaries.",
             )
-        if self.boundaries is None and self.lengths.ndim != 1:
-            raise ConfigError("samples with several lengths need boundaries")
         if self.boundaries is None:
-            longest = int(round_up(self.lengths.max(keepdims=True), self.multiple_of)[0])
+            longest = int(round_up(np.atleast_1d(self.lengths.max(axis=0)), self.multiple_of).sum())
         else:
             object.__setattr__(self, "boundaries", as_edges(self.boundaries))
             longest = int(self._buckets.edges[-1].sum())
@@ -216,7 +215,9 @@ class TokenBudgetSampler(BatchSampler):
 
     def batch_size(self, padded_length: int) -> int:
         """Return the number of samples in a full batch of one padded length."""
-        size = self.max_tokens // padded_length
+        return self._allowed(self.max_tokens // padded_length)
+
+    def _allowed(self, size: int) -> int:
         if self.max_batch_size is not None:
             size = min(size, self.max_batch_size)
         return size if size < self.batch_multiple else size // self.batch_multiple * self.batch_multiple
@@ -225,16 +226,26 @@ class TokenBudgetSampler(BatchSampler):
         """See :meth:`BatchSampler.cut`."""
         if self.boundaries is not None:
             return self._buckets.cut(self, self.batch_sizes, draw)
-        window = self.window * draw.world_size if self.window else len(self.lengths)
-        keys = round_up(self.lengths, self.multiple_of)
         return cut_windows(
             self.ordered(draw),
-            keys,
-            window=window,
-            batch_size=self.batch_size,
+            round_up(self.lengths, self.multiple_of),
+            window=self.window * draw.world_size if self.window else len(self.lengths),
+            batch_size=lambda following: self._fitting(following, draw.world_size),
+            together=1,
             world_size=draw.world_size,
             last_batch=self.last_batch,
         )
+
+    def _fitting(self, following: npt.NDArray[np.int64], world_size: int) -> int:
+        """Return the samples of a batch of one rank that begins (n, D) padded lengths, in their order."""
+        first = int(following[0].sum())
+        if following.shape[1] == 1:  # sorted: the first is the longest
+            return self.batch_size(first)
+        longest = np.maximum.accumulate(following[: self.max_tokens // first * world_size])
+        sizes = np.arange(1, -(-len(longest) // world_size) + 1)
+        widths = longest[np.minimum(sizes * world_size, len(longest)) - 1].sum(axis=1)
+        fitting = int((sizes * widths <= self.max_tokens).sum())
+        return self.batch_size(int(widths[-1])) if fitting == len(sizes) else self._allowed(fitting)
 
     def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
         """See :meth:`BatchSampler.padded`."""

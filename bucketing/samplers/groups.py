@@ -115,7 +115,8 @@ def cut_windows(
     keys: npt.NDArray[np.int64],
     *,
     window: int,
-    batch_size: Callable[[int], int],
+    batch_size: Callable[[npt.NDArray[np.int64]], int],
+    together: int,
     world_size: int,
     last_batch: LastGroup,
 ) -> Groups:
@@ -124,9 +125,11 @@ def cut_windows(
     Args:
         rows: (N,) int64, in the order in which they fill the windows.
         keys: (number of samples,) int64, the sort key of each row; or (number of samples, D) int64, lengths
-            that :func:`kd_order` orders. ``batch_size`` then returns one number for all.
+            that :func:`kd_order` orders.
         window: Number of rows in a window; its last rows may move on to the next window.
-        batch_size: Returns the number of rows in a batch of one rank, for the largest key in it.
+        batch_size: Returns the number of rows in a batch of one rank, for the keys of the rows from its
+            first one on, (n, D) int64.
+        together: Number of rows of one rank that the k-d split does not part.
         world_size: Number of ranks.
         last_batch: See :data:`LastGroup`.
     """
@@ -136,12 +139,12 @@ def cut_windows(
         end = min(opened + window, len(rows))
         pool = cutter.rows[cutter.start : end]
         if keys.ndim == 2:
-            pool[:] = pool[kd_order(keys[pool], batch_size(0) * world_size)] if len(pool) else pool
+            pool[:] = pool[kd_order(keys[pool], together * world_size)] if len(pool) else pool
         else:
             pool[:] = pool[np.argsort(-keys[pool], kind="stable")]
-        ranked, first = keys[pool].reshape(len(pool), -1)[:, 0], cutter.start
+        ranked, first = keys[pool].reshape(len(pool), -1), cutter.start
         while cutter.start < end:
-            size = batch_size(int(ranked[cutter.start - first]))
+            size = batch_size(ranked[cutter.start - first :])
             if cutter.start + size * world_size > end:
                 break
             cutter.add(size, 1, number)

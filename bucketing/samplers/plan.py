@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -94,6 +94,14 @@ class BatchPlan:
         if not 0 <= rank < self.world_size:
             raise ConfigError(f"rank must be from 0 to {self.world_size - 1}, found {rank}")
         return PlanBatches(self, rank)
+
+    def dealt(self, world_size: int) -> BatchPlan:
+        """Return the same groups for other ranks; each group repeats fewer rows than there are ranks."""
+        sizes = -(-self.valid // world_size) * world_size
+        starts = np.cumsum(sizes) - sizes
+        places = np.arange(sizes.sum()) - np.repeat(starts, sizes)
+        rows = self.rows[np.repeat(self.starts, sizes) + places % np.repeat(self.valid, sizes)]
+        return replace(self, rows=rows, starts=starts, sizes=sizes, world_size=world_size)
 
     def mask(self, step: int, rank: int = 0) -> npt.NDArray[np.bool_]:
         """Return (n,) bool: False for the repeated rows that fill this batch."""

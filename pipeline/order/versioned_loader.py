@@ -62,9 +62,7 @@ class VersionedLoader(Loader):
         beside the checkpoints. What JSON cannot hold, such as functions, is named in its entry "missing".
         """
         names = [one.__name__ for one in type(self).__mro__]
-        is_own = type(self).__init__.__module__.startswith("stoker.")
-        # The arguments of a class of the user's are not those of the loader that it derives from.
-        options = self._given_options if is_own else {"arguments": type(self)}
+        options = self._given_options if self._knows_arguments else {"arguments": type(self)}
         return describe(
             "TextLoader" if "TextLoader" in names else "ImageLoader",
             self._given_dataset,
@@ -108,14 +106,26 @@ class VersionedLoader(Loader):
     def _may_choose(self) -> bool:
         """Return whether the state decides on the version: the dataset was given by a path without one."""
         is_path = isinstance(self._given_dataset, (str, os.PathLike))
-        # The arguments of a class of the user's are not those of the loader that it derives from.
-        is_own = type(self).__init__.__module__.startswith("stoker.")
-        return is_path and is_own and split_version(self._given_dataset)[1] is None
+        return is_path and self._knows_arguments and split_version(self._given_dataset)[1] is None
+
+    @property
+    def _knows_arguments(self) -> bool:
+        """Whether the arguments are a loader's, and not those of a class of the user's derived from one."""
+        return type(self).__init__.__module__.startswith("stoker.")
+
+    def _begin_anew(self, dataset: SampleSource, **changes: Any) -> None:
+        """Begin as a loader of an opened dataset, with the arguments that were given and their changes."""
+        self._given_options |= changes
+        options = {
+            name: value for name, value in self._given_options.items() if name not in ("cache", "cache_size")
+        }
+        self.close()
+        type(self).__init__(self, dataset, **options)  # type: ignore[arg-type]  # the subclass's arguments
 
     def _restart(self, fingerprint: str, named: Any) -> None:
         """Begin anew with the version that has a fingerprint; without such a version nothing happens."""
-        options = dict(self._given_options)
-        cache = {name: options.pop(name) for name in ("cache", "cache_size") if name in options}
+        options = self._given_options
+        cache = {name: options[name] for name in ("cache", "cache_size") if name in options}
         last = self.dataset.manifest.dataset_version
         for number in [named] if type(named) is int else range(max(last, 1), 0, -1):
             try:
@@ -123,6 +133,5 @@ class VersionedLoader(Loader):
             except DatasetError:  # a version that is not here
                 continue
             if found.fingerprint == fingerprint:
-                self.close()
-                type(self).__init__(self, found, **options)  # type: ignore[arg-type]  # the subclass's arguments
+                self._begin_anew(found)
                 return

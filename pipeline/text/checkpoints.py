@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
@@ -15,6 +17,7 @@ from ..cluster.loader import SharedLoader
 from ..execution.epochs.history import History, checked_history, resumed
 from ..execution.state import State
 from ..order.changes.substitutes import groups_of
+from .planning.planner import Begun
 from .planning.schedule import Leaving, TextSchedule
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from .config import TextLoaderConfig
 
 __all__ = ["CheckpointedText"]
+
+_WHOLE: tuple[int, History, Begun | None] = (0, (), None)
 
 
 class CheckpointedText(SharedLoader):
@@ -43,7 +48,7 @@ class CheckpointedText(SharedLoader):
 
     def __init__(self, config: TextLoaderConfig, ranks: Ranks, prefetch: int) -> None:
         self._planner = config.planner
-        self._history: tuple[int, History] = (0, ())
+        self._history: tuple[int, History, Begun | None] = _WHOLE
         self._steps = len(self._planner.plan(0))
         super().__init__(ranks, config.identity, self._planner.most_steps, prefetch)
 
@@ -70,7 +75,7 @@ class CheckpointedText(SharedLoader):
     def set_epoch(self, epoch: int) -> None:
         """Run this epoch next, from its beginning."""
         super().set_epoch(epoch)
-        self._history = (0, ())
+        self._history = _WHOLE
 
     def state_dict(self) -> dict[str, Any]:
         """The loader's position, as a small dict that JSON can hold.
@@ -78,15 +83,21 @@ class CheckpointedText(SharedLoader):
         It counts the batches that you have received, not those that are ready.
         """
         state = super().state_dict()
-        history = [list(part) for part in self._history_of(state["epoch"])]
-        return {**state, "world_size": self._ranks.world_size, "history": history}
+        parts, begun = self._history_of(state["epoch"])
+        history = [list(part) for part in parts]
+        if begun is None:
+            return {**state, "world_size": self._ranks.world_size, "history": history}
+        identity = {**state["identity"], "batch_size": begun.batch_size}
+        return {**state, "identity": identity, "world_size": begun.world_size, "history": history}
 
     def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
         On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
-        With a ``last_batch`` of "drop" or "pad" the batch size may differ, too. If the product of ranks and
-        batch size is the same, so are the remaining global batches.
+        The batch size may differ, too, if the product of ranks and batch size stays the same: so do the
+        remaining global batches. With a ``last_batch`` of "drop" or "pad", and without buckets, it may be any
+        number that divides the product of the state.
+        A loader of several fields that was not given ``buckets`` goes on with those of a state of 0.1.
         If the dataset has changed since, a loader that was given its path without a version goes back to the
         version of the state.
 
@@ -104,21 +115,67 @@ class CheckpointedText(SharedLoader):
             raise CheckpointError(
                 "the state is not one of a TextLoader", hint="Pass what state_dict() returned."
             )
-        state = _with_batch_size(state, self._identity)
-        lightning.check_resume(state["world_size"], self._ranks.world_size, "batches")
+        self._keep_buckets(state["identity"])
+        state, begun = self._with_batch_size(state)
+        world_size = begun.world_size if begun else self._ranks.world_size
+        lightning.check_resume(state["world_size"], world_size, "batches")
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
-        history, is_new = resumed(state, self._next.position, self._ranks.world_size)
+        history, is_new = resumed(state, self._next.position, world_size)
         if is_new:
             self._next = State(self._next.epoch, 0, self._identity)
-        self._history = (self._next.epoch, history)
+        self._history = (self._next.epoch, history, begun if self._next.position or history else None)
         self._use_ledger(ledger)
 
-    def _history_of(self, epoch: int) -> History:
-        return self._history[1] if self._history[0] == epoch else ()
+    def _keep_buckets(self, saved: Any) -> None:
+        """Begin anew with the buckets of a state, from before a k-d split became the default."""
+        if not (self._planner.splits and self._knows_arguments and isinstance(saved, Mapping)):
+            return
+        may_differ = {"boundaries": None, "method": None, "batch_size": None}
+        if saved.get("boundaries") and {**saved, **may_differ} == {**self._identity, **may_differ}:
+            self._begin_anew(self.dataset, buckets=np.array(saved["boundaries"]))
+
+    def _with_batch_size(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Begun | None]:
+        """A state as if its loader had had the batch size of this one, and how it began its epoch.
+
+        If only the global batch decides a plan, W ranks with batches of B samples have the plan of W B / C
+        ranks with batches of C. Otherwise the epoch goes on as it was begun.
+
+        Raises:
+            CheckpointError: The batch sizes differ and do not fit.
+        """
+        known, found = state["identity"], self._identity["batch_size"]
+        saved = known.get("batch_size") if isinstance(known, Mapping) else None
+        if saved == found or type(saved) is not int or type(found) is not int or saved < 1:
+            return state, None
+        identity = {**known, "batch_size": found}
+        if identity != self._identity:
+            return state, None  # of another loader, which the error names
+        parts = checked_history([*state["history"], [state["world_size"], 0]])
+        whole = parts[-1][0] * saved
+        if self._planner.depends_on_ranks:
+            if whole != self._ranks.world_size * found:
+                raise CheckpointError(
+                    f"batch_size was {saved} and is {found}, which changes the last batch of each bucket",
+                    hint=f"Resume with batch_size={saved}, or with {whole} samples of all ranks at a step. "
+                    'To change it otherwise, begin with last_batch="drop" or "pad".',
+                )
+            return {**state, "identity": identity}, Begun(parts[-1][0], saved)
+        if wrong := [world for world, _ in parts if world * saved % found]:
+            raise CheckpointError(
+                f"batch_size was {saved} and is {found}, and a step of {wrong[0]} ranks had "
+                f"{wrong[0] * saved} samples, which are no whole number of batches",
+                hint=f"Resume with a batch_size that divides {wrong[0] * saved}.",
+            )
+        ranks = [world * saved // found for world, _ in parts]
+        history = [[world, part[1]] for world, part in zip(ranks, state["history"], strict=False)]
+        return {**state, "identity": identity, "world_size": ranks[-1], "history": history}, None
+
+    def _history_of(self, epoch: int) -> tuple[History, Begun | None]:
+        return self._history[1:] if self._history[0] == epoch else _WHOLE[1:]
 
     def _plan(self, epoch: int) -> BatchPlan:
         """The batches of an epoch that are left."""
-        return self._planner.plan(epoch, self._history_of(epoch))
+        return self._planner.plan(epoch, *self._history_of(epoch))
 
     def _schedule(self, epoch: int, start: int) -> TextSchedule:
         plan = self._plan(epoch)
@@ -128,7 +185,7 @@ class CheckpointedText(SharedLoader):
             )
         if not self._ledger:
             return TextSchedule(plan, self._ranks.rank, start)
-        part, seed = len(self._history_of(epoch)), self._planner.batching.seed
+        part, seed = len(self._history_of(epoch)[0]), self._planner.batching.seed
         leaving = Leaving(self._ledger, epoch, part, seed, groups_of(self._drawn_order))
         return TextSchedule(plan, self._ranks.rank, start, leaving)
 
@@ -151,7 +208,7 @@ class CheckpointedText(SharedLoader):
         return self._planner.order
 
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:
-        return epoch, len(self._history_of(epoch)), position
+        return epoch, len(self._history_of(epoch)[0]), position
 
     def _use_ledger(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -160,37 +217,3 @@ class CheckpointedText(SharedLoader):
         batching = self._planner.batching
         size = batching.batch_size or batching.max_tokens  # neither with a batch_sampler
         return {"global_batch": size and size * self._ranks.world_size, "last_batch": batching.last_batch}
-
-
-def _with_batch_size(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state of a loader with another batch size, as if it had had that of ``identity``.
-
-    Only the global batch decides a plan: W ranks with batches of B samples have the plan of W B / C ranks
-    with batches of C.
-
-    Raises:
-        CheckpointError: The batch sizes differ and do not fit.
-    """
-    known = state.get("identity")
-    saved = known.get("batch_size") if isinstance(known, Mapping) else None
-    found = identity["batch_size"]
-    if saved == found or type(saved) is not int or type(found) is not int or saved < 1:
-        return state
-    if {**state["identity"], "batch_size": found} != identity:
-        return state  # of another loader, which the error names
-    if identity["last_batch"] == "partial" and not identity.get("stream"):
-        raise CheckpointError(
-            f"batch_size was {saved} and is {found}, which changes the last batches of an epoch",
-            hint=f'Resume with batch_size={saved}. To change it, begin with last_batch="drop" or "pad".',
-        )
-    parts = checked_history([*state["history"], [state["world_size"], 0]])
-    if wrong := [world for world, _ in parts if world * saved % found]:
-        raise CheckpointError(
-            f"batch_size was {saved} and is {found}, and a step of {wrong[0]} ranks had {wrong[0] * saved} "
-            f"samples, which are no whole number of batches",
-            hint=f"Resume with a batch_size that divides {wrong[0] * saved}.",
-        )
-    ranks = [world * saved // found for world, _ in parts]
-    history = [[world, part[1]] for world, part in zip(ranks, state["history"], strict=False)]
-    identity = {**state["identity"], "batch_size": found}
-    return {**state, "identity": identity, "world_size": ranks[-1], "history": history}

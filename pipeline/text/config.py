@@ -97,6 +97,8 @@ class TextLoaderConfig:
             },
             "batch_sampler": planner.batching.batch_sampler and planner.epoch(0).sampler.fingerprint,
         }
+        if planner.splits:
+            identity["method"] = "k-d split"
         if self.mask is not None:
             identity["mask"] = self.mask.fingerprint
         if self.pairs is not None:

@@ -14,7 +14,7 @@ from ..execution.ranks.ranks import find_ranks
 from ..order.sampling import open_source
 from .config import ids_dtype, make_config
 from .description import DescribedText
-from .planning.batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
+from .planning.batching_config import BatchingConfig, LastGroup, TooLong, as_buckets
 from .producer import TOGETHER, TextBatchProducer
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class TextLoader(DescribedText):
             epoch's samples, (n,) or (n, D) int64 for D fields, and the keyword arguments that all samplers
             have. The sampler's lengths decide batches and padding, and may be costs; they do not decide which
             tokens are read.
-        buckets: Number of padded lengths, whose boundaries are then those that pad least; 8 by default, with
-            several fields, too. Or the boundaries, (K,) or (K, D) integers. None draws random batches and
-            pads each to its longest sample, in any number of shapes. Packed rows have no buckets. For several
-            fields, windows pad less than buckets, in many shapes: give ``SortedBucketSampler`` as
-            ``batch_sampler``.
+        buckets: Number of padded lengths, whose boundaries are then those that pad least; or the boundaries,
+            (K,) or (K, D) integers. None draws random batches and pads each to its longest sample, in any
+            number of shapes. "auto" makes 8 buckets of one field. Samples of several fields pad less in
+            windows of 100 batches, which a k-d split orders, in many shapes; give 8 for few shapes, as for
+            compilers. Packed rows have no buckets.
         pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
             ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
         pack: Tokens of a row that holds several sequences. None gives each sample a row. With several fields,
@@ -81,8 +81,8 @@ class TextLoader(DescribedText):
             beginning and the special tokens that the tokenizer puts at its end, and "split" fills packed rows
             with its pieces.
         shuffle: Whether batches are drawn anew in each epoch. False keeps the order of the dataset: exactly
-            with ``buckets=None``, and within each bucket otherwise. With a ``sampler`` batches are always
-            drawn anew.
+            with ``buckets=None``, and within each bucket; windows keep theirs. With a ``sampler`` batches are
+            always drawn anew.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
             :class:`stoker.ClassBalanced`, or a sampler of your own.
         samples_per_epoch: Samples of an epoch over all ranks. Epochs are then cut from an infinite stream of
@@ -166,7 +166,7 @@ class TextLoader(DescribedText):
         batch_size: int | None = None,
         max_tokens: int | None = None,
         batch_sampler: Callable[..., BatchSampler] | None = None,
-        buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | None = DEFAULT_BUCKETS,
+        buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | str | None = "auto",
         pad_multiple: int = 1,
         pack: int | Sequence[int] | None = None,
         stream: int | None = None,

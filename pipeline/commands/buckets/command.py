@@ -22,6 +22,8 @@ __all__ = ["buckets"]
 
 _BUCKETS_SHOWN = 32
 _LEGEND = """\
+sorted: windows of 100 batches, of several fields by a k-d split, which is then the default of TextLoader; of
+one field it is "optimal" with eight buckets, as with buckets=8.
 padding %: share of the padded tokens that is padding. a sample: tokens of padding for each sample.
 shapes: number of distinct shapes of a batch. bound %: least padding with as many padded lengths.
 ranks: useful work of all ranks, 1 where no rank waits for another. alike: correlation of lengths in a batch.
@@ -67,8 +69,12 @@ def buckets(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the batches.")] = 0,
     method: Annotated[
-        str, typer.Option(help="Method of the second table and of the picture, as the first table names it.")
-    ] = "optimal",
+        str | None,
+        typer.Option(
+            help="Method of the second table and of the picture, as the first table names it; by default "
+            '"optimal", and "tokens" for three fields and more.'
+        ),
+    ] = None,
     json_out: JsonFile = None,
     png: Annotated[
         Path | None, typer.Option(help="Draw the lengths or ratios, and the buckets of --method, as a PNG.")
@@ -103,11 +109,13 @@ def buckets(
         return
     if opened.manifest.sample_type == "image":
         shapes = AspectBuckets(area, pad_multiple or 64, max_ratio, number)
-        compare_images(opened, shapes, batch_size, ranks, seed, method=method, json_out=json_out, png=png)
+        chosen = method or "optimal"
+        compare_images(opened, shapes, batch_size, ranks, seed, method=chosen, json_out=json_out, png=png)
         return
     lengths = text_lengths(opened, split_names(fields))
     settings = Settings(batch_size, number, pad_multiple or 1, pack, ranks, seed)
     reports = compare_methods(lengths, settings)
+    method = method or ("optimal" if "optimal" in reports else "tokens")
     if method not in reports:
         raise ConfigError(f"method must be one of {', '.join(reports)}, found {method!r}")
     out.print(_comparison(reports))

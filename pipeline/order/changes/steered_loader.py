@@ -164,14 +164,13 @@ class SteeredLoader(VersionedLoader):
         found = resumed_mixture(self.dataset, self._drawn_order, state, first, allow)
         if found is None:
             return state, ledger
-        if not type(self).__init__.__module__.startswith("stoker."):  # it has arguments of its own
+        if not self._knows_arguments:
             raise CheckpointError(
                 "a class derived from a loader cannot change the weights of its mixture",
                 hint="Use the loader itself.",
             )
-        self.close()
         self._given_dataset = found
-        type(self).__init__(self, found, **self._given_options)  # type: ignore[arg-type]  # the subclass's arguments
+        self._begin_anew(found)
         identity = {**state["identity"], "order": repr(self._drawn_order)}
         return {**state, "identity": identity}, ledger
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["flat_lengths", "make_batch_sampler"]
 
+_WINDOW = 100  # batches of a window that a k-d split orders; states of its loaders depend on the number
+
 
 def make_batch_sampler(
     batching: BatchingConfig,
@@ -33,7 +35,8 @@ def make_batch_sampler(
     Args:
         batching: How sequences form batches.
         lengths: (M, D) integers, tokens of the samples or packed rows.
-        boundaries: (K, D) int64, the padded lengths of buckets; None if there are no buckets.
+        boundaries: (K, D) int64, the padded lengths of buckets; None if there are no buckets. With buckets
+            "auto" a k-d split then makes the batches.
         balance: See :class:`stoker.bucketing.BatchSampler`.
         world_size: Number of ranks.
 
@@ -52,18 +55,22 @@ def make_batch_sampler(
     }
     if batching.batch_sampler is not None:
         return _given_sampler(batching.batch_sampler, flat, shared)
-    if batching.max_tokens is not None:
-        assert boundaries is not None, "checked by BatchingConfig"
-        return TokenBudgetSampler(flat, batching.max_tokens, flat_lengths(boundaries), **shared)
-    assert batching.batch_size is not None, "checked by BatchingConfig"
+    budget, size = batching.max_tokens, batching.batch_size or 0
     if boundaries is not None:
-        return FixedBucketSampler(flat, flat_lengths(boundaries), batching.batch_size, **shared)
+        edges = flat_lengths(boundaries)
+        if budget is not None:
+            return TokenBudgetSampler(flat, budget, edges, **shared)
+        return FixedBucketSampler(flat, edges, size, **shared)
     shared["multiple_of"] = batching.pad_multiple
-    if batching.shuffle:
-        return SortedBucketSampler(flat, batching.batch_size, window=1, **shared)
+    if budget is not None:
+        window = max(1, _WINDOW * budget * len(flat) // max(1, int(flat.sum())))
+        return TokenBudgetSampler(flat, budget, window=window, **shared)
+    if batching.is_auto or batching.shuffle:
+        window = _WINDOW if batching.is_auto else 1
+        return SortedBucketSampler(flat, size, window=window, **shared)
     # A sampler that sorts would change the order within a batch; one bucket of all samples keeps it.
     longest = flat_lengths(lengths.max(axis=0, keepdims=True))
-    return FixedBucketSampler(flat, longest, batching.batch_size, pad_to="batch", **shared)
+    return FixedBucketSampler(flat, longest, size, pad_to="batch", **shared)
 
 
 def flat_lengths(table: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import BatchSampler, BucketBoundaries
 
-__all__ = ["DEFAULT_BUCKETS", "BatchingConfig", "LastGroup", "TooLong", "as_buckets"]
+    Buckets = int | BucketBoundaries | npt.NDArray[np.int64] | Literal["auto"] | None
 
-DEFAULT_BUCKETS = 8
+__all__ = ["FEW_BUCKETS", "BatchingConfig", "LastGroup", "TooLong", "as_buckets"]
+
+FEW_BUCKETS = 8  # of "auto", for samples of one field
 
 _COUNTS = (
     "batch_size",
@@ -46,7 +48,8 @@ class BatchingConfig:
         batch_size: Samples, or packed rows, of a batch on one rank. One of this and the next two is not None.
         max_tokens: Tokens of a batch on one rank, padding included.
         batch_sampler: Function that makes the sampler of batches.
-        buckets: Number of buckets, or their boundaries; None pads each batch to its longest sample.
+        buckets: Number of buckets, or their boundaries; None pads each batch to its longest sample. "auto"
+            makes eight buckets of one field, and windows of several fields.
         pad_multiple: Padded lengths are multiples of this.
         pack: Tokens of a packed row, for several fields of each; None does not pack.
         max_sequences: Largest number of sequences in a packed row; None sets no limit.
@@ -66,7 +69,7 @@ class BatchingConfig:
     batch_size: int | None
     max_tokens: int | None
     batch_sampler: Callable[..., BatchSampler] | None
-    buckets: int | BucketBoundaries | npt.NDArray[np.int64] | None
+    buckets: Buckets
     pad_multiple: int
     pack: int | tuple[int, ...] | None
     max_sequences: int | None
@@ -102,13 +105,29 @@ class BatchingConfig:
                 "max_tokens needs buckets, whose lengths decide how many samples fit", hint="Give buckets."
             )
 
+    @property
+    def is_auto(self) -> bool:
+        """Whether the number of fields decides how batches are made."""
+        return isinstance(self.buckets, str) and self.pack is None and self.batch_sampler is None
+
+    @property
+    def boundaries(self) -> npt.NDArray[np.int64] | None:
+        """(K,) or (K, D) int64, the boundaries that ``buckets`` gives; None if it gives none."""
+        return (
+            None if self.buckets is None or isinstance(self.buckets, (int, str)) else as_edges(self.buckets)
+        )
+
+    @property
+    def _gives_buckets(self) -> bool:
+        return self.boundaries is not None or self.buckets not in (None, "auto", FEW_BUCKETS)
+
     def _check_stream(self) -> None:
         if self.stream is None:
             return
         others = {name: getattr(self, name) for name in ("max_tokens", "batch_sampler", "pack", "max_length")}
         others |= {"balance": self.balance, "max_sequences": self.max_sequences}
         given = [name for name, value in others.items() if value is not None]
-        if self.buckets is not None and self.buckets is not DEFAULT_BUCKETS:
+        if self._gives_buckets:
             given.append("buckets")
         if given or self.too_long != "error" or self.pad_multiple != 1:
             given += ["too_long"] * (self.too_long != "error") + ["pad_multiple"] * (self.pad_multiple != 1)
@@ -137,23 +156,19 @@ class BatchingConfig:
 
     def _check_padding(self) -> None:
         """Refuse arguments that would have no effect beside the others."""
-        buckets = self.buckets
-        by_number = buckets is None or isinstance(buckets, int)
+        edges = self.boundaries
         if self.pack is not None or self.batch_sampler is not None:
-            if not by_number or buckets not in (None, DEFAULT_BUCKETS):
+            if self._gives_buckets:
                 other = "batch_sampler" if self.pack is None else "pack"
                 raise ConfigError(f"buckets has no effect beside {other}", hint="Leave out one of them.")
-        elif self.too_long == "truncate" and self.max_length is None and by_number:
+        elif self.too_long == "truncate" and self.max_length is None and edges is None:
             raise ConfigError('too_long="truncate" needs a largest length', hint="Give max_length.")
         if self.batch_sampler is not None and self.pad_multiple != 1:
             raise ConfigError(
                 "pad_multiple has no effect beside batch_sampler",
                 hint="Give it to the sampler: partial(SortedBucketSampler, ..., multiple_of=8).",
             )
-        if buckets is None or isinstance(buckets, int):
-            widths = np.atleast_1d(self.pack or self.pad_multiple)
-        else:
-            widths = as_edges(buckets)
+        widths = np.atleast_1d(self.pack or self.pad_multiple) if edges is None else edges
         if (widths % self.pad_multiple).any():
             name = "buckets" if self.pack is None else "pack"
             raise ConfigError(
@@ -168,8 +183,14 @@ def _as_capacity(given: Any) -> int | tuple[int, ...] | None:
     return optional_number("pack", given, 1)
 
 
-def as_buckets(given: Any) -> int | BucketBoundaries | npt.NDArray[np.int64] | None:
-    """Buckets as :class:`BatchingConfig` takes them: NumPy's integers become Python's, lists arrays."""
+def as_buckets(given: Any) -> Buckets:
+    """Buckets as :class:`BatchingConfig` takes them: NumPy's integers become Python's, lists arrays.
+
+    Raises:
+        ConfigError: A text is given that is not "auto".
+    """
+    if isinstance(given, str) and given != "auto":
+        raise ConfigError(f'buckets must be "auto", a number, boundaries or None, found {given!r}')
     if isinstance(given, np.integer):
         return int(given)
     return np.asarray(given) if isinstance(given, (list, tuple)) else given

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,10 +44,10 @@ def limited_lengths(
         return lengths
     elif capacity := row_capacity(batching, lengths.shape[1]):
         longest = np.array(capacity)
-    elif batching.buckets is None or isinstance(batching.buckets, int):
+    elif batching.boundaries is None:
         return lengths
     else:
-        longest = length_table(as_edges(batching.buckets))[-1]
+        longest = length_table(batching.boundaries)[-1]
     if batching.too_long == "error" and (lengths > longest).any():
         row = int((lengths > longest).any(axis=1).argmax())
         raise ConfigError(

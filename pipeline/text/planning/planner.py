@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from stoker.bucketing import FixedBucketSampler, TokenBudgetSampler, bucket_boundaries, pack
-from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.boundaries.lengths import cost_function
 from stoker.bucketing.samplers.random_order import narrowed
 
@@ -17,6 +16,7 @@ from ...execution.epochs.epoch_cache import SharedEpochs
 from ...order.draws import without_interleaving
 from ...order.epoch_order import Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
+from .batching_config import FEW_BUCKETS
 from .epoch import TextEpoch
 from .length_limits import length_table, limited_lengths, row_capacity
 
@@ -34,9 +34,21 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["TextPlanner", "drawn_positions"]
+__all__ = ["Begun", "TextPlanner", "drawn_positions"]
 
 _CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the processor's cache
+
+
+class Begun(NamedTuple):
+    """The ranks and the batch size with which an epoch was begun that others finish.
+
+    Attributes:
+        world_size: Number of ranks.
+        batch_size: Samples of a batch of one of them.
+    """
+
+    world_size: int
+    batch_size: int
 
 
 class TextPlanner:
@@ -81,11 +93,11 @@ class TextPlanner:
         self._world_size = world_size
         self._drawn: SharedEpochs[int, Int64] = SharedEpochs()
         self._epochs: SharedEpochs[int, TextEpoch] = SharedEpochs()
-        self._plans: SharedEpochs[tuple[int, History], BatchPlan] = SharedEpochs()
+        self._plans: SharedEpochs[tuple[int, History, Begun | None], BatchPlan] = SharedEpochs()
 
-    def plan(self, epoch: int, history: History = ()) -> BatchPlan:
-        """The batches of an epoch, or of its rest after the parts in ``history``."""
-        return self._plans.get((epoch, history), lambda _: self._make_plan(epoch, history))
+    def plan(self, epoch: int, history: History = (), begun: Begun | None = None) -> BatchPlan:
+        """The batches of an epoch, or of its rest after the parts in ``history``, as it was begun."""
+        return self._plans.get((epoch, history, begun), lambda _: self._make_plan(epoch, history, begun))
 
     def epoch(self, epoch: int) -> TextEpoch:
         """The draws of an epoch, and how they form batches."""
@@ -102,17 +114,20 @@ class TextPlanner:
         batching = self.batching
         if self._capacity is not None:
             return np.array([self._capacity], np.int64)
-        if batching.buckets is None or batching.batch_sampler is not None:
+        if batching.buckets is None or batching.batch_sampler is not None or self.splits:
             return None
-        if isinstance(batching.buckets, int):
-            method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
-            lengths = flat_lengths(self._usual_lengths())
-            return length_table(
-                bucket_boundaries(
-                    lengths, batching.buckets, method, multiple_of=batching.pad_multiple
-                ).boundaries
-            )
-        return length_table(as_edges(batching.buckets))
+        if batching.boundaries is not None:
+            return length_table(batching.boundaries)
+        number = batching.buckets if isinstance(batching.buckets, int) else FEW_BUCKETS
+        method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
+        lengths = flat_lengths(self._usual_lengths())
+        found = bucket_boundaries(lengths, number, method, multiple_of=batching.pad_multiple)
+        return length_table(found.boundaries)
+
+    @property
+    def splits(self) -> bool:
+        """Whether batches are made by a k-d split, the default for fields that are padded each by itself."""
+        return self.batching.is_auto and self._read is self._lengths and self._lengths.shape[1] > 1
 
     @cached_property
     def max_sequences(self) -> int:
@@ -129,13 +144,22 @@ class TextPlanner:
         return int(self._lengths.shape[1])
 
     @property
+    def depends_on_ranks(self) -> bool:
+        """Whether batches depend on the number of ranks, and not on the samples of all of them alone.
+
+        The last batch of each bucket has as many samples as the ranks can share out.
+        """
+        edges = self.boundaries
+        return self.batching.last_batch == "partial" and edges is not None and len(edges) > 1
+
+    @property
     def has_equal_epochs(self) -> bool:
         """Whether every epoch has as many batches as any other."""
         batching = self.batching
         if batching.batch_sampler is not None:
             return False  # the number of batches may depend on what is drawn
         by_size = batching.pack is None and batching.max_tokens is None
-        return self.takes_all or (by_size and (batching.buckets is None or batching.last_batch != "partial"))
+        return self.takes_all or (by_size and (self.boundaries is None or batching.last_batch != "partial"))
 
     @property
     def most_steps(self) -> int:
@@ -157,9 +181,13 @@ class TextPlanner:
         sizes = sampler.batch_sizes.tolist()
         return [(size, *edge) for size, edge in zip(sizes, self.boundaries.tolist(), strict=True)]
 
-    def _make_plan(self, epoch: int, history: History) -> BatchPlan:
+    def _make_plan(self, epoch: int, history: History, begun: Begun | None) -> BatchPlan:
         sampler = self.epoch(epoch).sampler
-        plan = sampler.plan(epoch, history)
+        if begun is None:
+            plan = sampler.plan(epoch, history)
+        else:
+            assert isinstance(sampler, FixedBucketSampler), "others depend on the global batch alone"
+            plan = replace(sampler, **begun._asdict()).plan(epoch, history).dealt(self._world_size)
         return replace(plan, rows=narrowed(plan.rows, len(sampler.lengths)))
 
     def _make_epoch(self, epoch: int) -> TextEpoch:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...execution.epochs.history import History
     from ...order.epoch_order import Order
     from .batching_config import BatchingConfig
+    from .planner import Begun
 
     Int64 = npt.NDArray[np.int64]
 
@@ -102,7 +103,7 @@ class StreamPlanner(TextPlanner):
         assert self.batching.batch_size is not None, "checked by BatchingConfig"
         return self.batching.batch_size * world_size
 
-    def _make_plan(self, epoch: int, history: History) -> BatchPlan:
+    def _make_plan(self, epoch: int, history: History, begun: Begun | None) -> BatchPlan:
         found = self._streams.get((epoch, history), self._make_streams)
         widths = found.streams.widths(partial=self.batching.last_batch == "partial")[found.done :]
         streams = self._rows(self._world_size)

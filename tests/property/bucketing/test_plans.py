@@ -76,23 +76,54 @@ def test_plans_keep_their_promises(
         TokenBudgetSampler(lengths, 60 + batch_size, edges, batch_multiple=2, **options),
         TokenBudgetSampler(lengths, 60 + batch_size, window=10, **options),
     ):
-        plan = sampler.plan(1)
-        seen = []
-        for step in range(len(plan)):
-            batches = [plan.batch(step, rank) for rank in range(world_size)]
-            assert {batch.shape for batch in batches} == {batches[0].shape}
-            for rank, batch in enumerate(batches):
-                assert len(batch.rows) == batch.shape[0] > 0
-                assert lengths[batch.rows].max() <= batch.shape[1]
-                seen += batch.rows[plan.mask(step, rank)].tolist()
-        assert len(set(seen)) == len(seen) == plan.num_samples
-        if last_batch != "drop":
-            assert len(seen) == len(lengths)
-        assert (plan.valid < plan.sizes).sum() <= (last_batch != "drop")
-        if last_batch == "partial":
-            assert (plan.sizes - plan.valid).sum() < world_size
-        if len(plan):
-            assert report_plan(plan, lengths, sampler.plan(2)).tokens == lengths[seen].sum()
+        check_plan(sampler)
+
+
+@quick
+@given(
+    pairs_of,
+    st.integers(1, 300),
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from(["drop", "pad", "partial"]),
+    st.integers(0, 2**64 - 1),
+)
+def test_plans_of_pairs_keep_their_promises(
+    pairs, more, batch_size, multiple_of, world_size, last_batch, seed
+):
+    options = {
+        "multiple_of": multiple_of,
+        "world_size": world_size,
+        "last_batch": last_batch,
+        "seed": seed,
+    }
+    check_plan(SortedBucketSampler(pairs, batch_size, window=3, **options))
+    most = int(pairs.max(axis=0).sum()) + 2 * multiple_of + more
+    budget = TokenBudgetSampler(pairs, most, window=20, **options)
+    check_plan(budget)
+    assert all(n * (a + b) <= most for n, a, b in budget.plan(1).shapes())
+
+
+def check_plan(sampler):
+    lengths, world_size, last_batch = sampler.lengths, sampler.world_size, sampler.last_batch
+    plan = sampler.plan(1)
+    seen = []
+    for step in range(len(plan)):
+        batches = [plan.batch(step, rank) for rank in range(world_size)]
+        assert {batch.shape for batch in batches} == {batches[0].shape}
+        for rank, batch in enumerate(batches):
+            assert len(batch.rows) == batch.shape[0] > 0
+            assert (lengths[batch.rows].reshape(len(batch.rows), -1) <= batch.shape[1:]).all()
+            seen += batch.rows[plan.mask(step, rank)].tolist()
+    assert len(set(seen)) == len(seen) == plan.num_samples
+    if last_batch != "drop":
+        assert len(seen) == len(lengths)
+    assert (plan.valid < plan.sizes).sum() <= (last_batch != "drop")
+    if last_batch == "partial":
+        assert (plan.sizes - plan.valid).sum() < world_size
+    if len(plan):
+        assert report_plan(plan, lengths, sampler.plan(2)).tokens == lengths[seen].sum()
 
 
 @quick

@@ -162,12 +162,20 @@ def test_each_field_has_its_own_padded_length(
     assert make(shards, fields=("a",), columns=("input_ids",)).shapes()[-1][1] == 7
 
 
-def test_several_fields_have_eight_buckets_by_default_and_less_padding_in_windows(shards: Path) -> None:
-    buckets = stoker.TextLoader(shards, batch_size=8, shuffle=True)
-    sampler = partial(SortedBucketSampler, batch_size=8)
-    windows = stoker.TextLoader(shards, batch_sampler=sampler, shuffle=True)
+@pytest.mark.parametrize("size", [{"batch_size": 8}, {"max_tokens": 160}])
+def test_several_fields_have_windows_by_default_which_pad_less_than_buckets(
+    shards: Path, size: dict[str, int]
+) -> None:
+    windows, buckets = (
+        stoker.TextLoader(shards, shuffle=True, **size, **options) for options in ({}, {"buckets": 8})
+    )
+    assert windows.boundaries is None
     assert len({shape[1:] for shape in buckets.shapes()}) <= 8
-    assert sum(a.size for batch in windows for a in batch) < sum(a.size for batch in buckets for a in batch)
+    found = list(windows)
+    assert sum(a.size for batch in found for a in batch) < sum(a.size for batch in buckets for a in batch)
+    if "batch_size" in size:
+        sampler = partial(SortedBucketSampler, batch_size=8)
+        assert same(found, list(stoker.TextLoader(shards, batch_sampler=sampler, shuffle=True)))
 
 
 @pytest.mark.parametrize("fields", [("a", "q"), ("q",), ("a",)])

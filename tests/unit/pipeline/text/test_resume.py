@@ -127,12 +127,24 @@ def _global_batches(shards: Path, world_size: int, batch_size: int, state: Any, 
         loader = make(shards, rank=rank, world_size=world_size, batch_size=batch_size, **given)
         if state is not None:
             loader.load_state_dict(state)
-        ranks.append([batch.row.ravel()[batch.row.ravel() >= 0] for batch in loader])
+        rows = (batch.row[batch.mask].ravel() for batch in loader)
+        ranks.append([each[each >= 0] for each in rows])
     return [sorted(itertools.chain(*(row.tolist() for row in step))) for step in zip(*ranks, strict=True)]
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"last_batch": "pad"}, {"buckets": None}, {"pack": 40}, {"balance": "tokens"}]
+    "options",
+    [
+        {},
+        {"last_batch": "pad"},
+        {"last_batch": "partial"},
+        {"buckets": None},
+        {"fields": None, "last_batch": "partial"},
+        {"pack": 40},
+        {"pack": 40, "last_batch": "partial"},
+        {"balance": "tokens"},
+        {"balance": "tokens", "last_batch": "partial"},
+    ],
 )
 def test_another_batch_size_with_the_same_global_batch_goes_on_with_the_same_batches(
     shards: Path, options: dict[str, Any]
@@ -145,6 +157,8 @@ def test_another_batch_size_with_the_same_global_batch_goes_on_with_the_same_bat
     assert len(whole) > 3
     for world_size, batch_size in ((2, 4), (1, 8), (4, 2), (8, 1)):
         assert _global_batches(shards, world_size, batch_size, state, **options) == whole[2:]
+    if given["last_batch"] == "partial" and "pack" not in given and "fields" not in given:
+        return
     # On a global batch of half the size, no sample is lost or repeated.
     rest = _global_batches(shards, 1, 4, state, **options)
     assert set(itertools.chain(*rest)).isdisjoint(itertools.chain(*whole[:2]))
@@ -156,6 +170,43 @@ def test_a_batch_size_that_cannot_go_on_is_refused(shards: Path) -> None:
         make(shards, last_batch="drop", batch_size=4).load_state_dict(dropping)
     with pytest.raises(
         CheckpointError,
-        match=r"was 8 and is 4[\s\S]*Resume with batch_size=8\. To change it",
+        match=r"was 8 and is 4[\s\S]*Resume with batch_size=8, or with 8 samples of all ranks",
     ):
         make(shards, batch_size=4).load_state_dict(make(shards, batch_size=8).state_dict())
+
+
+@pytest.mark.parametrize("size", [{"batch_size": 8}, {"max_tokens": 160}])
+def test_a_state_of_several_fields_from_before_the_k_d_split_goes_on_with_its_buckets(
+    shards: Path, size: dict[str, int]
+) -> None:
+    old = make(shards, fields=None, buckets=8, **size)  # the default of 0.1
+    whole = list(old) + list(old)
+    old = make(shards, fields=None, buckets=8, **size)
+    _take(old, 3)
+    state = old.state_dict()
+    assert "method" not in state["identity"]
+    loader = make(shards, fields=None, **size)
+    assert loader.boundaries is None
+    loader.load_state_dict(state)
+    assert same(list(loader) + list(loader), whole[3:])
+    assert make(shards, fields=None, buckets=8, **size).state_dict()["identity"] == state["identity"]
+    with pytest.raises(CheckpointError, match="method was 'k-d split' and is None"):
+        old.load_state_dict(make(shards, fields=None, **size).state_dict())
+    with pytest.raises(CheckpointError, match="seed was 7 and is 8"):
+        make(shards, fields=None, seed=8, **size).load_state_dict(state)
+
+
+def test_a_begun_epoch_goes_on_with_its_buckets_through_several_batch_sizes(shards: Path) -> None:
+    """Of 12 samples at each step, whose last batches of buckets no number of ranks shares out alike."""
+    columns = ("row", "mask")
+    state = make(shards, rank=0, world_size=4, batch_size=3, columns=columns).state_dict()
+    whole = _global_batches(shards, 4, 3, None, last_batch="partial")
+    found: list[list[int]] = []
+    for world_size, batch_size, steps in ((4, 3, 2), (3, 4, 3), (6, 2, 1), (1, 12, 99)):
+        found += _global_batches(shards, world_size, batch_size, state, last_batch="partial")[:steps]
+        loader = make(shards, rank=0, world_size=world_size, batch_size=batch_size, columns=columns)
+        loader.load_state_dict(state)
+        _take(loader, steps)
+        state = loader.state_dict()
+    assert found == whole
+    assert (state["epoch"], state["world_size"], state["identity"]["batch_size"]) == (1, 1, 12)
