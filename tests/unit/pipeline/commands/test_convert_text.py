@@ -4,19 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.text.bucket_comparison import Settings, compare_methods, text_lengths
-
-
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.fixture
@@ -88,8 +79,6 @@ def test_buckets_compares_shapes_of_images(dataset: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("content", ["one two\nthree\n", '{"text": "one two"}\n{"text": "three"}\n'])
 def test_standard_input_is_read(tmp_path: Path, content: str) -> None:
-    arguments = ["convert-text", "-", str(tmp_path / "d"), "--tokenizer", "bytes"]
-    result = CliRunner().invoke(app, arguments, input=content)
-    assert result.exit_code == 0, result.output
+    run("convert-text", "-", tmp_path / "d", "--tokenizer", "bytes", input=content)
     field = "text" if content.startswith("{") else "tokens"
     assert stoker.open(tmp_path / "d").column(f"{field}_length").tolist() == [7, 5]

@@ -7,19 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, StorageError
-from stoker.pipeline.commands.app import app
-
-
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None:
-        raise result.exception
-    assert result.exit_code == 0
-    return result.stdout
 
 
 def test_stage(make_dataset: Callable[..., Path], tmp_path: Path) -> None:

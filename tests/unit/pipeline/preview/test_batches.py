@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
 from stoker.augment import Normalize, RandomCrop, save_recipe
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.shared.loader_arguments import parse_sizes
 from stoker.pipeline.preview.batches import LoaderOptions, batch_rows, epoch_rows
 
@@ -83,11 +82,9 @@ def test_colours_are_those_of_the_loader(thumbnails: Path) -> None:
 def test_the_command_takes_sizes_and_colours(thumbnails: Path, tmp_path: Path) -> None:
     save_recipe([RandomCrop(9), Normalize()], tmp_path / "recipe.json")
     for name, options in {
-        "sizes.png": ["--sizes", "padded", "--multiple", "8"],
-        "color.png": ["--color", "gray", "--transforms", str(tmp_path / "recipe.json")],
+        "sizes.png": ["--sizes", "padded", "--multiple", 8],
+        "color.png": ["--color", "gray", "--transforms", tmp_path / "recipe.json"],
         "both.html": ["--color", "gray", "--sizes", "ragged"],
     }.items():
-        arguments = ["preview", str(thumbnails), "--out", str(tmp_path / name), "--samples", "2"]
-        result = CliRunner().invoke(app, [*arguments, "--cell", "48", *options])
-        assert result.exit_code == 0, result.output
+        run("preview", thumbnails, "--out", tmp_path / name, "--samples", 2, "--cell", 48, *options)
         assert (tmp_path / name).stat().st_size

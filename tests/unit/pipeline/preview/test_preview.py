@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 import pytest
+from helpers.command_line import run
 from PIL import Image
-from typer.testing import CliRunner
 
 import stoker
 from stoker.augment import (
@@ -29,7 +29,6 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.images.annotations.objects import ObjectConfig
 from stoker.pipeline.preview.make import preview
 from stoker.pipeline.preview.marks import Legend, color_of, draw_marks, named_marks
@@ -329,17 +328,12 @@ def test_text_has_no_pictures(tmp_path):
 
 
 def test_the_command(coco, tmp_path):
-    run = CliRunner().invoke
     out = tmp_path / "sheet.png"
-    result = run(
-        app, ["preview", str(coco), "--transforms", "imagenet-train", "--rows", "0,2", "--out", str(out)]
-    )
-    assert result.exit_code == 0, result.output
-    assert "10 pictures" in result.output
+    printed = run("preview", coco, "--transforms", "imagenet-train", "--rows", "0,2", "--out", out)
+    assert "10 pictures" in printed
     assert out.stat().st_size > 10_000
-    result = run(app, ["preview", str(coco), "--rows", "0;2", "--out", str(out)])
-    assert isinstance(result.exception, ConfigError)
-    assert "rows must be positions with commas between" in str(result.exception)
+    with pytest.raises(ConfigError, match="rows must be positions with commas between"):
+        run("preview", coco, "--rows", "0;2", "--out", out)
 
 
 def test_views_are_those_of_the_loader(coco, tmp_path):

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
 from stoker.errors import ConfigError
 from stoker.formats.codecs.decode import decode_rgb
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.preview.resize_modes import resize_sheet
 from stoker.pipeline.preview.sheet import Sheet
 
@@ -73,9 +72,8 @@ def test_broken_images_are_named_and_left_out(photos: Path) -> None:
 
 def test_the_command(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "sheet.html"
-    arguments = ["preview", str(photos), "--resize", "8x8", "--out", str(out)]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    arguments = ["preview", photos, "--resize", "8x8", "--out", out]
+    run(*arguments)
     assert out.read_text().count("<figure") == 20
-    result = CliRunner().invoke(app, [*arguments, "--transforms", "imagenet-train"])
-    assert "transforms or resize modes" in str(result.exception)
+    with pytest.raises(ConfigError, match="transforms or resize modes"):
+        run(*arguments, "--transforms", "imagenet-train")

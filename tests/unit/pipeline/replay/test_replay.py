@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.command_line import run
 from helpers.data.annotations import annotated_scenes
 from helpers.data.shards import text_shards
 from PIL import Image
-from typer.testing import CliRunner
 
 import stoker
 from stoker import ImageLoader, Patches
 from stoker.augment import DetectionMosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.replay.drawn import draw_batch
 from stoker.pipeline.replay.pictures import draw_samples
 from stoker.pipeline.replay.run import replay
@@ -34,9 +33,7 @@ def write(loader: Any, path: Path, *, state: bool = False) -> Path:
 
 
 def call(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["replay", *map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+    return run("replay", *arguments)
 
 
 @pytest.fixture

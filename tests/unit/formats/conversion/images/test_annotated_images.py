@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.command_line import run
 from helpers.data.file_trees import read_files
 from helpers.data.pictures import exif
 from helpers.processes.waiting import wait_until
 from PIL import Image
-from typer.testing import CliRunner
 
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
@@ -24,7 +24,6 @@ from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.files.reading import file_digest
 from stoker.formats.sources.detect import find_format
 from stoker.formats.sources.source import Source
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.description.facts import class_table, facts
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -229,20 +228,10 @@ def test_the_command_line(tmp_path: Path) -> None:
     mark(tmp_path / "images" / "a.jpg", (1, 2, 9, 9), 1)
     path = coco(tmp_path, (1, 2, 9, 9), (H, W))
     Image.fromarray(np.zeros((H, W), np.uint8)).save(tmp_path / "masks" / "a.png")
-    command = [
-        "convert",
-        path,
-        tmp_path / "out",
-        "--images",
-        tmp_path / "images",
-        "--masks",
-        tmp_path / "masks",
-    ]
-    done = CliRunner().invoke(app, [*map(str, command), "--ignore-index", "9", "--source-format", "coco"])
-    assert done.exit_code == 0, done.output
+    options = ["--images", tmp_path / "images", "--masks", tmp_path / "masks"]
+    run("convert", path, tmp_path / "out", *options, "--ignore-index", 9, "--source-format", "coco")
     dataset = stoker.open(tmp_path / "out")
     assert dataset.tasks == {"boxes", "segmentation"}
     assert dataset.manifest.annotations.ignore == 9
     assert dataset.manifest.options["source_format"] == "coco"
-    said = CliRunner().invoke(app, ["info", str(tmp_path / "out")]).output
-    assert "value 9 is ignored" in said
+    assert "value 9 is ignored" in run("info", tmp_path / "out")

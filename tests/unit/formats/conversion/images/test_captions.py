@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.command_line import run
 from helpers.data.pictures import encode
 from helpers.data.shards.tar_shards import write_samples
 from PIL import Image
-from typer.testing import CliRunner
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.pipeline.commands.app import app
 
 CAPTIONS = [["a red cat", "the cat"], ["dogs, three"], ['a "big" bird'], []]
 KEPT = CAPTIONS[:3]
@@ -164,5 +163,5 @@ def test_a_writer_refuses_a_vocabulary_that_it_cannot_count_and_samples_without_
 def test_info_states_the_number_of_captions_and_tokens(folder: Path, tmp_path: Path) -> None:
     source, options = _source("jsonl", folder, tmp_path)
     stoker.convert(source, tmp_path / "out", tokenizer="bytes", **options)
-    printed = " ".join(CliRunner().invoke(app, ["info", str(tmp_path / "out")]).stdout.split())
+    printed = " ".join(run("info", tmp_path / "out").split())
     assert "4 of 39 tokens: 50 % up to 9, 90 % up to 12, 99 % up to 12, longest 12" in printed

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.command_line import run
 from helpers.data.annotations.coco_files import convert, document
-from typer.testing import CliRunner
 
 import stoker
 from stoker.errors import ConfigError, SourceError
-from stoker.pipeline.commands.app import app
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -32,9 +31,8 @@ def test_other_objects_are_left_out_and_no_image(folder: Path) -> None:
 def test_classes_of_one_name_become_one(folder: Path) -> None:
     path = folder / "instances.json"
     convert(folder, document(), "whole")
-    command = ["convert", str(path), str(folder / "out"), "--images", str(folder / "images")]
-    result = CliRunner().invoke(app, [*command, "--map", "mouse:animal", "--map", "zebra:animal"])
-    assert result.exit_code == 0
+    mapped = ["--map", "mouse:animal", "--map", "zebra:animal"]
+    run("convert", path, folder / "out", "--images", folder / "images", *mapped)
     dataset = stoker.open(folder / "out")
     assert (dataset.classes, dataset.category_ids) == (("ape", "animal"), (3, -1))
     assert dataset.annotations(range(4)).labels.tolist() == [1, 0, 1, 1]

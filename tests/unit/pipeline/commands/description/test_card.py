@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.description.card import write_card
 from stoker.pipeline.commands.description.charts import histogram
 
@@ -34,8 +33,7 @@ def dataset(encode_picture: Picture, tmp_path: Path) -> Path:
 
 def test_the_command_writes_a_page_that_needs_no_other_file(dataset: Path, tmp_path: Path) -> None:
     card = tmp_path / "card.html"
-    result = CliRunner().invoke(app, ["info", str(dataset), "--card", str(card)])
-    assert result.exit_code == 0, result.output
+    run("info", dataset, "--card", card)
     page = card.read_text()
     assert re.findall(r'<tr><th>([^<]*)</th><td><i style="width:([\d.]+)%"></i></td><td>(\d)</td>', page) == [
         ("a &lt;cat&gt;", "100.00", "3"),

@@ -6,18 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
-from stoker.pipeline.commands.app import app
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 def info(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["info", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return " ".join(result.output.split())
+    return " ".join(run("info", *arguments).split())
 
 
 def test_info_has_the_tokens_of_each_field(tmp_path: Path) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
 from stoker import ImageLoader, Patches, Tokens
 from stoker.augment import Resize
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.replay.making import make_loader
 
 N = 47
@@ -165,30 +164,29 @@ def test_a_state_refuses_other_rows_of_tokens(shards: Path) -> None:
 
 def test_the_command_buckets_prints_the_fill_of_both_budgets(shards: Path, tmp_path: Path) -> None:
     sizes, caption = "Patches(4, most=12, row=64)", 'Tokens(12, form="packed", row=18)'
-    words = ["buckets", str(shards), "--sizes", sizes, "--seed", "5", "--json", str(tmp_path / "f.json")]
-    shown = CliRunner().invoke(app, [*words, "--caption", caption], env={"COLUMNS": "200"})
-    assert shown.exit_code == 0, shown.output
+    words = ["buckets", shards, "--sizes", sizes, "--seed", 5, "--json", tmp_path / "f.json"]
+    shown = run(*words, "--caption", caption, env={"COLUMNS": "200"})
     found = json.loads((tmp_path / "f.json").read_text())
     batches = list(make(shards, batch_size=1))
     filled = [100 * np.mean([batch[k] > 0 for batch in batches]) for k in (1, 3)]
     assert [one["filled"] for one in found["fields"]] == pytest.approx(filled)
     assert found["rows"] == len(batches) >= found["least"]
-    assert all(f"{share:.2f}" in shown.output for share in filled)
-    wrong = CliRunner().invoke(app, [*words[:2], "--caption", caption])
-    assert "packed rows of patches, found sizes None" in str(wrong.exception)
+    assert all(f"{share:.2f}" in shown for share in filled)
+    with pytest.raises(ConfigError, match="packed rows of patches, found sizes None"):
+        run(*words[:2], "--caption", caption)
 
 
 def test_a_preview_shows_the_caption_under_each_image_of_a_row(shards: Path, tmp_path: Path) -> None:
     caption = ["--caption", 'Tokens(12, form="packed", row=18, choose="first")']
-    words = ["preview", str(shards), "--out", str(tmp_path / "sheet.html"), *caption]
-    shown = CliRunner().invoke(app, [*words, "--sizes", "Patches(4, most=12, row=64)", "--draws", "1"])
-    assert shown.exit_code == 0, shown.output
+    words = ["preview", shards, "--out", tmp_path / "sheet.html", *caption]
+    run(*words, "--sizes", "Patches(4, most=12, row=64)", "--draws", 1)
     first = Tokens(12, form="packed", row=18, choose="first")
     rows = make(shards, seed=0, batch_size=1, caption=first).batch(0, 0).row[0]
     page = (tmp_path / "sheet.html").read_text()
     for text in stoker.open(shards).strings("text", rows[rows >= 0]):
         assert f"<div>{text[:12]}</div>" in page
-    assert "captions of packed patches" in str(CliRunner().invoke(app, words).exception)
+    with pytest.raises(ConfigError, match="captions of packed patches"):
+        run(*words)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 from stoker import ImageLoader
 from stoker.bucketing.samplers.by_ratio import ratio_groups
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.commands.app import app
 
 OPTIONS: dict[str, Any] = {
     "transforms": (),
@@ -73,21 +72,11 @@ def test_what_does_not_go_with_groups_is_an_error(
 
 
 def test_the_command_shows_what_groups_save_and_cost(thumbnails: Path, tmp_path: Path) -> None:
-    arguments = [
-        "buckets",
-        str(thumbnails),
-        "--padded",
-        "--batch-size",
-        "4",
-        "--json",
-        str(tmp_path / "r.json"),
-    ]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    assert "aspect_ratio_group_factor" in result.output
+    arguments = ["buckets", thumbnails, "--padded", "--batch-size", 4, "--json", tmp_path / "r.json"]
+    assert "aspect_ratio_group_factor" in run(*arguments)
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["None"]["groups"] == 1 < found["3"]["groups"]
     assert found["3"]["padding"] < found["None"]["padding"]
     assert found["3"]["effective_partners"] < found["None"]["effective_partners"]
-    refused = CliRunner().invoke(app, [*arguments, "--png", str(tmp_path / "r.png")])
-    assert "--png draws shapes of buckets" in str(refused.exception or refused.output)
+    with pytest.raises(ConfigError, match="--png draws shapes of buckets"):
+        run(*arguments, "--png", tmp_path / "r.png")

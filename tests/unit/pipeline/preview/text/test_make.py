@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from helpers.command_line import run
 
 import stoker
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.app import app
 from stoker.pipeline.preview.text.make import preview_text
 
 PAIRS = [
@@ -43,13 +42,12 @@ def test_trained_tokens_are_marked_and_a_packed_row_has_its_segments(shards: Pat
 
 
 def test_the_command_prints_texts_and_marks_trained_ones(shards: Path) -> None:
-    run = CliRunner().invoke(app, ["preview", str(shards / "sft"), "--rows", "2", "--pack", "64"])
-    assert "<2> plus one? ⟦3 & ☀[EOS]⟧" in run.stdout
-    assert "a packed row of 64 tokens" in run.stdout
-    words = CliRunner().invoke(app, ["preview", str(shards / "words"), "--samples", "8"])
-    assert words.exit_code == 0
-    assert "<7> plus one?" in words.stdout
-    assert "⟦" not in words.stdout
+    packed = run("preview", shards / "sft", "--rows", 2, "--pack", 64)
+    assert "<2> plus one? ⟦3 & ☀[EOS]⟧" in packed
+    assert "a packed row of 64 tokens" in packed
+    words = run("preview", shards / "words", "--samples", 8)
+    assert "<7> plus one?" in words
+    assert "⟦" not in words
 
 
 def test_a_preview_of_text_is_refused_where_it_cannot_be(shards: Path, tmp_path: Path) -> None:
