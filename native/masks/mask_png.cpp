@@ -28,13 +28,14 @@ const std::uint8_t* MaskPng::decode(const std::uint8_t* data, std::size_t size, 
     if (!find_stream(data, size, height, width)) return nullptr;
     // libdeflate inflates whole streams only, so the rows after the last one that is needed are inflated, too.
     const std::size_t bytes = static_cast<std::size_t>(height) * static_cast<std::size_t>(stride(width));
-    const std::size_t before = static_cast<std::size_t>(width);  // a row of zeros, the one above the first
-    pixels_.resize(before + bytes + png::kSlack);
-    std::memset(pixels_.data(), 0, before);
-    const auto result = libdeflate_zlib_decompress(decompressor_.get(), stream_, stream_size_,
-                                                   pixels_.data() + before, bytes, nullptr);
-    if (result != LIBDEFLATE_SUCCESS || !undo_filters(width, rows)) return nullptr;
-    return pixels_.data() + before + 1;
+    pixels_.resize(bytes);
+    const auto result = libdeflate_zlib_decompress(decompressor_.get(), stream_, stream_size_, pixels_.data(), bytes, nullptr);
+    if (result != LIBDEFLATE_SUCCESS) return nullptr;
+    const png::FilteredRows filtered{pixels_.data(), static_cast<std::size_t>(stride(width)), static_cast<std::size_t>(rows),
+                                     static_cast<std::size_t>(width)};
+    if (!filtered.have_known_filters()) return nullptr;
+    undo_filters_(filtered, scratch_);
+    return pixels_.data() + 1;
 }
 
 bool MaskPng::find_stream(const std::uint8_t* data, std::size_t size, int height, int width) {
@@ -70,16 +71,6 @@ bool MaskPng::find_stream(const std::uint8_t* data, std::size_t size, int height
         }
     }
     return false;
-}
-
-bool MaskPng::undo_filters(int width, int rows) {
-    std::uint8_t* row = pixels_.data() + width;
-    const std::uint8_t* above = pixels_.data();
-    for (int r = 0; r < rows; ++r, row += stride(width)) {
-        if (!undo_filter_(row[0], row + 1, above, static_cast<std::size_t>(width), 1)) return false;
-        above = row + 1;
-    }
-    return true;
 }
 
 }  // namespace stoker

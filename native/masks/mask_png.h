@@ -24,13 +24,12 @@ class MaskPng {
 
   private:
     bool find_stream(const std::uint8_t* data, std::size_t size, int height, int width);
-    bool undo_filters(int width, int rows);
 
-    const png::UndoFilter undo_filter_ = png::undo_filter();
+    const png::UndoFilters undo_filters_ = png::undo_filters();
     const std::uint8_t* stream_ = nullptr;
     std::size_t stream_size_ = 0;
     std::vector<std::uint8_t> joined_chunks_;  // for a stream in several chunks
-    std::vector<std::uint8_t> pixels_;
+    std::vector<std::uint8_t> pixels_, scratch_;
     std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor_;
 };
 

@@ -83,23 +83,21 @@ bool PngDecoder::open(const EncodedImage& image) {
 
 bool PngDecoder::start(const Window& window, int) {
     window_ = window;
-    next_row_ = 0;
-    const std::size_t line = file_.row_bytes(file_.width);
+    next_row_ = window.top;
     std::size_t bytes = 0;
-    if (!file_.interlaced) bytes = static_cast<std::size_t>(file_.height) * (line + 1);
+    if (!file_.interlaced) bytes = static_cast<std::size_t>(file_.height) * (file_.row_bytes(file_.width) + 1);
     for (const Pass& pass : kPasses) {
         const int columns = passed(file_.width, pass.x, pass.step_x), rows = passed(file_.height, pass.y, pass.step_y);
         if (file_.interlaced && columns > 0) bytes += static_cast<std::size_t>(rows) * (file_.row_bytes(columns) + 1);
     }
-    zeros_.assign(line + png::kSlack, 0);
     rows_.resize(static_cast<std::size_t>(kMaxRows) * (3 * static_cast<std::size_t>(window.right - window.left) + kRowSlack));
-    return inflate(bytes) && (!file_.interlaced || interlace());
+    return inflate(bytes) && (file_.interlaced ? interlace() : undo_filters());
 }
 
 // Inflates the first `bytes` bytes of the stream. Some encoders write more than the image has.
 bool PngDecoder::inflate(std::size_t bytes) {
     for (std::size_t room = bytes;; room = 2 * room + (1 << 16)) {
-        filtered_.resize(room + png::kSlack);
+        filtered_.resize(room + kRowSlack);
         std::size_t made = 0, read = 0;
         auto result = libdeflate_zlib_decompress(decompressor_.get(), file_.stream, file_.stream_size,
                                                  filtered_.data(), room, &made);
@@ -117,49 +115,50 @@ bool PngDecoder::inflate(std::size_t bytes) {
     }
 }
 
+// Undoes the filters of the window, and of the rows and columns that its pixels are differences to.
+bool PngDecoder::undo_filters() {
+    png::FilteredRows rows{filtered_.data(), file_.row_bytes(file_.width) + 1, static_cast<std::size_t>(file_.height),
+                           file_.row_bytes(window_.right), std::max<std::size_t>(1, file_.pixel_bits() / 8)};
+    if (!rows.have_known_filters()) return fail(Status::not_decodable, "a row has an unknown filter");
+    std::size_t first = static_cast<std::size_t>(window_.top);
+    while (first > 0 && png::depends_on_row_above(*rows.row(first))) --first;
+    rows.first = rows.row(first);
+    rows.count = static_cast<std::size_t>(window_.bottom) - first;
+    undo_filters_(rows, scratch_);
+    return true;
+}
+
 // Puts the pixels of all passes into their places.
 bool PngDecoder::interlace() {
     const std::size_t bits = file_.pixel_bits(), line = file_.row_bytes(file_.width), step = std::max<std::size_t>(1, bits / 8);
     whole_.assign(static_cast<std::size_t>(file_.height) * line, 0);
     std::uint8_t* stored = filtered_.data();
     for (const Pass& pass : kPasses) {
-        const int columns = passed(file_.width, pass.x, pass.step_x);
+        const int columns = passed(file_.width, pass.x, pass.step_x), count = passed(file_.height, pass.y, pass.step_y);
         if (columns == 0) continue;
         const std::size_t bytes = file_.row_bytes(columns);
-        const std::uint8_t* above = zeros_.data();
-        for (int y = pass.y; y < file_.height; y += pass.step_y, stored += bytes + 1) {
-            if (!undo_filter_(stored[0], stored + 1, above, bytes, step))
-                return fail(Status::not_decodable, "a row has an unknown filter");
-            above = stored + 1;
-            spread(above, columns, bits, whole_.data() + static_cast<std::size_t>(y) * line, pass.x, pass.step_x);
-        }
+        const png::FilteredRows rows{stored, bytes + 1, static_cast<std::size_t>(count), bytes, step};
+        if (!rows.have_known_filters()) return fail(Status::not_decodable, "a row has an unknown filter");
+        undo_filters_(rows, scratch_);
+        for (int y = pass.y; y < file_.height; y += pass.step_y, stored += bytes + 1)
+            spread(stored + 1, columns, bits, whole_.data() + static_cast<std::size_t>(y) * line, pass.x, pass.step_x);
     }
     return true;
 }
 
-// Returns the next row of the image, unfiltered; null for an unknown filter.
 const std::uint8_t* PngDecoder::next_row() {
     const std::size_t line = file_.row_bytes(file_.width), y = static_cast<std::size_t>(next_row_++);
-    if (file_.interlaced) return whole_.data() + y * line;
-    std::uint8_t* row = filtered_.data() + y * (line + 1);
-    const std::uint8_t* above = y == 0 ? zeros_.data() : row - line;
-    const std::size_t step = std::max<std::size_t>(1, file_.pixel_bits() / 8);
-    return undo_filter_(row[0], row + 1, above, line, step) ? row + 1 : nullptr;
+    return file_.interlaced ? whole_.data() + y * line : filtered_.data() + y * (line + 1) + 1;
 }
 
 int PngDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     const std::size_t stride = rows_.size() / kMaxRows;
-    int count = 0;
-    while (count < kMaxRows && next_row_ < window_.bottom) {
-        const bool is_seen = next_row_ >= window_.top;
-        const std::uint8_t* row = next_row();
-        if (row == nullptr) return fail(Status::not_decodable, "a row has an unknown filter"), 0;
-        if (!is_seen) continue;
-        std::uint8_t* rgb = rows_.data() + static_cast<std::size_t>(count) * stride;
-        to_rgb(row, rgb);
-        if (grey_ && file_.color != ColorType::grey && file_.color != ColorType::grey_alpha)
-            to_grey(rgb, window_.right - window_.left, rgb);
-        rows[count++] = rgb;
+    const int pixels = window_.right - window_.left, count = std::min(kMaxRows, window_.bottom - next_row_);
+    for (int i = 0; i < count; ++i) {
+        std::uint8_t* rgb = rows_.data() + static_cast<std::size_t>(i) * stride;
+        to_rgb(next_row(), rgb);
+        if (grey_ && file_.color != ColorType::grey && file_.color != ColorType::grey_alpha) to_grey(rgb, pixels, rgb);
+        rows[i] = rgb;
     }
     return count;
 }

@@ -1,5 +1,5 @@
 // The decoder of PNG, of all its kinds of pixels. It inflates the whole image, because libdeflate takes whole streams,
-// and turns only the rows of the window into RGB.
+// and undoes the filters that the window depends on.
 #pragma once
 
 #include <libdeflate.h>
@@ -27,24 +27,24 @@ class PngDecoder final : public Decoder {
     bool start(const Window& window, int eighths) override;
     int read(const std::uint8_t* rows[kMaxRows]) override;
     void finish() override {}
-    // After start(), in place of read(): returns the next row of the image as it is stored; null for an unknown filter.
-    const std::uint8_t* stored_row() { return next_row(); }
+    // After start(), in place of read(): returns the next row of the window, from the left edge of the image on, as it is stored.
+    const std::uint8_t* next_row();
     const png::PngFile& file() const { return file_; }
 
   private:
     bool fail(Status status, const char* reason);
     bool inflate(std::size_t bytes);
+    bool undo_filters();
     bool interlace();
-    const std::uint8_t* next_row();
     void to_rgb(const std::uint8_t* row, std::uint8_t* rgb) const;
 
     png::PngFile file_;
-    const png::UndoFilter undo_filter_ = png::undo_filter();
+    const png::UndoFilters undo_filters_ = png::undo_filters();
     bool grey_ = false;
     Window window_{};
     int next_row_ = 0;
     std::vector<std::uint8_t> filtered_;  // the rows as they are stored, each with the number of its filter
-    std::vector<std::uint8_t> zeros_;     // the row above the first
+    std::vector<std::uint8_t> scratch_;   // of undo_filters_
     std::vector<std::uint8_t> whole_;     // the rows of an interlaced image
     std::vector<std::uint8_t> rows_;      // of RGB
     std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor_;

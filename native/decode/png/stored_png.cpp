@@ -109,11 +109,8 @@ CheckResult decode_stored_png(const Payload& payload, const StoredRequest& reque
     const RowConverter converter(decoder.file(), request.alpha);
     found = {height, width, converter.channels, converter.keeps_bits ? 16 : 8, nullptr};
     found.allocate();
-    for (int y = 0; y < window.bottom; ++y) {
-        Row row = decoder.stored_row();
-        if (row == nullptr) return {Status::not_decodable, "a row has an unknown filter"};
-        if (y >= window.top) converter.run(row, window.left, window.right - window.left, found.at(y, window.left));
-    }
+    for (int y = window.top; y < window.bottom; ++y)
+        converter.run(decoder.next_row(), window.left, window.right - window.left, found.at(y, window.left));
     return {};
 }
 

@@ -3,17 +3,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace stoker::png {
 
-// The number of bytes past the end of a row that may be read.
-constexpr std::size_t kSlack = 2;
+constexpr int kFilters = 5;  // none, left, up, average, Paeth
 
-// Undoes the filter of a row in place. `above` is the row before it, unfiltered, or zeros; both have `bytes` bytes and
-// kSlack more. `step` is the number of bytes of a pixel: 1, 2, 3, 4, 6 or 8. Returns false for an unknown filter.
-using UndoFilter = bool (*)(int filter, std::uint8_t* row, const std::uint8_t* above, std::size_t bytes, std::size_t step);
+constexpr bool depends_on_row_above(int filter) { return filter >= 2; }
+
+// Rows of an image as they are stored: the number of a row's filter, and its bytes, of which `bytes` are wanted.
+struct FilteredRows {
+    std::uint8_t* first = nullptr;  // the number of the first row's filter
+    std::size_t stride = 0;         // from a row to the next
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    std::size_t step = 1;  // bytes of a pixel: 1, 2, 3, 4, 6 or 8
+
+    std::uint8_t* row(std::size_t i) const { return first + i * stride; }
+    bool have_known_filters() const {
+        for (std::size_t i = 0; i < count; ++i)
+            if (*row(i) >= kFilters) return false;
+        return true;
+    }
+};
+
+// Undoes the known filters of rows in place. Zeros stand above the first row. `scratch` is memory to work in.
+using UndoFilters = void (*)(const FilteredRows& rows, std::vector<std::uint8_t>& scratch);
 
 // Returns the function for cpu_level().
-UndoFilter undo_filter();
+UndoFilters undo_filters();
 
 }  // namespace stoker::png

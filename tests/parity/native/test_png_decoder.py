@@ -40,7 +40,7 @@ def with_stream(stream: bytes) -> bytes:
 
 @pytest.mark.parametrize(("kind", "interlaced"), [*product(KINDS, [False, True])])
 def test_pixels_are_those_of_pillow(kind: tuple[int, int], interlaced: bool) -> None:
-    for seed, sides in enumerate([(1, 1), (5, 7), (33, 18), (64, 70)]):
+    for seed, sides in enumerate([(1, 1), (5, 7), (33, 18), (64, 70), (40, 1), (2, 99)]):
         data = png(seed, *sides, *kind, interlaced=interlaced, split=[1 << 30, 11][seed % 2])
         expected = decode_for_reference(data, Codec.PNG, *sides)
         pixels, *size = _native.transcode(data, "none", 0, 0, "raw", 90, "420", 10**6)
@@ -58,9 +58,10 @@ def test_channels_are_those_of_pillow(kind: tuple[int, int], alpha: bool) -> Non
         assert found is not None
         assert found.dtype == expected.dtype
         assert np.array_equal(found, expected)
-        part = decode_stored(data, alpha, (9, 3, 20, 15))
-        assert part is not None
-        assert np.array_equal(part[9:20, 3:15], expected[9:20, 3:15])
+        for top, left, bottom, right in [(9, 3, 20, 15), (17, 0, 18, 1), (0, 17, 33, 18), (32, 5, 33, 18)]:
+            part = decode_stored(data, alpha, (top, left, bottom, right))
+            assert part is not None
+            assert np.array_equal(part[top:bottom, left:right], expected[top:bottom, left:right])
 
 
 def test_transparent_colours_and_damage_are_left_to_pillow() -> None:
