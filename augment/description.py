@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
 from .geometry.interpolation import NAMED, Interpolation
 
-__all__ = ["Description", "added", "as_pair", "as_tuple", "is_count", "is_finite", "is_whole"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Description", "added", "as_pair", "as_tuple", "between", "is_count", "is_finite", "is_whole"]
 
 D = TypeVar("D", bound="Description")
 T = TypeVar("T")
@@ -145,6 +148,12 @@ def as_pair(value: object) -> tuple[Any, Any]:
     """Both items of an argument that is a pair, or its single item twice."""
     first, second = as_tuple(value, 2)
     return first, second
+
+
+def between(bounds: object, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Numbers of a range, (low, high), for ``u`` of any shape, uniform in [0, 1)."""
+    low, high = as_pair(bounds)
+    return np.asarray(low + (high - low) * u)
 
 
 def is_count(value: object) -> TypeGuard[int]:

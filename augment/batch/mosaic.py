@@ -18,7 +18,7 @@ from PIL import Image
 
 from stoker.random import derive_key, uniform
 
-from ..description import is_finite
+from ..description import between, is_finite
 from ..geometry.boxes import BoxFormat, convert_boxes
 from .base import BatchParams, BatchTransform, Moved, from_float32, one_hot, to_float32
 
@@ -73,8 +73,7 @@ class Mosaic(BatchTransform):
         # The numbers of a sample: p, centre (2), partners (3), scales (4), origins (8).
         u = uniform(derive_key(seed, epoch, _MOSAIC), samples, 18)
         extent = np.array(size)
-        low, high = self.center
-        center = np.rint(extent * (low + (high - low) * u[:, None, 1:3])).astype(np.int64)
+        center = np.rint(extent * between(self.center, u[:, None, 1:3])).astype(np.int64)
         start = _LOWER * center
         tile = np.where(_LOWER, extent - center, center)
         least = (tile / extent).max(axis=-1)

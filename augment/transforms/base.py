@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..state.transform_state import TransformState
 
-__all__ = ["SizedTransform", "Transform"]
+__all__ = ["RandomTransform", "SizedTransform", "Transform"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,18 @@ class Transform(Description):
     def with_size(self, size: Size) -> Transform | None:
         """Return the same transform that leaves images of ``size``; None if it gives images no size."""
         return None
+
+
+@dataclass(frozen=True)
+class RandomTransform(Transform):
+    """Base of transforms whose only argument is the probability ``p``, for which they draw a number."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.errors import MissingDependencyError, install_hint
+from stoker.errors import optional_import
 
 from ..boundaries.lengths import as_lengths
 
@@ -39,10 +39,8 @@ def plot_report(
     Raises:
         MissingDependencyError: matplotlib is not installed.
     """
-    try:
+    with optional_import("plots need matplotlib", "matplotlib"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("plots need matplotlib", hint=install_hint("matplotlib")) from error
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     table = as_lengths(lengths)

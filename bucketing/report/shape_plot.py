@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.errors import MissingDependencyError, install_hint
+from stoker.errors import optional_import
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +40,8 @@ def plot_shapes(
     Raises:
         MissingDependencyError: matplotlib is not installed.
     """
-    try:
+    with optional_import("plots need matplotlib", "matplotlib"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("plots need matplotlib", hint=install_hint("matplotlib")) from error
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     top.hist(np.log2(sizes[:, 0] / sizes[:, 1]), bins=120, color=_DATA)

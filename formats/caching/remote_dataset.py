@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, DatasetError
 
-from ..concurrency.bounded_map import bounded_map
+from ..concurrency.bounded_map import thread_map
 from ..containers.registry import find_container
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ..dataset.sha256_file import SHA256_NAME
@@ -100,10 +98,8 @@ class RemoteDataset:
         for sidecar in find_container(self.manifest.container).sidecars:
             shards = self.manifest.shards
             names += [sidecar.name(shard.name, external=shard.path is not None) for shard in shards]
-        tasks = ((name, partial(self.store.read_if_there, name)) for name in names)
-        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
-            found = bounded_map(pool, tasks, 4 * _CONCURRENT)
-            return {name: content for name, content in found if content is not None}
+        found = thread_map(self.store.read_if_there, names, "fetch", _CONCURRENT, 4 * _CONCURRENT)
+        return {name: content for name, content in found if content is not None}
 
 
 def check_local(**folders: str | os.PathLike[str]) -> None:

@@ -1,18 +1,21 @@
-"""Ordered results of tasks on a pool of threads, with a bounded number of tasks in flight."""
+"""Ordered results of tasks on threads, with a bounded number of tasks in flight."""
 
 from __future__ import annotations
 
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
+    Item = TypeVar("Item")
     Label = TypeVar("Label")
     Result = TypeVar("Result")
 
-__all__ = ["bounded_map"]
+__all__ = ["bounded_map", "thread_map"]
 
 
 def bounded_map(
@@ -40,3 +43,19 @@ def bounded_map(
     finally:
         for _, future in window:
             future.cancel()
+
+
+def thread_map(
+    function: Callable[[Item], Result], items: Iterable[Item], name: str, threads: int, ahead: int
+) -> Iterator[tuple[Item, Result]]:
+    """Yield each item with the result of a function for it, called on threads of its own.
+
+    Args:
+        function: The function.
+        items: Its arguments; an iterator is advanced only when a task can be submitted.
+        name: Name of the threads, such as "fetch".
+        threads: Number of threads.
+        ahead: See :func:`bounded_map`.
+    """
+    with ThreadPoolExecutor(threads, thread_name_prefix=f"stoker-{name}") as pool:
+        yield from bounded_map(pool, ((item, partial(function, item)) for item in items), ahead)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +33,7 @@ __all__ = [
     "WrittenShard",
 ]
 
+_Shard = TypeVar("_Shard")
 Read = Callable[[int, int], bytes]
 """Returns the bytes of a file from an offset; fewer than the length at the end."""
 
@@ -191,6 +192,11 @@ class PayloadFiles:
     path: Callable[[Path, int], str]
 
 
+def _itself(shard: _Shard) -> _Shard:
+    """Return a shard that is its own data file."""
+    return shard
+
+
 @dataclass(frozen=True, kw_only=True)
 class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
@@ -204,9 +210,6 @@ class Container:
     Attributes:
         name: Name in manifests and on the command line.
         recognizes: Returns whether a shard is one of this container, by the first bytes of its files.
-        data_file: Returns the data file of the shard at a local path.
-        data_url: As ``data_file``, for a shard at a URL or in a remote dataset. It looks at the name only and
-            reads nothing. A shard that is one file returns its argument.
         scan: Yields the records of a data file from start to end. It checks every length against the file,
             and raises CorruptRecordError at the first fault.
         scan_at_url: As ``scan``, for a data file at a URL: called with a function that reads it, its bytes
@@ -216,6 +219,9 @@ class Container:
             of it. Raises SourceError for a record without an image, DecodeError for an image whose header
             is damaged, CorruptRecordError for a damaged record, and LeftOutError for a record that is to be
             left out and counted.
+        data_file: Returns the data file of the shard at a local path; by default the shard itself.
+        data_url: As ``data_file``, for a shard at a URL or in a remote dataset. It looks at the name only and
+            reads nothing.
         writing: How shards are written; None for a container that is only read.
         sidecars: The files beside each shard; the writer writes them, and ``stoker index`` does for external
             shards.
@@ -229,10 +235,10 @@ class Container:
 
     name: str
     recognizes: Callable[[ReadStart], bool]
-    data_file: Callable[[Path], Path]
-    data_url: Callable[[str], str]
     scan: Callable[[Path], Iterator[Record]]
     parse_image: Callable[[Record, FeatureNames], ExternalSample]
+    data_file: Callable[[Path], Path] = _itself
+    data_url: Callable[[str], str] = _itself
     writing: Writing | None = None
     sidecars: tuple[Sidecar, ...] = ()
     feature_names: FeatureNames | None = None

@@ -17,7 +17,7 @@ import os
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -156,15 +156,9 @@ def _recognizes(read_start: ReadStart) -> bool:
     return False
 
 
-def _same(path: Any) -> Any:
-    return path
-
-
 LISTING = Container(
     name="listing",
     recognizes=_recognizes,
-    data_file=_same,
-    data_url=_same,
     scan=_scan,
     parse_image=_parse_image,
     payload_files=PayloadFiles(_read, _path_of),

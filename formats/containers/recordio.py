@@ -9,7 +9,7 @@ several pieces, without that number (include/dmlc/recordio.h in dmlc-core). The 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.errors import CorruptRecordError, SourceError
 
@@ -39,7 +39,6 @@ LENGTH_BYTES = 4
 """Bytes that follow the magic number at the start of each piece."""
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)  # continuation flags
 _IMAGE = struct.Struct("<IfQQ")  # flag, which is the number of labels that follow; label; id; second id
-_Shard = TypeVar("_Shard")
 
 
 class _Piece(NamedTuple):
@@ -200,16 +199,9 @@ def _recognizes(read_start: ReadStart) -> bool:
     return magic == _MAGIC and word >> _LENGTH_BITS in (_WHOLE, _FIRST)
 
 
-def _itself(shard: _Shard) -> _Shard:
-    """Return a shard, which is its own data file."""
-    return shard
-
-
 RECORDIO = Container(
     name="recordio",
     recognizes=_recognizes,
-    data_file=_itself,
-    data_url=_itself,
     scan=scan,
     parse_image=parse_image,
     join=join,

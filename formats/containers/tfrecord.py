@@ -13,7 +13,7 @@ import struct
 from array import array
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,7 +38,6 @@ _FRAMING = _HEADER.size + _FOOTER.size
 _BUFFER = 1 << 20
 # A protocol buffer message is shorter than 2 GiB: a sparse file cannot make a reader allocate more.
 _LONGEST = (1 << 31) - 1
-_Shard = TypeVar("_Shard")
 
 
 def masked_crc(crc: int) -> int:
@@ -192,16 +191,9 @@ def _recognizes(read_start: ReadStart) -> bool:
     )
 
 
-def _itself(shard: _Shard) -> _Shard:
-    """Return a shard, which is its own data file."""
-    return shard
-
-
 TFRECORD = Container(
     name="tfrecord",
     recognizes=_recognizes,
-    data_file=_itself,
-    data_url=_itself,
     scan=scan,
     parse_image=parse_image,
     writing=Writing(suffix=".tfrecord", writer=Writer, wrap_image=wrap_image, wrap_arrays=wrap_arrays),

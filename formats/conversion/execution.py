@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from .plan import ConversionPlan
     from .run import Progress, Runner
+    from .targets.published import PublishedDatasets
+
 
 __all__ = ["Engine", "Summary", "check_num_threads", "check_outside_source", "execute"]
 
@@ -57,6 +59,20 @@ class Summary:
     shards: int
     datasets: Mapping[str, Path | str]
     already: bool = False
+
+    @classmethod
+    def of(cls, made: PublishedDatasets, seconds: float, converted: int) -> Summary:
+        """Return the summary of a run that took so long, and converted so many samples."""
+        return cls(
+            made.written,
+            made.skipped,
+            made.bytes,
+            0.0 if made.already else seconds,
+            converted / seconds,
+            made.shards,
+            made.folders,
+            made.already,
+        )
 
 
 def check_num_threads(num_threads: int | None, *, remote: bool = False) -> int:
@@ -91,17 +107,7 @@ def execute(
         made = convert_to_url(run, str(dst), overwrite=overwrite)
     else:
         made = convert_to_folder(run, Path(dst), overwrite=overwrite)
-    seconds = time.monotonic() - started
-    return Summary(
-        written=made.written,
-        skipped=made.skipped,
-        bytes=made.bytes,
-        seconds=0.0 if made.already else seconds,
-        images_per_second=run.converted / seconds,
-        shards=made.shards,
-        datasets=made.folders,
-        already=made.already,
-    )
+    return Summary.of(made, time.monotonic() - started, run.converted)
 
 
 def _runner(engine: Engine, num_threads: int) -> Runner:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
+from stoker.errors import ConfigError, LockedError
+
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
+
+    from stoker.processes import OwnerProcess
 
 __all__ = ["WriterContext"]
 
@@ -16,6 +21,7 @@ W = TypeVar("W", bound="WriterContext")
 class WriterContext(ABC):
     """A writer whose ``with`` block closes it, or abandons its dataset if the block raises an error."""
 
+    _owner: OwnerProcess
     _closed = False
 
     @abstractmethod
@@ -25,6 +31,17 @@ class WriterContext(ABC):
     @abstractmethod
     def abandon(self) -> None:
         """Leave no dataset."""
+
+    def _check_usable(self, place: Path | str) -> None:
+        """Raise an error that names the target if the writer is closed, or belongs to another process."""
+        if not self._owner.is_current():
+            raise LockedError(
+                "this writer was made in another process, which writes into its folder",
+                path=place,
+                hint="make a writer in each process, each with a folder of its own",
+            )
+        if self._closed:
+            raise ConfigError("the writer is closed", path=place, hint="make another one")
 
     def __enter__(self: W) -> W:
         return self

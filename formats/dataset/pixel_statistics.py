@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
 from ..codecs.header import MAX_PIXELS
 from ..codecs.npy import decode_npy
-from ..concurrency.bounded_map import bounded_map
+from ..concurrency.bounded_map import thread_map
 from ..concurrency.cores import check_threads
 
 if TYPE_CHECKING:
@@ -173,9 +172,9 @@ def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tup
     form = _form(_pixels(dataset, 0))
     starts = range(0, len(dataset), _CHUNK)
     chunks = (range(start, min(start + _CHUNK, len(dataset))) for start in starts)
-    tasks = ((chunk.stop, partial(_sum_images, dataset, chunk, size, form)) for chunk in chunks)
-    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-pixels") as pool:
-        yield from bounded_map(pool, tasks, 2 * threads)
+    sums = partial(_sum_images, dataset, size=size, form=form)
+    for chunk, some in thread_map(sums, chunks, "pixels", threads, 2 * threads):
+        yield chunk.stop, some
 
 
 def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, DecodeError, SourceError
+from stoker.errors import CorruptRecordError, DecodeError, SourceError, with_details
 
-from ..concurrency.bounded_map import bounded_map
+from ..concurrency.bounded_map import thread_map
 from ..containers.messages.image_record import LeftOutError
 from ..dataset.reading.samples import NO_CHECKSUM
 from ..sources.archives.window import window_at_url
@@ -88,14 +87,8 @@ def naming(record: Record, path: str | Path, shard: str) -> Iterator[None]:
     try:
         yield
     except (CorruptRecordError, SourceError) as error:
-        raise type(error)(
-            error.message,
-            path=path,
-            shard=shard,
-            record=record.position,
-            key=record.key.decode(errors="backslashreplace") or None,
-            hint=error.hint,
-        ) from error
+        key = record.key.decode(errors="backslashreplace") or None
+        raise with_details(error, path=path, shard=shard, record=record.position, key=key) from error
 
 
 def parsed_at_urls(
@@ -113,16 +106,15 @@ def parsed_at_urls(
         SourceError, CorruptRecordError: As the container's ``parse_image`` and ``scan_at_url``.
         StorageError: A URL cannot be read.
     """
-    read = partial(_read_at_url, container, names)
-    with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="stoker-fetch") as pool:
-        tasks = ((name, partial(read, one, name)) for one, name in zip(shards, shard_names, strict=True))
-        for _, parsed in bounded_map(pool, tasks, _CONNECTIONS):
-            yield parsed
+    read, named = partial(_read_at_url, container, names), zip(shards, shard_names, strict=True)
+    for _, parsed in thread_map(read, named, "fetch", _CONNECTIONS, _CONNECTIONS):
+        yield parsed
 
 
 def _read_at_url(
-    container: Container, names: FeatureNames, shard: ExternalShard, name: str
+    container: Container, names: FeatureNames, named: tuple[ExternalShard, str]
 ) -> list[ParsedRecord]:
+    shard, name = named
     if container.scan_at_url is None:
         raise TypeError(f"shards of {container.name} cannot be read by ranges")
     records = container.scan_at_url(window_at_url(shard.file, shard.size), shard.size, shard.file)

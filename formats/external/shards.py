@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.errors import ConfigError, SourceError, StokerError, with_details
 from stoker.urls import without_credentials
 
 from ..concurrency.bounded_map import bounded_map
@@ -79,14 +79,7 @@ class ExternalShard:
         except StokerError as error:
             if error.path != str(copy):
                 raise
-            raise type(error)(
-                error.message,
-                path=self.file,
-                shard=error.shard,
-                record=error.record,
-                key=error.key,
-                hint=error.hint,
-            ) from error
+            raise with_details(error, path=self.file) from error
         finally:
             remove(copy)
             if self.beside:

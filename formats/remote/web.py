@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stoker.errors import StorageError
 
-from ..concurrency.bounded_map import bounded_map
+from ..concurrency.bounded_map import thread_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,7 +62,5 @@ def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -
         ask: Returns the facts about the file of a name; None where there is no such file.
         names: Names of the files.
     """
-    tasks = ((name, partial(ask, name)) for name in names)
-    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
-        answers = bounded_map(pool, tasks, 4 * _CONCURRENT)
-        return {name: answer for name, answer in answers if answer is not None}
+    answers = thread_map(ask, names, "ask", _CONCURRENT, 4 * _CONCURRENT)
+    return {name: answer for name, answer in answers if answer is not None}

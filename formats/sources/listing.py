@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,13 +14,22 @@ from ..dataset.columns.annotations import AnnotationInfo
 from ..dataset.columns.strings import each, take_strings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["ListedBlocks", "ListedFiles", "ListedObjects", "ListedPlaces", "Listing", "Skip"]
+__all__ = [
+    "ListedBlocks",
+    "ListedFiles",
+    "ListedObjects",
+    "ListedPlaces",
+    "Listing",
+    "Skip",
+    "count_reasons",
+    "skipped_lines",
+]
 
 
 class Skip(NamedTuple):
@@ -38,6 +49,16 @@ class Skip(NamedTuple):
     def message(self) -> str:
         """Reason and detail, for an error."""
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+def count_reasons(skipped: Iterable[Skip]) -> dict[str, int]:
+    """How many files were left out, by reason, in the order of the reasons."""
+    return dict(sorted(Counter(skip.reason for skip in skipped).items()))
+
+
+def skipped_lines(skipped: Iterable[Skip]) -> bytes:
+    """The content of ``skipped.jsonl``: one line of JSON for each file or sample that was left out."""
+    return "".join(json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped).encode()
 
 
 @dataclass(frozen=True)

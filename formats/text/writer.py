@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker.arguments import list_of_names
-from stoker.errors import ConfigError, DatasetError, LockedError
+from stoker.errors import ConfigError, DatasetError
 from stoker.processes import Cleanup, OwnerProcess
 
 from ..containers.registry import DEFAULT_CONTAINER
@@ -175,7 +175,7 @@ class TextWriter(WriterContext):
             LockedError: The process was forked from the one that made the writer.
             WriteError: The disk is full or refuses a write.
         """
-        self._check_usable()
+        self._check_usable(self._folder)
         with self._lock, os_errors(self._folder, resumes=False):
             name = f"{len(self._spool):08d}" if key is None else key
             if not isinstance(name, str) or not name:
@@ -195,7 +195,7 @@ class TextWriter(WriterContext):
         """
         if self._summary is not None:
             return self._summary
-        self._check_usable()
+        self._check_usable(self._folder)
         try:
             with self._lock:
                 wanted = RowColumns(_LABEL if self._labelled else None, classes=self._classes)
@@ -220,16 +220,6 @@ class TextWriter(WriterContext):
                 key=key,
                 hint="write a label with every sample, or with none",
             )
-
-    def _check_usable(self) -> None:
-        if not self._owner.is_current():
-            raise LockedError(
-                "this writer was made in another process, which writes into its folder",
-                path=self._folder,
-                hint="make a writer in each process, each with a folder of its own",
-            )
-        if self._closed:
-            raise ConfigError("the writer is closed", path=self._folder, hint="make another one")
 
 
 def _check_is_local(target: str | os.PathLike[str]) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker import _native
-from stoker.errors import ConfigError, MissingDependencyError, install_hint
+from stoker.errors import ConfigError, optional_import
 
-from ..concurrency.bounded_map import bounded_map
+from ..concurrency.bounded_map import thread_map
 from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
 from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace
@@ -122,10 +121,8 @@ def _tokenizer_of(folder: Path) -> Tokenizer:
 
 def _count_vocabulary(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> Whitespace:
     counts = _native.WordCounts()
-    tasks = ((chunk, partial(_count, counts, texts, chunk)) for chunk in texts.chunks())
-    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
-        for _ in bounded_map(pool, tasks, 2 * threads):
-            pass
+    for _ in thread_map(partial(_count, counts, texts), texts.chunks(), "count", threads, 2 * threads):
+        pass
     return Whitespace.build(counts, choice.min_count or 1, choice.max_size)
 
 
@@ -144,13 +141,9 @@ def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> File:
     Raises:
         MissingDependencyError: The package ``tokenizers`` is not installed.
     """
-    try:
+    with optional_import("training subwords needs the package tokenizers", "tokenizers"):
         import tokenizers
         from tokenizers import decoders, models, pre_tokenizers, trainers
-    except ImportError as error:
-        raise MissingDependencyError(
-            "training subwords needs the package tokenizers", hint=install_hint("tokenizers")
-        ) from error
     made = tokenizers.Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import MissingDependencyError, install_hint
+from stoker.errors import optional_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,12 +33,8 @@ def make_decoder(options: Mapping[str, Any], file: bytes | None) -> Decode:
     if options.get("tokenizer") == "whitespace" and model.get("type") == "WordLevel":
         words = {number: word for word, number in model["vocab"].items()}
         return lambda ids: " ".join(words.get(number, f"[{number}]") for number in ids)
-    try:
+    with optional_import("the texts of these token ids need the package tokenizers", "tokenizers"):
         import tokenizers
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the texts of these token ids need the package tokenizers", hint=install_hint("tokenizers")
-        ) from error
     made = tokenizers.Tokenizer.from_buffer(file)
     return lambda ids: str(made.decode(list(ids), skip_special_tokens=False))
 

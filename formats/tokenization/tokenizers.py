@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from stoker import _native
-from stoker.errors import ConfigError, MissingDependencyError, SourceError, install_hint
+from stoker.errors import ConfigError, SourceError, optional_import
 
 if TYPE_CHECKING:
     import os
@@ -205,12 +205,8 @@ class File:
         return made
 
     def _load(self, content: bytes, name: str, path: str | os.PathLike[str]) -> None:
-        try:
+        with optional_import("a tokenizer from a file needs the package tokenizers", "tokenizers"):
             import tokenizers
-        except ImportError as error:
-            raise MissingDependencyError(
-                "a tokenizer from a file needs the package tokenizers", hint=install_hint("tokenizers")
-            ) from error
         try:
             self._tokenizer: Any = tokenizers.Tokenizer.from_buffer(content)
         except Exception as error:  # the package raises plain Exception

@@ -18,17 +18,15 @@ struct DistortColumns {
 };
 
 // Resamples the image to its own size by a projective map.
-class Distort final : public Step {
+class Distort final : public ColumnStep<DistortColumns> {
   public:
-    using Columns = DistortColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::matrix>("matrix", {3, 3}),
         per_batch<&Columns::fill>("fill", {3}),
         per_batch<&Columns::nearest>("nearest"),
     };
-
-    explicit Distort(const Columns& columns) : Step(columns.where), columns_(columns) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
         const bool nearest = *columns_.nearest;
@@ -42,9 +40,6 @@ class Distort final : public Step {
         else
             runner.warper().run(source, columns_.matrix + 9 * i, height, width, columns_.fill, sink);
     }
-
-  private:
-    Columns columns_;
 };
 
 struct WeightedSumColumns {

@@ -24,16 +24,14 @@ struct AffineColumns {
 };
 
 // A colour map that another step follows.
-class Affine final : public Step {
+class Affine final : public ColumnStep<AffineColumns> {
   public:
-    using Columns = AffineColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::color>("color", {3, 4}),
         optional(per_sample<&Columns::mean_matrix>("mean_matrix", {3, 3})),
     };
-
-    explicit Affine(const Columns& columns) : Step(columns.where), columns_(columns) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
         float color[12];
@@ -69,8 +67,6 @@ class Affine final : public Step {
             std::memcpy(image.row(y), changed.data(), changed.size());
         }
     }
-
-    Columns columns_;
 };
 
 const RegisteredStep affine{step_kind<Affine>("affine")};

@@ -24,9 +24,9 @@ struct AddNoiseColumns {
 };
 
 // Adds normal noise, for each pixel and channel.
-class AddNoise final : public Step {
+class AddNoise final : public ColumnStep<AddNoiseColumns> {
   public:
-    using Columns = AddNoiseColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::keys>("keys"),
@@ -34,8 +34,6 @@ class AddNoise final : public Step {
         per_sample<&Columns::deviation>("deviation"),
         per_batch<&Columns::quantiles>("quantiles", {kNoiseQuantiles}),
     };
-
-    explicit AddNoise(const Columns& columns) : Step(columns.where), columns_(columns) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& image = runner.image();
@@ -55,9 +53,6 @@ class AddNoise final : public Step {
             }
         }
     }
-
-  private:
-    Columns columns_;
 };
 
 struct CompressColumns {
@@ -66,15 +61,13 @@ struct CompressColumns {
 };
 
 // Encodes the image as a JPEG, and decodes it.
-class Compress final : public Step {
+class Compress final : public ColumnStep<CompressColumns> {
   public:
-    using Columns = CompressColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::quality>("quality"),
     };
-
-    explicit Compress(const Columns& columns) : Step(columns.where), columns_(columns) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& image = runner.image();
@@ -95,9 +88,6 @@ class Compress final : public Step {
             throw std::runtime_error(decoder->failure().message);
         image.deinterleave(rgb.data());
     }
-
-  private:
-    Columns columns_;
 };
 
 const RegisteredStep add_noise{step_kind<AddNoise>("add_noise")};

@@ -22,9 +22,8 @@ struct DisplaceColumns {
 };
 
 // Moves each pixel by a displacement field.
-class Displace final : public Step {
+class Displace final : public ColumnStep<DisplaceColumns> {
   public:
-    using Columns = DisplaceColumns;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::keys>("keys"),
@@ -34,7 +33,7 @@ class Displace final : public Step {
         per_batch<&Columns::nearest>("nearest"),
     };
 
-    explicit Displace(const Columns& columns) : Step(columns.where), columns_(columns) {
+    explicit Displace(const Columns& columns) : ColumnStep(columns) {
         for (int axis = 0; axis < 2; ++axis)
             if (!(columns.sigma[axis] >= 0 && columns.sigma[axis] <= kMaxDisplacementSigma))
                 throw std::invalid_argument("sigma must be two numbers within 0 to 1000");
@@ -98,8 +97,6 @@ class Displace final : public Step {
         for (int c = 0; c < 3; ++c, upper += plane, lower += plane)
             to[c * plane] = between(upper[0], upper[1], lower[0], lower[1], down, right);
     }
-
-    Columns columns_;
 };
 
 const RegisteredStep displace{step_kind<Displace>("displace")};

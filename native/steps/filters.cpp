@@ -17,15 +17,14 @@ struct SharpenColumns {
 };
 
 // Multiplies the distance of each pixel from the smoothed image.
-class Sharpen final : public Step {
+class Sharpen final : public ColumnStep<SharpenColumns> {
   public:
-    using Columns = SharpenColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::factor>("factor"),
     };
 
-    explicit Sharpen(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& image = runner.image();
         if (image.height() < 3 || image.width() < 3) return;
@@ -40,9 +39,6 @@ class Sharpen final : public Step {
                 step_kernels().sharpen(rows, amount, image.width(), image.row(y) + at);
             }
     }
-
-  private:
-    Columns columns_;
 };
 
 // Returns the pixel at `at` of an axis that is continued by reflection about the first and the last of `size`

@@ -22,23 +22,19 @@ struct TableColumns {
 };
 
 // Replaces each value of each channel by another.
-class Table final : public Step {
+class Table final : public ColumnStep<TableColumns> {
   public:
-    using Columns = TableColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::levels>("levels", {3, 256}),
     };
 
-    explicit Table(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
         LookupTables tables;
         std::memcpy(tables.channel, columns_.levels + i * sizeof tables.channel, sizeof tables.channel);
         runner.apply_lut(tables);
     }
-
-  private:
-    Columns columns_;
 };
 
 struct PosterizeColumns {
@@ -47,15 +43,14 @@ struct PosterizeColumns {
 };
 
 // Keeps the highest bits of each value.
-class Posterize final : public Step {
+class Posterize final : public ColumnStep<PosterizeColumns> {
   public:
-    using Columns = PosterizeColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::bits>("bits"),
     };
 
-    explicit Posterize(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
         const int mask = 0xFF00 >> std::min<int>(columns_.bits[i], 8);
         LookupTables tables;
@@ -63,9 +58,6 @@ class Posterize final : public Step {
             for (int x = 0; x < 256; ++x) values[x] = static_cast<std::uint8_t>(x & mask);
         runner.apply_lut(tables);
     }
-
-  private:
-    Columns columns_;
 };
 
 struct SolarizeColumns {
@@ -74,15 +66,14 @@ struct SolarizeColumns {
 };
 
 // Inverts values from a threshold on.
-class Solarize final : public Step {
+class Solarize final : public ColumnStep<SolarizeColumns> {
   public:
-    using Columns = SolarizeColumns;
+    using ColumnStep::ColumnStep;
     static constexpr Column kColumns[] = {
         per_sample<&Columns::where>("where"),
         per_sample<&Columns::threshold>("threshold"),
     };
 
-    explicit Solarize(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
         LookupTables tables;
         for (auto& values : tables.channel)
@@ -90,9 +81,6 @@ class Solarize final : public Step {
                 values[x] = static_cast<std::uint8_t>(x >= columns_.threshold[i] ? 255 - x : x);
         runner.apply_lut(tables);
     }
-
-  private:
-    Columns columns_;
 };
 
 // The columns of a step without parameters.
@@ -102,12 +90,11 @@ struct PlainColumns {
 inline constexpr Column kPlainColumns[] = {per_sample<&PlainColumns::where>("where")};
 
 // Stretches the range of each channel to 0..255.
-class Autocontrast final : public Step {
+class Autocontrast final : public ColumnStep<PlainColumns> {
   public:
-    using Columns = PlainColumns;
+    using ColumnStep::ColumnStep;
     static constexpr std::span<const Column> kColumns = kPlainColumns;
 
-    explicit Autocontrast(const Columns& columns) : Step(columns.where) {}
     void run(std::size_t, StepRunner& runner) const override {
         const PlanarImage& image = runner.image();
         LookupTables tables;
@@ -129,12 +116,11 @@ class Autocontrast final : public Step {
 };
 
 // Flattens each channel's histogram.
-class Equalize final : public Step {
+class Equalize final : public ColumnStep<PlainColumns> {
   public:
-    using Columns = PlainColumns;
+    using ColumnStep::ColumnStep;
     static constexpr std::span<const Column> kColumns = kPlainColumns;
 
-    explicit Equalize(const Columns& columns) : Step(columns.where) {}
     void run(std::size_t, StepRunner& runner) const override {
         const PlanarImage& image = runner.image();
         LookupTables tables;

@@ -4,12 +4,11 @@
 //
 //     struct PosterizeColumns { const bool* where; const std::uint8_t* bits; };
 //
-//     class Posterize final : public Step {
+//     class Posterize final : public ColumnStep<PosterizeColumns> {
 //       public:
-//         using Columns = PosterizeColumns;
+//         using ColumnStep::ColumnStep;
 //         static constexpr Column kColumns[] = {
 //             per_sample<&Columns::where>("where"), per_sample<&Columns::bits>("bits")};
-//         explicit Posterize(const Columns& columns) : Step(columns.where), columns_(columns) {}
 //         void run(std::size_t i, StepRunner& runner) const override {
 //             const int mask = 0xFF00 >> std::min<int>(columns_.bits[i], 8);
 //             LookupTables tables;
@@ -17,8 +16,6 @@
 //                 for (int x = 0; x < 256; ++x) values[x] = static_cast<std::uint8_t>(x & mask);
 //             runner.apply_lut(tables);
 //         }
-//       private:
-//         Columns columns_;
 //     };
 //     const RegisteredStep posterize{step_kind<Posterize>("posterize")};  // steps/step_kinds.h
 //
@@ -56,6 +53,18 @@ class Step {
 
   private:
     const bool* where_;
+};
+
+// A step that keeps its columns.
+template <class ColumnsOfStep>
+class ColumnStep : public Step {
+  public:
+    using Columns = ColumnsOfStep;
+
+    explicit ColumnStep(const Columns& columns) : Step(columns.where), columns_(columns) {}
+
+  protected:
+    Columns columns_;
 };
 
 using Steps = std::vector<std::unique_ptr<const Step>>;

@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any
 
-from stoker.errors import ConfigError, MissingDependencyError, install_hint
+from stoker.errors import ConfigError, optional_import
 
 __all__ = ["connected"]
 
@@ -24,10 +24,8 @@ def connected(address: str) -> Any:
     """
     for name, value in _PATIENCE.items():
         os.environ.setdefault(name, value)
-    try:
+    with optional_import("workers=RayWorkers(...) needs Ray", "ray"):
         import ray
-    except ImportError as error:
-        raise MissingDependencyError("workers=RayWorkers(...) needs Ray", hint=install_hint("ray")) from error
     if not ray.is_initialized():
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

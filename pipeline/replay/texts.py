@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.errors import DatasetError, MissingDependencyError, install_hint
+from stoker.errors import DatasetError, optional_import
 
 from ..preview.page import PAGE_STYLE
 
@@ -82,13 +82,8 @@ def _decoder(dataset: SampleSource) -> Callable[[list[int]], str]:
         content = dataset.datasets[0].tokenizer_file()
     except DatasetError:
         return lambda ids: bytes(one for one in ids if one < 256).decode("utf-8", "replace")
-    try:
+    with optional_import("the texts of this dataset are decoded with the package tokenizers", "tokenizers"):
         import tokenizers
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the texts of this dataset are decoded with the package tokenizers",
-            hint=install_hint("tokenizers"),
-        ) from error
     tokenizer: Any = tokenizers.Tokenizer.from_buffer(content)
     return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=False))
 

@@ -22,9 +22,13 @@ Each one is also the built-in exception that code without Stoker in mind would c
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.urls import without_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "CheckpointError",
@@ -93,12 +97,20 @@ class StokerError(Exception):
         return f"{text}\n{self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        names = ("path", "shard", "record", "key", "hint")
-        return _rebuild, (type(self), self.message, {name: getattr(self, name) for name in names})
+        return _rebuild, (type(self), self.message, {name: getattr(self, name) for name in _DETAILS})
 
 
-def _rebuild(cls: type[StokerError], message: str, details: dict[str, Any]) -> StokerError:
+_Error = TypeVar("_Error", bound=StokerError)
+_DETAILS = ("path", "shard", "record", "key", "hint")
+
+
+def _rebuild(cls: type[_Error], message: str, details: dict[str, Any]) -> _Error:
     return cls(message, **details)
+
+
+def with_details(error: _Error, **details: Any) -> _Error:
+    """Return the same error with other details, such as its path."""
+    return _rebuild(type(error), error.message, {name: getattr(error, name) for name in _DETAILS} | details)
 
 
 class ConfigError(StokerError, ValueError):
@@ -124,6 +136,15 @@ def install_hint(*packages: str) -> str:
     It names the packages themselves, as extras of Stoker can be installed only from where Stoker lies.
     """
     return f"Install it: pip install {' '.join(packages)}"
+
+
+@contextmanager
+def optional_import(message: str, *packages: str) -> Iterator[None]:
+    """A block with imports of packages; MissingDependencyError with this message if one is not there."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependencyError(message, hint=install_hint(*packages)) from error
 
 
 class DatasetError(StokerError, ValueError):

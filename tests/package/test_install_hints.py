@@ -35,10 +35,12 @@ WITHOUT_EXTRA = {"mxnet", "ml_dtypes", "_typeshed"}
 
 
 def named_packages(path: Path) -> list[str]:
-    """The packages that calls of install_hint in a module name."""
+    """The packages that calls of install_hint and optional_import in a module name."""
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    hints = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "install_hint"]
-    return [one.value for call in hints for one in call.args if isinstance(one, ast.Constant)]
+    first = {"install_hint": 0, "optional_import": 1}  # the first package among the arguments
+    hints = [(call, call.func.id) for call in calls if isinstance(call.func, ast.Name)]
+    packages = [one for call, name in hints if name in first for one in call.args[first[name] :]]
+    return [one.value for one in packages if isinstance(one, ast.Constant)]
 
 
 def test_every_named_package_is_one_of_an_extra() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_pair, is_finite, is_whole
+from ...description import as_pair, between, is_finite, is_whole
 from ...params.parts import WHOLE
 from ..base import SizedTransform
 from .base import UntilEpoch
@@ -102,15 +102,13 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
         size = np.array(self.size, np.float64)[:, None]
         source = state.size.astype(np.float64)
         tile = state.tiles()
-        low, high = self.center
-        center = np.rint(2 * size * (low + (high - low) * u[:, :2].T))
+        center = np.rint(2 * size * between(self.center, u[:, :2].T))
         ratio = (size / source).min(axis=0)
         extent = source * ratio
         lower = np.array((tile >= 2, tile % 2 == 1))  # below, and right of, the centre
         corner = np.where(lower, center, center - extent)
         corner = np.where(tile == WHOLE, size - extent / 2, corner)
-        low, high = self.scale
-        factor = low + (high - low) * u[:, 2]
+        factor = between(self.scale, u[:, 2])
         shift = size * (0.5 + self.translate * (2 * u[:, 3:].T - 1))
         # The canvas' point c lies at (c - size) * factor + shift of the output.
         start = np.maximum(np.where(lower & (tile != WHOLE), center, corner), 0)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...description import between
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,10 +42,8 @@ def first_fit(
     Returns:
         Heights and widths, (2, N) int64, and which samples have one, (N,) bool.
     """
-    low, high = scale
-    area = (image[0] * image[1])[:, None] * (low + (high - low) * u[:, :ATTEMPTS])
-    low, high = math.log(ratio[0]), math.log(ratio[1])
-    aspect = np.exp(low + (high - low) * u[:, ATTEMPTS:])
+    area = (image[0] * image[1])[:, None] * between(scale, u[:, :ATTEMPTS])
+    aspect = np.exp(between(tuple(map(math.log, ratio)), u[:, ATTEMPTS:]))
     size = np.rint(np.sqrt((area / aspect, area * aspect)))
     smallest, largest = (np.atleast_1d(bound)[..., None] for bound in bounds)
     fits = np.all((size >= smallest) & (size <= largest), axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ..base import Transform
+from ..base import RandomTransform
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,16 +17,10 @@ __all__ = ["RandomHorizontalFlip", "RandomVerticalFlip"]
 
 
 @dataclass(frozen=True)
-class _RandomFlip(Transform):
+class _RandomFlip(RandomTransform):
     """Mirror along ``axis``, 0 vertical or 1 horizontal, with probability ``p``."""
 
-    p: float = 0.5
-
-    draws: ClassVar[int] = 1
     axis: ClassVar[int]
-
-    def __post_init__(self) -> None:
-        self.check_probability()
 
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import added, as_tuple, is_count
+from ...description import added, as_tuple, between, is_count
 from ..base import Transform
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ class ScaleJitter(_RandomSize):
 
     def new_size(self, size: Int, u: Float) -> Int:
         """See :class:`_RandomSize`."""
-        low, high = self.scale_range
-        factor = (np.array(self.target_size)[::-1, None] / size).min(axis=0) * (low + (high - low) * u)
+        factor = (np.array(self.target_size)[::-1, None] / size).min(axis=0) * between(self.scale_range, u)
         return np.asarray((size * factor).astype(np.int64))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ...description import between
 from ..base import Transform
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ class RandomZoomOut(Transform):
     def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         state.use_fill(self.fill)
-        low, high = self.side_range
-        factor = np.where(u[:, 0] < self.p, low + (high - low) * u[:, 1], 1.0)
+        factor = np.where(u[:, 0] < self.p, between(self.side_range, u[:, 1]), 1.0)
         size = (state.size * factor).astype(np.int64)
         state.crop(-((size - state.size) * u[:, :1:-1].T).astype(np.int64), size)
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ...description import as_pair, is_finite
+from ...description import between, is_finite
 from ...formulas import color
-from ..base import Transform
+from ..base import RandomTransform, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ class ColorJitter(Transform):
         """See :class:`Transform`."""
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         factors = [
-            np.full(len(u), neutral) if r is None else _between(r, u[:, 4 + i])
+            np.full(len(u), neutral) if r is None else between(r, u[:, 4 + i])
             for i, (r, neutral) in enumerate(zip(ranges, _NEUTRAL, strict=True))
         ]
         matrices, grey_shares = _operations(*factors)
@@ -133,7 +133,7 @@ class RandomPhotometricDistort(Transform):
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         applied = u[:, :5] < self.p
         factors = [
-            np.where(applied[:, i], _between(r, u[:, 5 + i]), neutral)
+            np.where(applied[:, i], between(r, u[:, 5 + i]), neutral)
             for i, (r, neutral) in enumerate(zip(ranges, _NEUTRAL, strict=True))
         ]
         early = u[:, 9] < 0.5
@@ -185,15 +185,10 @@ class Grayscale(Transform):
 
 
 @dataclass(frozen=True)
-class RandomGrayscale(Transform):
+class RandomGrayscale(RandomTransform):
     """Grey in all three channels, with probability ``p``."""
 
     p: float = 0.1
-
-    draws: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
@@ -201,15 +196,8 @@ class RandomGrayscale(Transform):
 
 
 @dataclass(frozen=True)
-class RandomInvert(Transform):
+class RandomInvert(RandomTransform):
     """Turn each level x to 255 - x, with probability ``p``."""
-
-    p: float = 0.5
-
-    draws: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
@@ -231,8 +219,3 @@ def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Floa
     grey_shares = np.zeros((4, len(contrast)))
     grey_shares[1] = 1 - contrast
     return matrices, grey_shares
-
-
-def _between(bounds: float | Range | None, u: Float) -> Float:
-    low, high = as_pair(bounds)
-    return np.asarray(low + (high - low) * u)

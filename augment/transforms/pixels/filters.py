@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_pair, as_tuple, is_count, is_finite
+from ...description import as_pair, as_tuple, between, is_count, is_finite
 from ...steps import Blur, Sharpen
 from ..base import Transform
 
@@ -54,9 +54,8 @@ class GaussianBlur(Transform):
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        low, high = as_pair(self.sigma)
         width, height = as_pair(self.kernel_size)
-        sigma = (low + (high - low) * u).astype(np.float32)
+        sigma = between(self.sigma, u).astype(np.float32)
         state.add_steps(Blur(np.ones(len(u), np.bool_), (height, width), np.repeat(sigma, 2, axis=1)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...description import is_finite, is_whole
 from ...steps import Autocontrast, Equalize, Posterize, Solarize
-from ..base import Transform
+from ..base import RandomTransform, Transform
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -74,15 +74,8 @@ class RandomSolarize(Transform):
 
 
 @dataclass(frozen=True)
-class RandomAutocontrast(Transform):
+class RandomAutocontrast(RandomTransform):
     """Stretch each channel to the full range 0..255, with probability ``p``."""
-
-    p: float = 0.5
-
-    draws: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
@@ -90,15 +83,8 @@ class RandomAutocontrast(Transform):
 
 
 @dataclass(frozen=True)
-class RandomEqualize(Transform):
+class RandomEqualize(RandomTransform):
     """Flatten each channel's histogram, with probability ``p``."""
-
-    p: float = 0.5
-
-    draws: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        self.check_probability()
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""

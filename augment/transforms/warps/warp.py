@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_pair, as_tuple, is_finite
+from ...description import as_pair, as_tuple, between, is_finite
 from ...geometry.interpolation import WARPING
 from ..base import Transform
 from .matrices import expanded, homography, inverse_affine, inverse_rotation, is_convex
@@ -108,11 +108,11 @@ class RandomRotation(WarpTransform):
         size = state.size
         super().params(state, u)
         if self.expand:
-            state.show_around_center(expanded(size, _between(self.degrees, u[:, 0])))
+            state.show_around_center(expanded(size, between(self.degrees, u[:, 0])))
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""
-        return inverse_rotation(_center(self, size), -_between(self.degrees, u[:, 0]))
+        return inverse_rotation(_center(self, size), -between(self.degrees, u[:, 0]))
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
@@ -169,10 +169,10 @@ class RandomAffine(WarpTransform):
         if self.translate is not None:
             most = np.array(self.translate)[:, None] * size[::-1]
             shift = np.rint((2 * u[:, 1:3].T - 1) * most)
-        scale = np.ones(n) if self.scale is None else _between(self.scale, u[:, 3])
+        scale = np.ones(n) if self.scale is None else between(self.scale, u[:, 3])
         shear = as_tuple(self.shear or 0.0, 4)
-        shears = np.stack((_between(shear[:2], u[:, 4]), _between(shear[2:], u[:, 5])))
-        return inverse_affine(_center(self, size), _between(self.degrees, u[:, 0]), shift, scale, shears)
+        shears = np.stack((between(shear[:2], u[:, 4]), between(shear[2:], u[:, 5])))
+        return inverse_affine(_center(self, size), between(self.degrees, u[:, 0]), shift, scale, shears)
 
     def _set_shear(self) -> None:
         shear = as_tuple(self.shear, 1)
@@ -252,8 +252,3 @@ def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> N
         transform.check(name, value >= 0, rule)
         transform.set(name, (0.0 - float(value), float(value)))
     transform.set_range(name, -most, most, rule)
-
-
-def _between(bounds: Any, u: Float) -> Float:
-    low, high = bounds
-    return np.asarray(low + (high - low) * u)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,6 @@ __all__ = ["MDS", "scan"]
 
 _START = 1 << 16
 _MOST_START = 1 << 23  # bytes before the description of a shard that is recognised
-_Shard = TypeVar("_Shard")
 MDS_NAMES = FeatureNames(encoded="", label="label", text=None, key=None)
 """Names of columns. The image is by default in the only column of images."""
 
@@ -156,16 +155,9 @@ def _recognizes(read_start: ReadStart) -> bool:
     return len(start) >= more or (more <= _MOST_START and starts_as_shard(read_start("", more) or b""))
 
 
-def _itself(shard: _Shard) -> _Shard:
-    """Return a shard, which is its own data file."""
-    return shard
-
-
 MDS = Container(
     name="mds",
     recognizes=_recognizes,
-    data_file=_itself,
-    data_url=_itself,
     scan=scan,
     parse_image=parse_image,
     feature_names=MDS_NAMES,

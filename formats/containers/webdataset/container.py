@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
@@ -37,7 +37,6 @@ TAR_NAMES = FeatureNames(
 
 _START = 1 << 16  # bytes in which a compressed archive shows its first header
 _LONGEST = 1 << 31
-_Shard = TypeVar("_Shard")
 
 
 def scan(path: Path) -> Iterator[Record]:
@@ -180,16 +179,9 @@ def _is_header(block: bytes) -> bool:
     return True
 
 
-def _itself(shard: _Shard) -> _Shard:
-    """Return a shard, which is its own data file."""
-    return shard
-
-
 WEBDATASET = Container(
     name="webdataset",
     recognizes=_recognizes,
-    data_file=_itself,
-    data_url=_itself,
     scan=scan,
     parse_image=parse_image,
     feature_names=TAR_NAMES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ...concurrency.bounded_map import bounded_map
+from ...concurrency.bounded_map import thread_map
 from ...sources.listing import Skip
 from ...tokenization.captions import (
     CAPTION,
@@ -147,14 +146,12 @@ def tokenize_captions(
     """
     name = column if column in listing.columns else CAPTION
     texts = _texts(listing, column, name)
-    tokenizer = make_tokenizer(choice, SourceTexts(len(listing), partial(_captions, texts)), threads)
+    source_texts = SourceTexts(len(listing), partial(_captions, texts))
+    tokenizer = make_tokenizer(choice, source_texts, threads)
     options = CaptionOptions.of(column, tokenizer, choice)
-    tasks = (
-        (rows, partial(_encode, texts, tokenizer, options.dtype, rows))
-        for rows in SourceTexts(len(listing), partial(_captions, texts)).chunks()
-    )
-    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-caption") as pool:
-        tokens = CaptionTokens.join([part for _, part in bounded_map(pool, tasks, 2 * threads)])
+    encode = partial(_encode, texts, tokenizer, options.dtype)
+    encoded = thread_map(encode, source_texts.chunks(), "caption", threads, 2 * threads)
+    tokens = CaptionTokens.join([part for _, part in encoded])
     kept = np.flatnonzero(tokens.counts > 0)
     if not len(kept):
         raise SourceError(f"no sample has a caption in {column!r}", path=source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker import _native
@@ -11,19 +10,14 @@ from ...codecs.codec import Codec
 from ...codecs.decode import decode_rgb
 from ...codecs.registry import CODECS
 from ...codecs.transcode import TranscodeRules, target_codec, transcode
-from ...containers.messages.image_record import ImageRecord
 from ...sources.source_reader import SkippedError, check_image
 from ..options import QUALITY, SUBSAMPLING
-from .object_features import object_features
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...codecs.header import Header
-    from ...dataset.columns.annotations import Annotations
     from ..options import ConvertOptions
 
-__all__ = ["EncodedImage", "Sample", "encode_image", "image_record"]
+__all__ = ["EncodedImage", "encode_image"]
 
 
 class EncodedImage(NamedTuple):
@@ -46,22 +40,6 @@ class EncodedImage(NamedTuple):
     orientation: int
     source: tuple[int, int]
     unmarked: tuple[str, str] | None = None
-
-
-class Sample(NamedTuple):
-    """The facts about an image that its record holds.
-
-    Attributes:
-        key: Path of the image relative to the source.
-        labels: Labels of the sample, mostly one; None where the source has no labels of samples.
-        objects: Objects in pixels of the stored image; None where the source has no objects.
-        mask: Encoded mask, if the image has one.
-    """
-
-    key: str
-    labels: tuple[int, ...] | None
-    objects: Annotations | None = None
-    mask: bytes | None = None
 
 
 def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
@@ -106,31 +84,3 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
     )
     payload, height, width = transcode(data, header.codec, target, rules)
     return EncodedImage(payload, target, height, width, 1, (header.height, header.width))
-
-
-def image_record(
-    sample: Sample, image: EncodedImage, classes: Sequence[str], keypoints: tuple[str, ...]
-) -> ImageRecord:
-    """The contents of an image's record, from which each container takes those that it can hold.
-
-    Args:
-        sample: The facts about the image.
-        image: The encoded image, which is the payload.
-        classes: Names of the labels; empty where they have none.
-        keypoints: Names of an object's keypoints; empty where they have none.
-    """
-    objects = sample.objects
-    return ImageRecord(
-        key=sample.key,
-        payload_bytes=len(image.payload),
-        format=image.codec.name,
-        height=image.height,
-        width=image.width,
-        orientation=image.orientation,
-        labels=sample.labels,
-        classes=classes,
-        objects=None
-        if objects is None
-        else partial(object_features, objects, image.height, image.width, classes, keypoints),
-        mask=sample.mask,
-    )

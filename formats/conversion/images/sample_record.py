@@ -7,7 +7,7 @@ those of samples that a program hands over.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from stoker._native import crc32c, make_bands
 from stoker.errors import ConfigError
 
 from ...codecs.codec import Codec
+from ...containers.messages.image_record import ImageRecord
 from ...containers.registry import find_writing
 from ...dataset.columns.annotation_columns import to_columns
 from ...dataset.columns.array_columns import PLACE_TYPES
@@ -25,9 +26,9 @@ from ...dataset.columns.origin_columns import Origin
 from ...dataset.index import BAND_COLUMNS
 from ...sources.listing import Skip
 from ..shards.encoder import EncodedRecord
-from .encode_image import Sample, image_record
 from .image_objects import encode_mask, fit_objects
 from .mask_values import MaskRules, mask_table
+from .object_features import object_features
 from .resize_geometry import resize_geometry
 
 if TYPE_CHECKING:
@@ -163,9 +164,8 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
     mask = None
     if sample.mask is not None:
         mask = encode_mask(sample.mask, image.source, geometry, rules.masks, options.max_pixels)
-    facts = Sample(sample.key, sample.labels, objects, mask)
-    record = image_record(facts, image, rules.classes, rules.info.keypoints)
-    prefix, suffix = find_writing(options.container).wrap_image(record)
+    stored = _image_record(sample._replace(objects=objects, mask=mask), image, rules)
+    prefix, suffix = find_writing(options.container).wrap_image(stored)
     mask_place = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
     places: tuple[Place, ...] = ()
     if sample.arrays:
@@ -185,6 +185,26 @@ def encode_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) 
         details=RecordDetails(objects, mask_place, places, bands, _origin(image.source, geometry))
         if known
         else None,
+    )
+
+
+def _image_record(sample: ImageSample, image: EncodedImage, rules: RecordRules) -> ImageRecord:
+    """The contents of the record of an image, from which each container takes those that it can hold."""
+    features, classes = None, rules.classes
+    if sample.objects is not None:
+        keypoints = rules.info.keypoints
+        features = partial(object_features, sample.objects, image.height, image.width, classes, keypoints)
+    return ImageRecord(
+        key=sample.key,
+        payload_bytes=len(image.payload),
+        format=image.codec.name,
+        height=image.height,
+        width=image.width,
+        orientation=image.orientation,
+        labels=sample.labels,
+        classes=classes,
+        objects=features,
+        mask=sample.mask,
     )
 
 

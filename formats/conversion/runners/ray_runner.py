@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import EngineError, MissingDependencyError, StokerError, install_hint
+from stoker.errors import EngineError, StokerError, optional_import
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,10 +100,8 @@ def _result(ray: Any, reference: Any) -> None:
 @contextmanager
 def cluster(num_cpus: int) -> Iterator[Any]:
     """Ray, with the connection that it has, or one to ``RAY_ADDRESS`` or to a new cluster of this machine."""
-    try:
+    with optional_import("engine='ray' needs Ray", "ray"):
         import ray
-    except ImportError as error:
-        raise MissingDependencyError("engine='ray' needs Ray", hint=install_hint("ray")) from error
     if ray.is_initialized():
         yield ray
         return

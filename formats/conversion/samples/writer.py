@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from stoker.errors import ConfigError, LockedError, SourceError, StokerError
+from stoker.errors import SourceError, StokerError
 from stoker.processes import Cleanup, OwnerProcess
 
 from ...codecs.header import MAX_PIXELS
@@ -195,7 +195,7 @@ class Writer(WriterContext):
             LockedError: The process was forked from the one that made the writer.
             WriteError: The disk is full or refuses a write; nothing more can be written.
         """
-        self._check_usable()
+        self._check_usable(self._output.place)
         with self._lock:
             name = f"{self._first + self._count:08d}" if key is None else key
             sample = self._checker.check(name, image, label, columns)
@@ -210,7 +210,7 @@ class Writer(WriterContext):
             reason: The reason, in words that many samples share.
             detail: The exact finding; may be empty.
         """
-        self._check_usable()
+        self._check_usable(self._output.place)
         with self._lock:
             self._output.add(Skip(key, reason, detail))
 
@@ -223,7 +223,7 @@ class Writer(WriterContext):
         """
         if self._summary is not None:
             return self._summary
-        self._check_usable()
+        self._check_usable(self._output.place)
         try:
             with self._lock:
                 self._store(self._pool.finish())
@@ -232,32 +232,13 @@ class Writer(WriterContext):
                 published = self._output.publish(tuple(self._checker.classes), self._encoder.info)
         finally:
             self.abandon()
-        seconds = time.monotonic() - self._started
-        self._summary = Summary(
-            published.written,
-            published.skipped,
-            published.bytes,
-            seconds,
-            published.written / seconds,
-            published.shards,
-            published.folders,
-        )
+        self._summary = Summary.of(published, time.monotonic() - self._started, published.written)
         return self._summary
 
     def abandon(self) -> None:
         """Give up the dataset and remove what was written; after :meth:`close` it does nothing."""
         self._closed = True
         self._abandon()
-
-    def _check_usable(self) -> None:
-        if not self._owner.is_current():
-            raise LockedError(
-                "this writer was made in another process, which writes into its folder",
-                path=self._output.place,
-                hint="make a writer in each process, each with a folder of its own",
-            )
-        if self._closed:
-            raise ConfigError("the writer is closed", path=self._output.place, hint="make another one")
 
     def _store(self, outcomes: Iterable[EncodedRecord | Skip | StokerError]) -> None:
         """Store records; raise the first error of a sample when all others are stored."""

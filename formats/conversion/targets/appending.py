@@ -7,7 +7,6 @@ of all versions, and shards named ``shard-v2-...``;
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from ...dataset.index import Index
 from ...dataset.manifest import SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
 from ...dataset.versions.publishing import NextVersion, publish_version
 from ...files.publishing import move_durably, sync_folder, write_durably
+from ...sources.listing import count_reasons, skipped_lines
 from ..shards.shard_file import published_names, shard_files
 from .index_parts import merge_parts, ordered_part
 from .published import PublishedDatasets
@@ -59,7 +59,7 @@ class AppendedShards:
         return PublishedDatasets(
             folders={"": self.folder},
             written=sum(result.records for result in self.results),
-            skipped=dict(sorted(Counter(skip.reason for skip in self.skipped).items())),
+            skipped=count_reasons(self.skipped),
             bytes=sum(result.bytes for result in self.results),
             shards=len(self.results),
         )
@@ -74,11 +74,10 @@ class AppendedShards:
         index = self._merge_index()
         grown = self._grown(index, shards)
         if self.skipped:
-            lines = (json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in self.skipped)
             path = folder / SKIPPED_NAME
             known = path.read_bytes() if path.exists() else b""
             staged = self.state / SKIPPED_NAME
-            write_durably(staged, known + "".join(lines).encode())
+            write_durably(staged, known + skipped_lines(self.skipped))
             move_durably(staged, path)
         added = grown.index.rows - self.manifest.index.rows
         following = NextVersion(grown, index, "append by a writer", added)

@@ -28,6 +28,7 @@ from ...dataset.sha256_file import SHA256_NAME, sha256_content
 from ...dataset.versions.naming import is_of_version
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
+from ...sources.listing import skipped_lines
 from ..shards.shard_file import ShardResult, finished_shard, published_names, shard_files
 from .split_output import SplitOutput
 
@@ -183,7 +184,7 @@ class FolderState:
                 _move_once(files[file], dataset / name)
         manifest = output.manifest(index)
         contents = {
-            SKIPPED_NAME: output.skipped_lines(),
+            SKIPPED_NAME: skipped_lines(output.skipped),
             SHA256_NAME: sha256_content(manifest),
             **self.plan.encoder.files,
         }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ...sources.listing import count_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,12 +42,11 @@ def count_published(
     plan: DatasetPlan, results: Sequence[ShardResult], folders: Mapping[str, Path | str]
 ) -> PublishedDatasets:
     """The datasets of a plan whose shards have these results."""
-    skipped = Counter(skip.reason for skip in plan.listing.skipped)
-    skipped.update(skip.reason for result in results for skip in result.skipped)
+    later = (skip for result in results for skip in result.skipped)
     return PublishedDatasets(
         folders=folders,
         written=sum(result.records for result in results),
-        skipped=dict(sorted(skipped.items())),
+        skipped=count_reasons((*plan.listing.skipped, *later)),
         bytes=sum(result.bytes for result in results),
         shards=sum(1 for result in results if result.records),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
 from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest
+from ...sources.listing import count_reasons
 from ..shards.shard_file import ShardResult, shard_files
 from .index_parts import empty_index, merge_parts, renumbered_part
 
@@ -72,11 +71,6 @@ class SplitOutput:
                 skipped += result.skipped
         return sorted(skipped)
 
-    def skipped_lines(self) -> bytes:
-        """Return the content of ``skipped.jsonl``: one line of JSON for each skipped file or sample."""
-        lines = (json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in self.skipped)
-        return "".join(lines).encode()
-
     def merge_index(self) -> Path:
         """Write the index of the split into :attr:`folder`, and return its path."""
         merged = self.folder / f"{self.split}.{INDEX_NAME}"
@@ -106,7 +100,7 @@ class SplitOutput:
             index=IndexFile.of(index, len(opened)),
             classes=self.plan.listing.classes,
             options=self.plan.options.to_manifest(),
-            skipped=dict(sorted(Counter(skip.reason for skip in self.skipped).items())),
+            skipped=count_reasons(self.skipped),
             annotations=self.plan.listing.info,
             category_ids=self.plan.listing.category_ids,
             arrays={

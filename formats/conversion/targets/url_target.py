@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, SampleError, SourceError
 
-from ...concurrency.bounded_map import bounded_map
+from ...concurrency.bounded_map import thread_map
 from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ...dataset.versions.naming import is_of_version
 from ...remote.store import Store
@@ -207,12 +205,11 @@ class UrlTarget:
             files = shard_files(state.folder, number, self._container)
             if files["result"].name in stored and not files["result"].exists():
                 missing.append((files["index"], files["result"]))
-        tasks = ((result, partial(self._fetch, index, result)) for index, result in missing)
-        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
-            for _ in bounded_map(pool, tasks, 4 * _CONCURRENT):
-                pass
+        for _ in thread_map(self._fetch, missing, "fetch", _CONCURRENT, 4 * _CONCURRENT):
+            pass
 
-    def _fetch(self, index: Path, result: Path) -> None:
+    def _fetch(self, files: tuple[Path, Path]) -> None:
+        index, result = files
         index.write_bytes(self.store.read(f"{STATE_NAME}/{index.name}"))
         content = self.store.read(f"{STATE_NAME}/{result.name}")
         # Some stores show a file before it is whole: a killed upload may have left half of one.
@@ -248,10 +245,9 @@ class UrlTarget:
                     for name in stored
                     if name == source or name.startswith(f"{source}/")
                 ]
-        tasks = ((move, partial(self.store.move, *move)) for move in moves)
-        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-rename") as pool:
-            for _ in bounded_map(pool, tasks, 4 * _CONCURRENT):
-                pass
+        move = self.store.move
+        for _ in thread_map(lambda names: move(*names), moves, "rename", _CONCURRENT, 4 * _CONCURRENT):
+            pass
 
 
 def _join(split: str, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stoker.errors import CorruptRecordError, StokerError
+from stoker.errors import CorruptRecordError, StokerError, with_details
 
 from ...containers.mds.compression import compression_of
 from ...containers.mds.container import MDS
@@ -66,9 +66,7 @@ def uncompressed(file: str) -> Iterator[Path]:
         except StokerError as error:
             if not str(error.path).startswith(temporary):
                 raise
-            raise type(error)(
-                error.message, path=file, shard=name, record=error.record, key=error.key, hint=error.hint
-            ) from error
+            raise with_details(error, path=file, shard=name) from error
 
 
 def _beside(folder: str, copy: Path) -> bytes | None:

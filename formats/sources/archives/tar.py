@@ -7,30 +7,26 @@ the archive is read in windows, and what lies between two windows is not fetched
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from stoker.errors import SourceError, with_details
 
-from stoker.errors import SourceError
-
-from ...concurrency.bounded_map import bounded_map
+from ...concurrency.bounded_map import thread_map
 from ...containers.messages.image_record import LeftOutError
 from ...containers.webdataset.container import TAR_NAMES, archive_error, image_part
 from ...containers.webdataset.headers import BadArchiveError
 from ...containers.webdataset.parts import SampleParts
 from ...containers.webdataset.samples import find_samples
-from ...dataset.columns.strings import Strings
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
 from ..folders.suffixes import holds_without_images
-from ..listing import ListedPlaces, Listing, Skip
-from ..lists.entry_columns import EntryColumns
+from ..listing import Listing, Skip
 from ..no_images import no_images_error
 from .names import expand, is_pattern
 from .part_names import name_parts
+from .shard_images import Gathered, ShardImage, ShardImages
 from .window import Window, window_at_url
 
 if TYPE_CHECKING:
@@ -47,24 +43,6 @@ _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # re
 _START = 1 << 10
 _LOCAL_WINDOW = 2048  # the header of an image often follows two members of a few bytes
 _CONCURRENT = 16
-
-
-class _Image(NamedTuple):
-    """An image in an archive, and the values of its sample."""
-
-    key: str
-    offset: int
-    length: int
-    entry: dict[str, Any]
-
-
-class _Archive(NamedTuple):
-    """What an archive holds."""
-
-    size: int
-    modified: int
-    images: list[_Image]
-    skipped: list[Skip]
 
 
 def is_tar(source: Source) -> bool:
@@ -89,10 +67,10 @@ def list_tar(source: Source) -> Listing:
         StorageError: A URL cannot be read.
     """
     files = expand(source.path)
-    gathered = _Gathered()
+    gathered = Gathered()
     for archive in _read_all(files, name_parts(source.parts, TAR_NAMES)):
         gathered.add(archive)
-    if not gathered.places:
+    if not gathered:
         raise no_images_error("the archives hold no image", source.path, gathered.skipped)
     try:
         return gathered.listing(files)
@@ -102,69 +80,19 @@ def list_tar(source: Source) -> Listing:
         ) from error
 
 
-class _Gathered:
-    """The samples of archives, which are added one after the other."""
-
-    def __init__(self) -> None:
-        self._columns = EntryColumns(cells=False)
-        self._keys = Strings()
-        self._sizes: list[int] = []
-        self._modified: list[int] = []
-        self._labelled: set[bool] = set()
-        self.places: list[tuple[int, int, int]] = []  # archive, offset and bytes of each image
-        self.skipped: list[Skip] = []
-
-    def add(self, archive: _Archive) -> None:
-        """Add the samples of the next archive."""
-        number = len(self._sizes)
-        self._sizes.append(archive.size)
-        self._modified.append(archive.modified)
-        self.skipped += archive.skipped
-        for image in archive.images:
-            self._keys.add(image.key.encode())
-            self._labelled.add(image.entry["label"] is not None)
-            self.places.append((number, image.offset, image.length))
-        for _ in self._columns.gather(image.entry for image in archive.images):
-            pass
-
-    def listing(self, files: list[str]) -> Listing:
-        """Return the listing of all samples, one at least.
-
-        Raises:
-            ValueError: Only some samples have a class, or only some classes are names.
-        """
-        if len(self._labelled) > 1:
-            raise ValueError("some samples have a class and some have none")
-        archive, offset, size = np.array(self.places, np.int64).T
-        rows = np.arange(len(archive), dtype=np.int64)
-        labels, classes = self._columns.labels(rows) if True in self._labelled else (None, ())
-        return Listing(
-            files[0].rpartition("/")[0],
-            self._keys.to_arrow(),
-            size.copy(),
-            np.array(self._modified, np.int64)[archive],
-            labels=labels,
-            classes=classes,
-            columns=self._columns.others(rows),
-            skipped=tuple(sorted(self.skipped)),
-            places=ListedPlaces(tuple(files), tuple(self._sizes), archive.astype(np.int32), offset.copy()),
-        )
-
-
 _LABEL_HINT = "name another member for the label, or none: --label"
 
 
-def _read_all(files: list[str], names: FeatureNames) -> Iterator[_Archive]:
+def _read_all(files: list[str], names: FeatureNames) -> Iterator[ShardImages]:
     if not is_url(files[0]):
         yield from (_read_local(file, names) for file in files)
         return
-    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
-        tasks = ((file, partial(_read_remote, file, names)) for file in files)
-        for _, archive in bounded_map(pool, tasks, _CONCURRENT):
-            yield archive
+    read = partial(_read_remote, names=names)
+    for _, archive in thread_map(read, files, "fetch", _CONCURRENT, _CONCURRENT):
+        yield archive
 
 
-def _read_local(file: str, names: FeatureNames) -> _Archive:
+def _read_local(file: str, names: FeatureNames) -> ShardImages:
     try:
         with open_regular(file) as (descriptor, size):
             read = Window(partial(read_at, descriptor), size, _LOCAL_WINDOW)
@@ -173,7 +101,7 @@ def _read_local(file: str, names: FeatureNames) -> _Archive:
         raise SourceError(f"the archive cannot be read: {error.strerror}", path=file) from error
 
 
-def _read_remote(file: str, names: FeatureNames) -> _Archive:
+def _read_remote(file: str, names: FeatureNames) -> ShardImages:
     folder, _, name = file.rpartition("/")
     store = Store(folder)
     size = store.size(name)
@@ -182,8 +110,8 @@ def _read_remote(file: str, names: FeatureNames) -> _Archive:
     return _read(file, window_at_url(file, size), size, store.modified(name), names)
 
 
-def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) -> _Archive:
-    archive = _Archive(size, modified, [], [])
+def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) -> ShardImages:
+    archive = ShardImages(size, modified, [], [])
     try:
         for sample in find_samples(read, size):
             found = _image_or_skip(file, sample, len(archive.images) + len(archive.skipped), read, names)
@@ -199,19 +127,17 @@ def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) 
 
 def _image_or_skip(
     file: str, sample: TarSample, record: int, read: Read, names: FeatureNames
-) -> _Image | Skip:
+) -> ShardImage | Skip:
     try:
         return _image(sample, read, names)
     except LeftOutError as error:
         return Skip(sample.key, str(error))
     except SourceError as error:
         shard = file.rpartition("/")[2]
-        raise SourceError(
-            error.message, path=file, shard=shard, record=record, key=sample.key, hint=error.hint
-        ) from error
+        raise with_details(error, path=file, shard=shard, record=record, key=sample.key) from error
 
 
-def _image(sample: TarSample, read: Read, names: FeatureNames) -> _Image:
+def _image(sample: TarSample, read: Read, names: FeatureNames) -> ShardImage:
     def content(part: Part) -> bytes:
         return read(sample.offset + part.span.offset, part.span.length)
 
@@ -222,7 +148,7 @@ def _image(sample: TarSample, read: Read, names: FeatureNames) -> _Image:
     entry: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     entry["label"] = parts.label(names.label) if names.label else None
     entry["path"] = sample.key
-    return _Image(
+    return ShardImage(
         sample.key if key is None else str(key),
         sample.offset + image.span.offset,
         image.span.length,

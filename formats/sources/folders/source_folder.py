@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
-from ...concurrency.bounded_map import bounded_map
+from ...concurrency.bounded_map import thread_map
 from ...files.paths import leaves_folder
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
@@ -202,10 +201,8 @@ class _StoredFolder(SourceFolder):
 
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
         _ = self._files  # this thread lists them, before the pool's threads all would
-        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
-            tasks = ((name, partial(self._read, name)) for name in names)
-            for _, content in bounded_map(pool, tasks, 4 * _CONCURRENT):
-                yield content
+        for _, content in thread_map(self._read, names, "fetch", _CONCURRENT, 4 * _CONCURRENT):
+            yield content
 
     def find(self, name: str) -> bytes | None:
         return self._store.read_if_there(name)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import ConfigError, MissingDependencyError, SourceError, install_hint
+from stoker.errors import ConfigError, SourceError, optional_import
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,14 +106,10 @@ class ChatTemplate:
 
     @cached_property
     def _compiled(self) -> Any:
-        try:
+        with optional_import("chat templates need the package jinja2", "jinja2"):
             import jinja2
             from jinja2.ext import loopcontrols
             from jinja2.sandbox import ImmutableSandboxedEnvironment
-        except ImportError as error:
-            raise MissingDependencyError(
-                "chat templates need the package jinja2", hint=install_hint("jinja2")
-            ) from error
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_generation_extension(), loopcontrols]
         )

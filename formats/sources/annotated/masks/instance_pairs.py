@@ -7,16 +7,14 @@ but for Cityscapes' ``instanceIds``, which have their classes in them.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ....concurrency.bounded_map import bounded_map
+from ....concurrency.bounded_map import thread_map
 from ....concurrency.cores import available_cores
 from ...listing import ListedObjects, Skip
 from ...source_reader import SkippedError
@@ -87,10 +85,8 @@ class _Reader:
     def read_all(self) -> None:
         """Read all masks, in order."""
         cores = available_cores()
-        with ThreadPoolExecutor(cores, thread_name_prefix="stoker-masks") as pool:
-            tasks = ((row, partial(self._read, row)) for row in range(len(self.masks)))
-            for row, found in bounded_map(pool, tasks, cores + _AHEAD):
-                self._add(row, found)
+        for row, found in thread_map(self._read, range(len(self.masks)), "masks", cores, cores + _AHEAD):
+            self._add(row, found)
 
     def _read(self, row: int) -> tuple[tuple[int, int], list[Instance]] | Skip:
         try:

@@ -91,8 +91,6 @@ POSITIONS = Sidecar(".positions", "a toy", lambda offset, length: b"%d+%d\n" % (
 TOY = Container(
     name="toy",
     recognizes=recognizes,
-    data_file=lambda shard: shard,
-    data_url=lambda shard: shard,
     scan=scan,
     parse_image=parse_image,
     writing=Writing(suffix=".toy", writer=Writer, wrap_image=wrap_image),

@@ -18,6 +18,7 @@ from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.formats.concurrency import bounded_map
 from stoker.formats.containers.messages.example import parse_example
 from stoker.formats.containers.registry import find_container
 from stoker.formats.tokenization import choice
@@ -45,7 +46,7 @@ def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[int] = []
-    real = choice.bounded_map
+    real = bounded_map.bounded_map
 
     def interrupted(*given: Any) -> Iterator[Any]:
         with closing(real(*given)) as results:
@@ -54,7 +55,7 @@ def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
 
     monkeypatch.setattr(choice, "_COUNTED_LINES", 1)
     monkeypatch.setattr(choice, "_count", lambda *given: counted.append(given[-1]))
-    monkeypatch.setattr(choice, "bounded_map", interrupted)
+    monkeypatch.setattr(bounded_map, "bounded_map", interrupted)
     with pytest.raises(KeyboardInterrupt):
         stoker.convert_text(source, tmp_path / "d", num_threads=1)
     assert len(counted) < 5 < len(LINES)
