@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,24 +71,26 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"texts": write_shards(folder), **{name: folder / name for name in options}}
 
 
-def taken(loaders: list[Any], steps: int | None) -> list[Any]:
-    """The samples of each row that is no repetition, and its lines of arrays without padding.
+def global_batches(loaders: list[Any], steps: int | None = None) -> list[Counter[Any]]:
+    """The samples of each row of each step that is no repetition, and its lines of arrays without padding.
 
     Of streams each token by itself, with its sample.
     """
-    found: list[Any] = []
-    for loader in loaders:
-        for batch in itertools.islice(loader, steps):
-            if "mask" not in batch._fields:
-                found += zip(batch.row.flat, batch.input_ids.flat, strict=True)
-                continue
-            for i in np.flatnonzero(batch.mask).tolist():
-                rows = tuple(row for row in np.atleast_1d(batch.row[i]).tolist() if row >= 0)
-                # Of preference pairs line i is the chosen one of a pair, and line N + i the rejected one.
-                lines = [np.atleast_1d(line) for each in batch[:-2] for line in each[i :: len(batch.mask)]]
-                kept = [line[(line != loader.pad_id) & (line != -100)] for line in lines]
-                found.append((rows, tuple(tuple(line.tolist()) for line in kept)))
-    return found
+    passes = [itertools.islice(loader, steps) for loader in loaders]
+    lines = functools.partial(lines_of, pad_id=loaders[0].pad_id)
+    return [Counter(itertools.chain(*map(lines, step))) for step in zip(*passes, strict=True)]
+
+
+def lines_of(batch: Any, pad_id: int) -> Iterator[Any]:
+    if "mask" not in batch._fields:
+        yield from zip(batch.row.flat, batch.input_ids.flat, strict=True)
+        return
+    for i in np.flatnonzero(batch.mask).tolist():
+        rows = tuple(row for row in np.atleast_1d(batch.row[i]).tolist() if row >= 0)
+        # Of preference pairs line i is the chosen one of a pair, and line N + i the rejected one.
+        lines = [np.atleast_1d(line) for each in batch[:-2] for line in each[i :: len(batch.mask)]]
+        kept = [line[(line != pad_id) & (line != -100)] for line in lines]
+        yield rows, tuple(tuple(line.tolist()) for line in kept)
 
 
 @functools.cache
@@ -95,9 +98,9 @@ def whole(shards: Path, form: str) -> Counter[Any]:
     """What an epoch of one rank hands out; of streams every token of the dataset."""
     if form == "streams":
         return Counter((row, token) for row, (ids, _) in read_sequences(shards).items() for token in ids)
-    found = taken([make(shards, batch_size=4, **FORMS[form][1])], None)
+    found = sum(global_batches([make(shards, batch_size=4, **FORMS[form][1])]), Counter())
     assert sorted(row for rows, _ in found for row in rows) == list(range(len(stoker.open(shards))))
-    return Counter(found)
+    return found
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -112,11 +115,40 @@ def test_every_row_is_the_same_after_any_stop_on_any_number_of_ranks(
         [make(datasets[name], batch_size=4, rank=rank, world_size=size, **options) for rank in range(size)]
         for size in (before, after)
     )
-    found = taken(first, stop % len(first[0]))
+    parts = global_batches(first, stop % len(first[0]))
     for loader in second:
         loader.load_state_dict(first[0].state_dict())
-    found += taken(second, None)
-    left_out = whole(datasets[name], form) - Counter(found)
-    assert not Counter(found) - whole(datasets[name], form), "neither repeated nor another"
+    found = sum(parts + global_batches(second), Counter())
+    left_out = whole(datasets[name], form) - found
+    assert not found - whole(datasets[name], form), "neither repeated nor another"
     # The last tokens of an epoch, at most as many as there are streams, have no place.
     assert left_out.total() <= (4 * max(before, after) if form == "streams" else 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=settings.default.max_examples // 16)
+@given(ranks=st.permutations([1, 2, 3, 4, 6]), stop=st.integers(1, 99))
+def test_batches_of_one_number_of_samples_go_on_the_same_after_any_stop(
+    datasets: dict[str, Path], form: str, ranks: list[int], stop: int
+) -> None:
+    """Of 12 samples at each step, on one number of ranks after the other."""
+    name, options = FORMS[form]
+    found: list[Counter[Any]] = []
+    state = None
+    for size in ranks[:3]:
+        loaders = [
+            make(datasets[name], batch_size=12 // size, rank=rank, world_size=size, **options)
+            for rank in range(size)
+        ]
+        if state is None:
+            whole = global_batches(loaders)
+            for loader in loaders:
+                loader.set_epoch(0)
+        else:
+            for loader in loaders:
+                loader.load_state_dict(state)
+        found += global_batches(loaders, stop % (len(whole) // 2 + 1))
+        state = loaders[0].state_dict()
+        if state["epoch"]:
+            break
+    assert found == whole[: len(found)]
