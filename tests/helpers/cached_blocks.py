@@ -1,4 +1,4 @@
-"""Four cached blocks of one file, and a read-ahead over them, for tests of how fetching ends."""
+"""Cached blocks: four of one file, with a read-ahead over them, and those of several files with a reader."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 from stoker.pipeline.caching.planned_reads import BatchReads
 
 BLOCKS = np.arange(4)
+BLOCK = 4096
+SIZES = [10_000, 0, 4096, 4097]
 
 
 def block_files(folder: Path) -> BlockFiles:
@@ -30,3 +32,23 @@ def read_ahead_over(files: BlockFiles, requests: Any) -> CacheReadAhead:
     )
     files.covering = lambda *ranges: BLOCKS  # type: ignore[method-assign]  # all of them
     return CacheReadAhead(source, [BatchReads(np.arange(1))], ahead=1 << 20)
+
+
+def make(folder: Path) -> BlockFiles:
+    return BlockFiles(folder, [f"f{i}" for i in range(len(SIZES))], SIZES, BLOCK)
+
+
+def array(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+class Reader:
+    """Reads from ``contents`` and records the requests."""
+
+    def __init__(self, contents: list[bytes]) -> None:
+        self.contents = contents
+        self.asked: list[tuple[int, int, int]] = []
+
+    def __call__(self, file: int, start: int, stop: int) -> bytes:
+        self.asked.append((file, start, stop))
+        return self.contents[file][start:stop]

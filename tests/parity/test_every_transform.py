@@ -1,7 +1,7 @@
 """Every transform, and chains of them, on the native engine and on DALI against the reference.
 
 Images are 64 x 64 PNG, so that all engines begin with the same pixels. The transforms and their tolerances
-are those of :mod:`helpers.transform_examples`.
+are those of :mod:`helpers.transforms.transform_examples`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.pillow_decoding import decode_with_pillow
-from helpers.transform_examples import (
+from helpers.transforms.transform_examples import (
     AMPLIFIED,
     CASES,
     DALI_EQUALIZED,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from helpers.data.pictures import png as written
-from helpers.mask_chains import HEIGHT, WIDTH, chains, draw
+from helpers.transforms.mask_chains import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.transform_examples import CASES
+from helpers.transforms.transform_examples import CASES
 
 from stoker.augment import (
     AugMix,
@@ -101,7 +101,7 @@ def write(path, value):
 
 
 def test_every_transform_has_an_example():
-    """Add one to helpers/transform_examples.py."""
+    """Add one to helpers/transforms/transform_examples.py."""
     names = set(transforms.__all__) - {"Transform", "SubtractMean"}
     assert {type(transform).__name__ for transform in EVERY} == names | {"MixUp", "CutMix", "Mosaic"}
     # RandomIoUCrop needs objects; Normalize and ToDtype change only the output's form. SubtractMean needs

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.compiled_functions import darken
+from helpers.transforms.compiled_functions import darken
 from PIL import Image, ImageEnhance, ImageOps
 
 from stoker.augment import steps

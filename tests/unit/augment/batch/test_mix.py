@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from helpers.distributions import assert_same_distribution
+from helpers.transforms.distributions import assert_same_distribution
 
 from stoker.augment.batch.mix import CutMix, MixUp
 from stoker.errors import ConfigError

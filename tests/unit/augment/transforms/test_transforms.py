@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from helpers.distributions import assert_same_distribution
+from helpers.transforms.distributions import assert_same_distribution
 
 from stoker.augment import (
     CenterCrop,

@@ -14,25 +14,6 @@ ANSWER = gsm8k_lengths("answer")
 EDGES = bucket_boundaries(ANSWER, 8)
 
 
-def slide_lengths():
-    """Return the 112 lengths of GluonNLP's slide on bucketing."""
-    state = np.random.RandomState(215)
-    classes = [(5, 10, 48), (10, 15, 32), (15, 20, 16), (20, 25, 8), (25, 30, 8)]
-    samples = [
-        (state.randint(low, high), name) for name, (low, high, n) in enumerate(classes) for _ in range(n)
-    ]
-    state.shuffle(samples)
-    return np.array([length for length, _ in samples])
-
-
-SLIDE = slide_lengths()
-
-
-def padding_per_sample(plan, lengths):
-    padded = (plan.sizes * plan.lengths.sum(axis=1)).sum()
-    return round((padded - lengths[plan.rows].sum()) / len(lengths), 3)
-
-
 def handed_out(plan):
     rows = [
         plan.batch(step, rank).rows[plan.mask(step, rank)]
@@ -48,29 +29,6 @@ def samplers(**options):
     yield SortedBucketSampler(ANSWER, 32, window=10, **options)
     yield TokenBudgetSampler(ANSWER, 4096, EDGES, **options)
     yield TokenBudgetSampler(ANSWER, 4096, window=1000, batch_multiple=4, **options)
-
-
-@pytest.mark.parametrize(
-    ("make", "tokens"),
-    [
-        (lambda rules: SortedBucketSampler(SLIDE, 8, window=1, **rules), 11.679),
-        (lambda rules: SortedBucketSampler(SLIDE, 8, window=4, **rules), 3.679),
-        (lambda rules: FixedBucketSampler(SLIDE, FIVE, 8, pad_to="batch", **rules), 1.679),
-        (lambda rules: FixedBucketSampler(SLIDE, FIVE, 8, ratio=0.7, pad_to="batch", **rules), 1.750),
-        (lambda rules: SortedBucketSampler(SLIDE, 8, window=None, **rules), 0.679),
-    ],
-)
-def test_the_figures_of_gluonnlps_slide(make, tokens):
-    plan = make({"membership": "ordered"}).plan()
-    assert padding_per_sample(plan, SLIDE) == tokens
-
-
-FIVE = bucket_boundaries(SLIDE, 5, "constant")
-
-
-def test_optimal_boundaries_pad_the_slides_lengths_less():
-    optimal = FixedBucketSampler(SLIDE, bucket_boundaries(SLIDE, 5), 8, pad_to="batch", membership="ordered")
-    assert padding_per_sample(optimal.plan(), SLIDE) < 1.679
 
 
 @pytest.mark.parametrize("world_size", [1, 3, 8])
@@ -126,11 +84,6 @@ def test_shapes_are_the_same_every_epoch_and_few():
     assert len(first) == len(second)
     seen = {first.batch(step).shape for step in range(len(first))}
     assert seen == set(first.shapes())
-
-
-def test_ratio_is_gluonnlps():
-    sampler = FixedBucketSampler(SLIDE, FIVE, 8, ratio=0.7)
-    assert sampler.batch_sizes.tolist() == [18, 11, 8, 8, 8]
 
 
 def test_budget_holds_and_multiples_are_kept():
@@ -287,41 +240,6 @@ def test_fewer_samples_than_a_group():
     assert SortedBucketSampler(lengths, 8, last_batch="drop").plan().shapes() == []
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"world_size": 0},
-        {"seed": -1},
-        {"membership": "sometimes"},
-        {"last_batch": "keep"},
-        {"balance": "time"},
-        {"batch_size": 0},
-        {"ratio": -1.0},
-        {"pad_to": "window"},
-        {"boundaries": np.array([300, 200])},
-        {"boundaries": np.array([0, 300])},
-        {"multiple_of": 8},
-    ],
-)
-def test_refused(options):
-    with pytest.raises(ConfigError):
-        FixedBucketSampler(**{"lengths": ANSWER, "boundaries": EDGES, "batch_size": 4, **options})
-
-
-@pytest.mark.parametrize("options", [{"window": 100}, {"multiple_of": 8}])
-def test_options_that_boundaries_leave_without_effect_are_refused(options):
-    with pytest.raises(ConfigError, match="no effect beside boundaries"):
-        TokenBudgetSampler(ANSWER, 4096, EDGES, **options)
-
-
-def test_a_budget_below_one_sample_is_refused():
-    with pytest.raises(ConfigError, match="one sample padded to 216"):
-        TokenBudgetSampler(ANSWER, 215)
-    assert len(TokenBudgetSampler(ANSWER, 216).plan())
-    with pytest.raises(ConfigError, match="batch_multiple"):
-        TokenBudgetSampler(ANSWER, 4096, batch_multiple=0)
-
-
 def test_a_window_is_of_the_batches_of_all_ranks():
     plan = SortedBucketSampler(ANSWER, 4, window=2, world_size=8, membership="ordered").plan()
     windows = {}
@@ -331,21 +249,3 @@ def test_a_window_is_of_the_batches_of_all_ranks():
         windows.setdefault(number, []).append(sorted(ANSWER[group].tolist()))
     for short, long in (sorted(groups) for groups in windows.values() if len(groups) == 2):
         assert short[-1] <= long[0]
-
-
-def test_more_buckets_than_can_be_told_apart_are_refused():
-    with pytest.raises(ConfigError, match="no more than 65,536"):
-        FixedBucketSampler(ANSWER, np.arange(1, 65_538), 32)
-    assert len(FixedBucketSampler(ANSWER, np.arange(1, 65_537), 32).plan())
-
-
-def test_steps_and_ranks_out_of_range_are_refused():
-    plan = FixedBucketSampler(ANSWER, EDGES, 32).plan()
-    for step in (-1, len(plan)):
-        with pytest.raises(ConfigError, match="step"):
-            plan.batch(step)
-    for rank in (-1, 1):
-        with pytest.raises(ConfigError, match="rank"):
-            plan.mask(0, rank)
-    with pytest.raises(ConfigError, match="epoch"):
-        FixedBucketSampler(ANSWER, EDGES, 32).plan(-1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -15,104 +13,12 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from helpers.cached_blocks import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
-from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.caching.sparse_files import punch_hole
 from stoker.log import EventLog
 from stoker.pipeline.caching.block_requests import Requests
-
-BLOCK = 4096
-SIZES = [10_000, 0, 4096, 4097]
-
-
-@pytest.fixture
-def contents() -> list[bytes]:
-    rng = np.random.default_rng(0)
-    return [rng.integers(1, 256, size, np.uint8).tobytes() for size in SIZES]
-
-
-def make(folder: Path) -> BlockFiles:
-    return BlockFiles(folder, [f"f{i}" for i in range(len(SIZES))], SIZES, BLOCK)
-
-
-def array(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
-class Reader:
-    """Reads from ``contents`` and records the requests."""
-
-    def __init__(self, contents: list[bytes]) -> None:
-        self.contents = contents
-        self.asked: list[tuple[int, int, int]] = []
-
-    def __call__(self, file: int, start: int, stop: int) -> bytes:
-        self.asked.append((file, start, stop))
-        return self.contents[file][start:stop]
-
-
-def test_a_block_that_cannot_be_written_is_not_present(
-    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    files = make(tmp_path / "cache")
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", fail)
-        with pytest.raises(OSError, match="No space"):
-            files.fill(0, 3, Reader(contents))
-    assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
-    pwrite = os.pwrite  # a system call may write less than it was given
-    monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:1000], offset))
-    assert files.fill(0, 3, Reader(contents)) == SIZES[0]
-    assert files.paths[0].read_bytes() == contents[0]
-
-
-class SmallDisk:
-    """A disk with room for some blocks of ``files``."""
-
-    def __init__(self, files: BlockFiles, blocks: int) -> None:
-        self._files, self._size, self._pwrite = files, blocks * BLOCK, os.pwrite
-
-    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
-        if self._files.present_bytes + len(data) > self._size:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self._pwrite(descriptor, data, offset)
-
-
-def test_a_full_disk_evicts_other_blocks(
-    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = make(tmp_path)
-    monkeypatch.setattr(os, "pwrite", SmallDisk(files, 3).pwrite)
-    files.fill(0, 3, Reader(contents))
-    files.pin(array(0))
-    last_use = array(0, 9, 1, 0, 0, 0)
-    files.fill(3, 4, Reader(contents), make_room=lambda size: files.evict(size, last_use))
-    assert files.missing(np.arange(6)).tolist() == [2, 4, 5]
-    assert files.paths[2].read_bytes() == contents[2]
-
-
-def test_a_disk_that_is_full_of_blocks_in_use_is_an_error(
-    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = make(tmp_path)
-    monkeypatch.setattr(os, "pwrite", SmallDisk(files, 3).pwrite)
-    files.fill(0, 3, Reader(contents))
-    files.pin(array(0, 1, 2))
-    with pytest.raises(OSError, match="No space left"):
-        files.fill(3, 4, Reader(contents), make_room=lambda size: files.evict(size, np.zeros(6, np.int64)))
-
-
-def test_a_full_disk_whose_file_system_cannot_free_parts_is_an_error_of_the_disk(
-    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = make(tmp_path)
-    monkeypatch.setattr(os, "pwrite", SmallDisk(files, 0).pwrite)
-    with pytest.raises(OSError, match="No space left"):
-        files.fill(3, 4, Reader(contents), make_room=Mock(side_effect=ConfigError("cannot free")))
 
 
 def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:

@@ -21,38 +21,9 @@ from stoker.__main__ import main as script
 from stoker.augment import Resize
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.commands.app import app, main
-from stoker.pipeline.commands.shared import progress
 from stoker.pipeline.commands.verify import verify
 
 Run = Callable[..., str]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Return ``run(*arguments, status=0)``, which calls the command line and returns its output."""
-    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", float("inf"))
-    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-
-    def call(*arguments: object, status: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["stoker", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capfd.readouterr()
-        assert (ended.value.code or 0) == status, said
-        return said.err if status else said.out
-
-    return call
-
-
-@pytest.fixture
-def photos(tmp_path: Path, make_jpeg: Callable[..., bytes], without_waiting_for_the_disk: None) -> Path:
-    for number in range(6):
-        file = tmp_path / "photos" / "ab"[number % 2] / f"{number}.jpg"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(make_jpeg(number))
-    (tmp_path / "photos" / "a" / "notes.txt").write_text("no image")
-    return tmp_path / "photos"
 
 
 def test_a_folder_without_a_conversion(
@@ -78,58 +49,6 @@ def test_a_folder_without_a_conversion(
     )
 
 
-def test_convert_verify_info(run: Run, photos: Path, tmp_path: Path) -> None:
-    said = run("convert", photos, tmp_path / "shards", "--format", "lmdb", "--seed", 3)
-    assert "skipped 1: not an image" in said
-    assert "6 images" in said
-    assert str(tmp_path / "shards") in said
-    assert "good: 6 samples" in run("verify", tmp_path / "shards", "--decode")
-    said = run("info", tmp_path / "shards")
-    assert "lmdb" in said
-    assert "seed=3" in said
-    assert "Normalize" not in said
-
-
-def test_convert_into_splits(run: Run, photos: Path, tmp_path: Path) -> None:
-    run("convert", photos, tmp_path / "shards", "--val", "34%")
-    assert [len(stoker.open(tmp_path / "shards" / split)) for split in ("train", "val")] == [4, 2]
-
-
-def test_convert_with_the_classes_of_another(run: Run, photos: Path, tmp_path: Path) -> None:
-    run("convert", photos, tmp_path / "train")
-    shutil.rmtree(photos / "a")
-    run("convert", photos, tmp_path / "val", "--classes", tmp_path / "train")
-    assert set(stoker.open(tmp_path / "val").labels.tolist()) == {1}
-    assert "not among the 2 given: b" in run(
-        "convert", photos, tmp_path / "few", "--classes", "a,c", status=1
-    )
-
-
-def test_convert_skips_images_of_more_pixels(run: Run, photos: Path, tmp_path: Path) -> None:
-    said = run("convert", photos, tmp_path / "shards", "--max-pixels", 5, status=1)
-    assert "too many pixels" in said
-
-
-def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path) -> None:
-    for year in ("", "2017"):
-        source = tmp_path / f"all{year}"
-        for split in ("train", "val"):
-            shutil.copytree(photos, source / f"{split}{year}")
-        said = run("convert", source, tmp_path / f"shards{year}")
-        assert f"train{year} and val{year} are in the names of the classes" in said
-    assert "names of the classes" not in run("convert", photos, tmp_path / "other")
-
-
-def test_the_error_of_a_conversion_is_one_line_and_a_hint(run: Run, photos: Path, tmp_path: Path) -> None:
-    run("convert", photos, tmp_path / "shards")
-    assert "already converted by the same command: 6 images" in run("convert", photos, tmp_path / "shards")
-    again = run("convert", photos, tmp_path / "shards", "--seed", 1, status=1)
-    assert again.splitlines() == [
-        f"error: there is a dataset in the folder already (path '{tmp_path / 'shards'}')",
-        "name another folder, or replace it with overwrite=True (--overwrite)",
-    ]
-
-
 def test_verify_ends_with_status_1_after_a_problem(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
     data_file = stoker.open(tmp_path / "shards").data_files[0]
@@ -148,16 +67,6 @@ def test_info_of_pixels(run: Run, photos: Path, tmp_path: Path) -> None:
     run("info", tmp_path / "shards", "--mean-image", tmp_path / "mean.png")
     with Image.open(tmp_path / "mean.png") as image:
         assert image.size == (256, 256)
-
-
-def test_restart_markers(run: Run, photos: Path, tmp_path: Path) -> None:
-    damaged = (photos / "a" / "0.jpg").read_bytes()
-    (photos / "a" / "damaged.jpg").write_bytes(damaged[: len(damaged) // 2] + b"\xff\xd9")
-    said = run("convert", photos, tmp_path / "shards", "--restarts")
-    assert "skipped 1: restart markers (damaged, or of a kind that libjpeg-turbo cannot copy)" in said
-    assert re.search("restart markers +in 6 of 7 images", run("info", tmp_path / "shards"))
-    run("convert", photos, tmp_path / "resized", "--resize", "shorter=8", "--no-restarts")
-    assert "restart markers" not in run("info", tmp_path / "resized")
 
 
 def test_info_for_programs(run: Run, photos: Path, tmp_path: Path) -> None:

@@ -5,58 +5,20 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 from helpers.processes.waiting import wait_until
+from helpers.producers import Groups, Numbers, started
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.execution.observation import stages
 from stoker.pipeline.execution.observation.stats import StatsTotals
-from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.execution.threads import _end_all
 
 Threads = Callable[[], list[threading.Thread]]
-
-
-class Numbers:
-    """A producer of the batches 0..n-1 that can fail at one of them."""
-
-    def __init__(
-        self, n: int, limit: int = 2, bad_start: int | None = None, bad_finish: int | None = None
-    ) -> None:
-        self.max_in_flight = limit
-        self.n = n
-        self.started = 0
-        self.finished = 0
-        self.most_in_flight = 0
-        self._bad_start = bad_start
-        self._bad_finish = bad_finish
-
-    def start(self) -> bool:
-        if self.started == self._bad_start:
-            raise ZeroDivisionError("start")
-        if self.started == self.n:
-            return False
-        self.started += 1
-        self.most_in_flight = max(self.most_in_flight, self.started - self.finished)
-        return True
-
-    def finish(self) -> int:
-        number = self.finished
-        self.finished += 1
-        if number == self._bad_finish:
-            raise ZeroDivisionError("finish")
-        return number
-
-
-def started(producers: Iterable[Any], depth: int, totals: StatsTotals) -> Prefetcher[Any]:
-    batches: Prefetcher[Any] = Prefetcher(producers, depth, totals)
-    batches.worker.start()
-    return batches
 
 
 @pytest.fixture(autouse=True)
@@ -161,13 +123,6 @@ def test_batches_before_an_exception_are_handed_out() -> None:
     assert [next(batches) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(ZeroDivisionError):
         next(batches)
-
-
-class Groups(Numbers):
-    """Starts its batches three at a time."""
-
-    def start(self) -> int:
-        return sum(super(Groups, self).start() for _ in range(3))
 
 
 def test_batches_that_are_started_together_count_as_one_and_come_one_by_one() -> None:

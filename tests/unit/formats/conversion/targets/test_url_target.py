@@ -6,7 +6,6 @@ import dataclasses
 import gzip
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,7 @@ import pytest
 from helpers.data.file_trees import read_files
 
 import stoker
-from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
-from stoker.formats.remote.store import Store, is_url
+from stoker.errors import DatasetError, SourceError, StorageError
 from stoker.formats.sources.source_reader import SkippedError, read_source_file
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -297,51 +295,6 @@ def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> 
 def test_a_file_too_large_for_a_record_is_not_fetched(memory: Any) -> None:
     with pytest.raises(SkippedError, match="larger than 2 GiB"):
         read_source_file("memory://bucket/photos", "cat/not-there.jpg", 1 << 31)
-
-
-def test_reads_are_tried_again(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory.pipe("/bucket/a", b"0123456789")
-    original, answers = type(memory).cat_file, [OSError("reset"), TimeoutError(), b"01", None]
-
-    def cat_file(self: Any, path: str, start: int | None = None, end: int | None = None) -> bytes:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer if answer is not None else original(self, path, start=start, end=end)
-
-    monkeypatch.setattr(type(memory), "cat_file", cat_file)
-    assert Store("memory://bucket").read_range("a", 2, 6) == b"2345"
-    assert not answers
-
-
-def test_errors_name_the_url(memory: Any) -> None:
-    memory.pipe("/bucket/a", b"0123")
-    store = Store("memory://bucket/")
-    for read in (lambda: store.read("missing"), lambda: store.read_range("missing", 0, 2)):
-        with pytest.raises(StorageError, match="does not exist") as caught:
-            read()
-        assert caught.value.path == "memory://bucket/missing"
-    assert store.read_if_there("missing") is None
-    with pytest.raises(StorageError, match="4 bytes came where 9 were asked for") as caught:
-        store.read_range("a", 0, 9)
-    assert caught.value.path == "memory://bucket/a"
-    with pytest.raises(StorageError, match="no such storage") as caught:
-        Store("nonsense://bucket")
-    assert caught.value.path == "nonsense://bucket"
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(MissingDependencyError, match="pip install fsspec aiohttp"):
-        Store("s3://bucket")
-
-
-def test_urls_are_recognised() -> None:
-    assert is_url("s3://bucket/x")
-    assert is_url("file:///x")
-    assert not is_url("/x/y")
-    assert not is_url(Path("s3://bucket"))
-    assert not is_url(3)
 
 
 @pytest.mark.parametrize(

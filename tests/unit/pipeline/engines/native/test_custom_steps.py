@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from helpers.compiled_functions import darken
 from helpers.data.annotations.annotated_scenes import COLUMNS, write_annotated
 from helpers.data.annotations.annotated_scenes import first as first_annotated
 from helpers.processes.waiting import wait_until
+from helpers.transforms.custom_steps import RandomUpset, RandomUpsetTogether, images
 
 import stoker
 from stoker.augment import (
@@ -26,11 +26,10 @@ from stoker.augment import (
     RandomHorizontalFlip,
     RandomPosterize,
     RandomResizedCrop,
-    Transform,
     Views,
     compile_image,
 )
-from stoker.augment.steps import BatchStep, Compiled, Solarize, Step
+from stoker.augment.steps import Solarize
 from stoker.augment.steps.custom import is_custom
 from stoker.errors import ConfigError, EngineError
 from stoker.formats.open import open as open_dataset
@@ -39,42 +38,8 @@ from stoker.pipeline.engines.native.engine import NativeEngine
 
 
 @dataclass(frozen=True)
-class Upset(Step):
-    """Turns images upside down, as a view with negative strides; other kinds do something else."""
-
-    kind: str
-
-    def apply(self, i: int, pixels: Any) -> Any:
-        if self.kind == "raises" and i in {2, 5}:
-            raise KeyError("no such lamp")
-        if self.kind == "floats":
-            return pixels * 0.5
-        return pixels if self.kind == "same" else pixels[::-1]
-
-
-@dataclass(frozen=True)
-class RandomUpset(Transform):
-    """Adds the step."""
-
-    p: float = 0.5
-    kind: str = "turns"
-
-    draws: ClassVar[int] = 1
-
-    def params(self, state: Any, u: Any) -> None:
-        state.add_steps(Upset(u[:, 0] < self.p, self.kind))
-
-
-@dataclass(frozen=True)
 class OtherSolarize(Solarize):
     """A step that inherits the name of a C++ operation."""
-
-
-def images(dataset: Path, transforms: list[Any], **options: Any) -> Any:
-    given = {"batch_size": 16, "columns": ("image",), "num_threads": 3, **options}
-    with stoker.ImageLoader(dataset, transforms=transforms, **given) as loader:
-        assert loader.engine == options.get("engine", "native")
-        return np.concatenate([batch.image for batch in loader])
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
@@ -269,34 +234,6 @@ def test_a_class_that_inherits_an_operation_is_custom() -> None:
     assert not is_custom(Solarize(np.ones(1, bool), np.ones(1, np.int16)))
 
 
-@dataclass(frozen=True)
-class UpsetTogether(BatchStep):
-    """The same with one call for several images."""
-
-    kind: str
-    amount: Any
-
-    def apply_batch(self, rows: Any, pixels: Any) -> Any:
-        if self.kind == "raises" and {2, 5} & set(rows.tolist()):
-            raise KeyError("no such lamp")
-        if self.kind == "floats":
-            return pixels * 0.5
-        return pixels[:, ::-1] // 2 + self.amount[rows, None, None, None]
-
-
-@dataclass(frozen=True)
-class RandomUpsetTogether(Transform):
-    """Adds the step."""
-
-    p: float = 0.5
-    kind: str = "turns"
-
-    draws: ClassVar[int] = 2
-
-    def params(self, state: Any, u: Any) -> None:
-        state.add_steps(UpsetTogether(u[:, 0] < self.p, self.kind, (99 * u[:, 1]).astype(np.uint8)))
-
-
 @pytest.mark.parametrize("threads", [1, 3, 20])
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
 def test_a_step_of_batches_gives_the_pixels_of_images(thumbnails: Path, threads: int, p: float) -> None:
@@ -316,47 +253,3 @@ def test_an_error_in_a_step_of_batches_names_step_and_sample(thumbnails: Path, e
     with pytest.raises(ConfigError, match=r"^UpsetTogether: .* must return .* uint8") as refused:
         images(thumbnails, [RandomCrop(24), RandomUpsetTogether(1, "floats")], engine=engine)
     assert refused.value.key == "k0"
-
-
-@dataclass(frozen=True)
-class RandomDarken(Transform):
-    """A compiled function, which may stand before other steps."""
-
-    function: ClassVar[Any] = darken
-
-    draws: ClassVar[int] = 2
-
-    def params(self, state: Any, u: Any) -> None:
-        state.add_steps(Compiled(u[:, 0] < 0.7, u[:, 1:], type(self).function))
-
-
-def test_a_compiled_function_runs_in_the_native_engine_at_any_place(thumbnails: Path) -> None:
-    transforms = [RandomCrop(24), RandomDarken(), RandomPosterize(4), RandomDarken(), RandomHorizontalFlip()]
-    found, expected = (images(thumbnails, transforms, engine=engine) for engine in ("native", "reference"))
-    np.testing.assert_array_equal(found, expected)
-    with stoker.ImageLoader(thumbnails, batch_size=4, transforms={"views": Views(2, transforms)}) as loader:
-        assert loader.engine == "native"
-        assert next(iter(loader)).views.shape == (2, 4, 3, 24, 24)
-
-
-def test_numbas_functions_and_addresses_are_compiled_functions() -> None:
-    numba = pytest.importorskip("numba")
-
-    @numba.cfunc("void(CPointer(uint8), int64, int64, CPointer(float64))")
-    def invert(rgb: Any, height: int, width: int, values: Any) -> None:
-        for k in range(3 * height * width):
-            rgb[k] = 255 - rgb[k]
-
-    pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-    for function in (invert, invert.address):
-        step = Compiled(np.ones(1, bool), np.zeros((1, 0)), function)
-        step.check(1)
-        np.testing.assert_array_equal(step.run(0, pixels), 255 - pixels)
-
-
-@pytest.mark.parametrize("wrong", [None, 0, True, len])
-def test_a_function_of_python_is_no_compiled_function(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match="function must be a compiled function"):
-        Compiled(np.ones(1, bool), np.zeros((1, 0)), wrong).check(1)
-    with pytest.raises(ConfigError, match=r"values must be \(1, K\) float64"):
-        Compiled(np.ones(1, bool), np.zeros(1), darken).check(1)

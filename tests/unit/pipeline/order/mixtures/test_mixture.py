@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +18,6 @@ from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, Data
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.order.mixtures.mix import mix
 from stoker.pipeline.order.mixtures.mixture import Mixture
-
-COLUMNS = ("image", "row", "dataset", "label", "key")
-
-
-@pytest.fixture
-def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> list[Path]:
-    """Three datasets with 20, 6 and 4 samples, in both containers."""
-    payloads = [make_jpeg(i) for i in range(30)]
-    parts = payloads[:20], payloads[20:26], payloads[26:]
-    kinds = "tfrecord", "lmdb", "tfrecord"
-    return [
-        make_dataset(kind, part, 2, name=f"dataset {i}")
-        for i, (kind, part) in enumerate(zip(kinds, parts, strict=True))
-    ]
-
-
-@pytest.fixture
-def load() -> Iterator[Callable[..., stoker.ImageLoader]]:
-    made = []
-
-    def make(dataset: Any, **options: Any) -> stoker.ImageLoader:
-        given = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
-        made.append(stoker.ImageLoader(dataset, **{**given, **options}))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
 
 
 def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:
@@ -223,60 +195,6 @@ def test_refuses(
             load(mix([(folders[0], 1)]), sampler=sampler)
 
 
-def named(folder: Path, *classes: str) -> Dataset:
-    """The dataset with other names of classes."""
-    dataset = stoker.open(folder)
-    object.__setattr__(dataset.manifest, "classes", classes)
-    return dataset
-
-
-def test_classes_are_merged_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
-    others = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
-    mixture = mix([(folders[0], 1), *((other, 1) for other in others)])
-    assert mixture.classes == ("cat", "dog", "eel", "fox", "owl")
-    assert mixture.num_classes == 5
-    names = [mixture.classes[label] for label in mixture.column("label")]
-    assert names[:20] == [("cat", "dog", "eel")[i % 3] for i in range(20)]
-    assert names[20:26] == ["fox", "cat", "owl"] * 2
-    assert names[26:] == ["owl", "fox", "cat", "owl"]
-    assert mixture.values("label", [27, 0, 20]).tolist() == [3, 0, 3]
-    for batch in load(mixture, shuffle=True):
-        assert batch.label.tolist() == mixture.values("label", batch.row).tolist()
-    assert mix([(folders[0], 1), (folders[2], 1)]).values("label", [20]).tolist() == [0]
-
-
-def test_merged_classes_are_part_of_a_state(
-    load: Callable[..., stoker.ImageLoader], folders: list[Path]
-) -> None:
-    pair = [(folders[0], 1), (named(folders[1], "fox", "cat", "owl"), 1)]
-    state = load(mix(pair)).state_dict()
-    load(mix(pair)).load_state_dict(state)
-    with pytest.raises(CheckpointError, match="dataset was"):
-        load(mix([(folders[0], 1), (named(folders[1], "fox", "owl", "cat"), 1)])).load_state_dict(state)
-
-
-def test_refuses_classes_that_cannot_be_merged(folders: list[Path]) -> None:
-    for classes, message in (((), "one has no names of classes"), (("a", "b", "a"), "the name 'a' for two")):
-        with pytest.raises(ConfigError, match=message) as caught:
-            mix([(folders[0], 1), (named(folders[1], *classes), 1)])
-        assert caught.value.path == str(folders[1])
-    mixture = mix([(folders[0], 1), (named(folders[1], "fox", "cat"), 1)])
-    with pytest.raises(DatasetError, match="labels go from 0 to 2, but the dataset has 2 classes") as found:
-        mixture.column("label")
-    assert found.value.path == str(folders[1])
-    with pytest.raises(DatasetError, match="labels go from -1 to 1"):
-        mixture.merged_classes.labels(1, np.array([1, -1]), mixture.datasets[1])
-
-
-def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    stoker.convert_text(tmp_path / "a.txt", tmp_path / "text", tokenizer="bytes")
-    with pytest.raises(ConfigError, match="hold image and text"):
-        mix([(folders[0], 1), (tmp_path / "text", 1)])
-    with pytest.raises(ConfigError, match="ImageLoader reads image, but this dataset holds text"):
-        stoker.ImageLoader(mix([(tmp_path / "text", 1)]), batch_size=1)
-
-
 def lists(values: list[list[float]], kind: Any) -> Any:
     return pa.array(values, pa.large_list(kind))
 
@@ -316,26 +234,6 @@ def test_objects_of_a_batch_come_from_the_right_datasets(
     assert set(mix([(doubtful, 1), (plain[0], 1)]).annotations([3, 0]).extra) == {"difficult"}
     assert len(mix([(with_polygons, 1)]).annotations([2, 1]).polygons) == 1
     assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
-
-
-def test_labels_of_objects_and_several_labels_of_a_sample_are_merged(
-    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
-) -> None:
-    several = {
-        "label": lists([[0, 1], [], [2]], pa.int64()),
-        "object_boxes": lists([[0, 0, 4, 4] * 2, [], [0, 0, 4, 4]], pa.float32()),
-        "object_labels": lists([[2, 0], [], [1]], pa.int64()),
-    }
-    payloads = [make_jpeg(i) for i in range(3)]
-    first, other = (pack_images(payloads, **several) for _ in range(2))
-    second = named(other, "eel", "fox", "dog")
-    mixture = mix([(first, 1), (second, 1)])
-    assert mixture.classes == ("cat", "dog", "eel", "fox")
-    assert mixture.annotations([3, 0, 5]).labels.tolist() == [1, 2, 2, 0, 3]
-    assert mixture.lists("object_labels", [5, 0]).values.tolist() == [3, 2, 0]
-    with stoker.ImageLoader(mixture, batch_size=6, transforms=[Resize((4, 4))], columns=("label",)) as loader:
-        labels = {tuple(np.flatnonzero(row)) for batch in loader for row in batch.label}
-    assert labels == {(0, 1), (), (2,), (2, 3), (1,)}
 
 
 def test_lists_of_a_column_come_from_the_right_datasets(

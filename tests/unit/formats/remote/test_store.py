@@ -1,0 +1,59 @@
+"""Stores at URLs: their reads, and their errors."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.errors import MissingDependencyError, StorageError
+from stoker.formats.remote.store import Store, is_url
+
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
+
+def test_reads_are_tried_again(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe("/bucket/a", b"0123456789")
+    original, answers = type(memory).cat_file, [OSError("reset"), TimeoutError(), b"01", None]
+
+    def cat_file(self: Any, path: str, start: int | None = None, end: int | None = None) -> bytes:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if answer is not None else original(self, path, start=start, end=end)
+
+    monkeypatch.setattr(type(memory), "cat_file", cat_file)
+    assert Store("memory://bucket").read_range("a", 2, 6) == b"2345"
+    assert not answers
+
+
+def test_errors_name_the_url(memory: Any) -> None:
+    memory.pipe("/bucket/a", b"0123")
+    store = Store("memory://bucket/")
+    for read in (lambda: store.read("missing"), lambda: store.read_range("missing", 0, 2)):
+        with pytest.raises(StorageError, match="does not exist") as caught:
+            read()
+        assert caught.value.path == "memory://bucket/missing"
+    assert store.read_if_there("missing") is None
+    with pytest.raises(StorageError, match="4 bytes came where 9 were asked for") as caught:
+        store.read_range("a", 0, 9)
+    assert caught.value.path == "memory://bucket/a"
+    with pytest.raises(StorageError, match="no such storage") as caught:
+        Store("nonsense://bucket")
+    assert caught.value.path == "nonsense://bucket"
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingDependencyError, match="pip install fsspec aiohttp"):
+        Store("s3://bucket")
+
+
+def test_urls_are_recognised() -> None:
+    assert is_url("s3://bucket/x")
+    assert is_url("file:///x")
+    assert not is_url("/x/y")
+    assert not is_url(Path("s3://bucket"))
+    assert not is_url(3)

@@ -1,0 +1,190 @@
+"""Folders of links, pipes, devices and names that are no UTF-8."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.data.listings import content, reasons
+
+from stoker.formats.sources.classes.class_folder import list_folder
+
+
+class TestHostileTrees:
+    """The walk never blocks, never loops, and reports the files that it skips."""
+
+    def check(
+        self,
+        root: Path,
+        expected: dict[str, str],
+        kept: set[str] | None = None,
+        *,
+        follow_links: bool = True,
+    ) -> None:
+        listing = list_folder(root, follow_links=follow_links)
+        assert reasons(listing) == expected
+        assert set(content(listing)) == ({"a/1.jpg"} if kept is None else kept)
+
+    @pytest.fixture
+    def root(self, tree: Callable[..., Path]) -> Path:
+        return tree("a/1.jpg")
+
+    @pytest.fixture
+    def outside(self, tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+        folder = tmp_path / "outside"
+        folder.mkdir()
+        (folder / "secret.jpg").write_bytes(make_jpeg(99))
+        return folder
+
+    @pytest.mark.parametrize("target", ["{outside}/secret.jpg", "../../outside/secret.jpg", "chain.jpg"])
+    def test_a_link_to_a_file_anywhere_is_followed(self, root: Path, outside: Path, target: str) -> None:
+        (outside / "chain.jpg").symlink_to("secret.jpg")
+        (root / "b").mkdir()
+        (root / "b/chain.jpg").symlink_to(outside / "chain.jpg")
+        (root / "b/2.jpg").symlink_to(target.format(outside=outside))
+        self.check(root, {}, {"a/1.jpg", "b/2.jpg", "b/chain.jpg"})
+        self.check(root, dict.fromkeys(["b/2.jpg", "b/chain.jpg"], "link"), follow_links=False)
+
+    def test_a_link_to_a_folder_anywhere_is_followed(self, root: Path, outside: Path) -> None:
+        (outside / "deeper").mkdir()
+        (outside / "deeper/2.jpg").symlink_to("../secret.jpg")
+        (root / "b").symlink_to(outside)
+        self.check(root, {}, {"a/1.jpg", "b/secret.jpg", "b/deeper/2.jpg"})
+        self.check(root, dict.fromkeys(["b/secret.jpg", "b/deeper"], "link"), follow_links=False)
+
+    def test_two_links_to_one_folder_are_two_classes(self, root: Path, outside: Path) -> None:
+        (root / "b").symlink_to(outside)
+        (root / "c").symlink_to(outside)
+        self.check(root, {}, {"a/1.jpg", "b/secret.jpg", "c/secret.jpg"})
+
+    @pytest.mark.parametrize("target", ["..", ".", "../..", "/"])
+    def test_a_link_to_a_folder_that_holds_it_does_not_loop(self, root: Path, target: str) -> None:
+        (root / "a/loop").symlink_to(target)
+        self.check(root, {"a/loop": "link to a folder that holds it"})
+
+    def test_folders_that_link_to_each_other_do_not_loop(self, root: Path, outside: Path) -> None:
+        (root / "b").symlink_to(outside)
+        (outside / "back").symlink_to(root)
+        (outside / "self").symlink_to(outside)
+        expected = dict.fromkeys(["b/back", "b/self"], "link to a folder that holds it")
+        self.check(root, expected, {"a/1.jpg", "b/secret.jpg"})
+
+    def test_folders_with_countless_paths_of_links_end(
+        self, root: Path, tmp_path: Path, make_jpeg: Callable[..., bytes]
+    ) -> None:
+        folders = [tmp_path / f"f{i}" for i in range(7)]
+        for folder in folders:
+            folder.mkdir()
+            (folder / "1.jpg").write_bytes(make_jpeg(1))
+            for other in folders:
+                (folder / other.name).symlink_to(other)
+        (root / "b").symlink_to(folders[0])
+        listing = list_folder(root)
+        assert "b/f1/f2/f3/1.jpg" in content(listing)
+        assert "link behind too many links" in reasons(listing).values()
+
+    def test_links_to_each_other(self, root: Path) -> None:
+        (root / "a/2.jpg").symlink_to("3.jpg")
+        (root / "a/3.jpg").symlink_to("2.jpg")
+        self.check(root, dict.fromkeys(["a/2.jpg", "a/3.jpg"], "unreadable"))
+
+    def test_dangling_link(self, root: Path) -> None:
+        (root / "a/2.jpg").symlink_to("gone.jpg")
+        self.check(root, {"a/2.jpg": "unreadable"})
+
+    def test_fifo_does_not_block(self, root: Path) -> None:
+        os.mkfifo(root / "a/2.jpg")
+        os.mkfifo(root / "a/pipe")
+        self.check(root, dict.fromkeys(["a/2.jpg", "a/pipe"], "not a regular file"))
+
+    def test_link_to_a_device(self, root: Path) -> None:
+        (root / "a/2.jpg").symlink_to("/dev/zero")
+        self.check(root, {"a/2.jpg": "not a regular file"})
+
+    def test_socket(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(root / "a")  # the path of a socket has at most 107 bytes
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("2.jpg")
+            self.check(root, {"a/2.jpg": "not a regular file"})
+
+    def test_unreadable_folder(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (root / "b").mkdir()
+        scandir = os.scandir
+
+        def refuse(path: str) -> object:
+            if path.endswith("/b"):
+                raise PermissionError(13, "Permission denied", path)
+            return scandir(path)
+
+        # Permissions do not stop root, who runs tests in containers.
+        monkeypatch.setattr(os, "scandir", refuse)
+        self.check(root, {"b": "unreadable"})
+
+    def test_five_hundred_folders_deep(self, tree: Callable[..., Path]) -> None:
+        deep = "/".join(["d"] * 500) + "/1.jpg"
+        assert list_folder(tree("a/1.jpg", deep)).keys.to_pylist() == ["a/1.jpg", deep]
+
+    def test_the_root_itself_may_be_a_link(self, root: Path) -> None:
+        link = root.with_name("link")
+        link.symlink_to(root)
+        assert list_folder(link).root == root
+
+
+NAMES = [
+    "new\nline",
+    "tab\t",
+    "carriage\rreturn",
+    "quote\"'",
+    "back\\slash",
+    "..",
+    "...",
+    "-rf",
+    "~",
+    "$(reboot)",
+    "`reboot`",
+    "%s%n",
+    "nul\\0",
+    "\x01\x1b[31m",
+    "\x7f",
+    "ümläut",
+    "u\u0308mlaut",
+    "日本語",
+    "\u202egpj",
+    "\U0001f408",
+    "*?[a]",
+    "a b ",
+    "x" * 250,
+    b"\xff\xfe",
+    b"caf\xe9",
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_hostile_names(tree: Callable[..., Path], make_jpeg: Callable[..., bytes], name: str | bytes) -> None:
+    root = tree("a/1.jpg")
+    raw = name.encode() if isinstance(name, str) else name
+    file = (b"x" + raw if raw.startswith(b".") else raw) + b".jpg"
+    (root / "a" / os.fsdecode(file)).write_bytes(make_jpeg(5))
+    listing = list_folder(root)
+    if isinstance(name, str):
+        assert set(listing.keys.to_pylist()) == {"a/1.jpg", f"a/{file.decode()}"}
+        assert listing.skipped == ()
+    else:
+        assert listing.keys.to_pylist() == ["a/1.jpg"]
+        (skip,) = listing.skipped
+        assert skip.reason == "name is not UTF-8"
+        assert skip.key.isascii()
+
+
+def test_a_folder_whose_name_is_not_utf8_is_not_entered(
+    tree: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    root = tree("a/1.jpg")
+    folder = root / os.fsdecode(b"\xff")
+    folder.mkdir()
+    (folder / "2.jpg").write_bytes(make_jpeg(5))
+    (folder / "3.jpg").write_bytes(make_jpeg(6))
+    listing = list_folder(root)
+    assert reasons(listing) == dict.fromkeys(["\\xff/2.jpg", "\\xff/3.jpg"], "name is not UTF-8")
+    assert [skip.key for skip in listing.missing_classes] == ["\\xff"]

@@ -1,0 +1,148 @@
+"""Ranks by the environment variables of every launcher."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from helpers.launchers import HOROVOD, MPICH, OPEN_MPI, SLURM, TORCHRUN, set_all
+
+from stoker.errors import ConfigError
+from stoker.pipeline.execution.ranks.ranks import Ranks, find_ranks
+
+
+def test_one_process() -> None:
+    assert find_ranks() == Ranks(0, 1, 0, 1, "one process")
+
+
+@pytest.mark.parametrize(
+    ("launchers", "expected"),
+    [
+        ([TORCHRUN], Ranks(5, 8, 1, 4, "torchrun")),
+        ([HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
+        ([OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([SLURM], Ranks(6, 8, 2, 4, "Slurm")),
+        ([MPICH], Ranks(3, 4, 1, 2, "PMI")),
+        ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Ranks(3, 4, 0, 1, "PMI")),
+        ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Ranks(6, 8, 2, 4, "PMI")),
+        ([MPICH, SLURM], Ranks(3, 4, 1, 2, "PMI")),
+        ([{"PMIX_RANK": "3"}, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([{"PMIX_RANK": "6"}, SLURM], Ranks(6, 8, 2, 4, "Slurm")),
+        ([{"PMIX_RANK": "0"}], Ranks(0, 1, 0, 1, "one process")),
+        ([SLURM, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([OPEN_MPI, HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
+        ([HOROVOD, TORCHRUN, SLURM], Ranks(5, 8, 1, 4, "torchrun")),
+    ],
+)
+def test_launchers(monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Ranks) -> None:
+    set_all(monkeypatch, *launchers)
+    assert find_ranks() == expected
+
+
+def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
+    assert find_ranks() == Ranks()
+
+
+@pytest.mark.parametrize(
+    ("variables", "missing"),
+    [
+        ({"RANK": "3"}, "WORLD_SIZE"),
+        ({"RANK": "0"}, "WORLD_SIZE"),
+        ({"WORLD_SIZE": "2"}, "RANK"),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, "RANK"),
+        ({"GLOBAL_RANK": "1"}, "RANK"),
+        ({"WORLD_SIZE": "2", "GLOBAL_RANK": "1"}, "RANK"),
+        ({"LOCAL_RANK": "1"}, "RANK"),
+        ({"HOROVOD_RANK": "0"}, "HOROVOD_SIZE"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK"),
+        ({"PMI_RANK": "1"}, "PMI_SIZE"),
+        ({"RANK": "1", **SLURM}, "WORLD_SIZE"),
+    ],
+)
+def test_half_set_variables_are_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], missing: str
+) -> None:
+    """Otherwise every rank would be one process, and draw the same samples."""
+    set_all(monkeypatch, variables)
+    with pytest.raises(ConfigError, match=rf"sets {next(iter(variables))}.* but not {missing}\b"):
+        find_ranks()
+    assert find_ranks(0, 2).world_size == 2
+
+
+@pytest.mark.parametrize(
+    "variables", [{"WORLD_SIZE": "1"}, {"WORLD_SIZE": "1", "LOCAL_RANK": "0"}, {"LOCAL_RANK": "0"}]
+)
+def test_variables_of_one_process_need_no_others(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    set_all(monkeypatch, variables)
+    assert find_ranks() == Ranks()
+
+
+def test_half_of_a_launcher_is_no_error_beside_another_that_says_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
+    assert find_ranks() == Ranks(6, 8, 2, 4, "Slurm")
+    set_all(monkeypatch, TORCHRUN, {"GLOBAL_RANK": "1"})
+    assert find_ranks().source == "torchrun"
+
+
+@pytest.mark.parametrize(
+    ("written", "machine", "meant"),
+    [
+        ("4(x2)", "1", 4),
+        ("2(x3),1", "2", 2),
+        ("2(x3),1", "3", 1),
+        ("3,2", "0", 3),
+        ("3,2", "1", 2),
+        ("3,2", "7", 2),
+        ("3,2", None, 3),
+        ("5", "7", 5),
+    ],
+)
+def test_tasks_per_node(
+    monkeypatch: pytest.MonkeyPatch, written: str, machine: str | None, meant: int
+) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": written})
+    if machine is not None:
+        monkeypatch.setenv("SLURM_NODEID", machine)
+    assert find_ranks().local_world_size == meant
+
+
+@pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
+def test_refuses_values_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": text})
+    with pytest.raises(
+        ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
+    ):
+        find_ranks()
+
+
+@pytest.mark.parametrize("text", ["many", "", "2(x)", "2,", "2(x0)", "0", "3,0"])
+def test_refuses_local_world_sizes_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": text})
+    with pytest.raises(ConfigError, match="SLURM_STEP_TASKS_PER_NODE must be a number"):
+        find_ranks()
+
+
+@pytest.mark.parametrize(("rank", "size"), [("5", "2"), ("2", "2"), ("0", "0")])
+def test_a_launcher_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch, rank: str, size: str) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": rank, "WORLD_SIZE": size})
+    with pytest.raises(ConfigError, match=f"rank {rank} of {size}: RANK and WORLD_SIZE") as caught:
+        find_ranks()
+    assert "Unset" in str(caught.value)
+
+
+def test_pmi_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, MPICH, {"PMI_SIZE": "2"})
+    with pytest.raises(ConfigError, match="rank 3 of 2: PMI_RANK and PMI_SIZE"):
+        find_ranks()
+
+
+def test_a_rank_of_pmix_alone_is_not_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMIX_RANK", "3")
+    with pytest.raises(ConfigError, match=r"rank 3 \(PMIX_RANK\), but no number of ranks"):
+        find_ranks()
+    assert find_ranks(3, 4).rank == 3

@@ -1,0 +1,40 @@
+"""Fixtures of mixtures: three datasets, and loaders of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker.augment import Resize
+
+COLUMNS = ("image", "row", "dataset", "label", "key")
+
+
+@pytest.fixture
+def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> list[Path]:
+    """Three datasets with 20, 6 and 4 samples, in both containers."""
+    payloads = [make_jpeg(i) for i in range(30)]
+    parts = payloads[:20], payloads[20:26], payloads[26:]
+    kinds = "tfrecord", "lmdb", "tfrecord"
+    return [
+        make_dataset(kind, part, 2, name=f"dataset {i}")
+        for i, (kind, part) in enumerate(zip(kinds, parts, strict=True))
+    ]
+
+
+@pytest.fixture
+def load() -> Iterator[Callable[..., stoker.ImageLoader]]:
+    made = []
+
+    def make(dataset: Any, **options: Any) -> stoker.ImageLoader:
+        given = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
+        made.append(stoker.ImageLoader(dataset, **{**given, **options}))
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
