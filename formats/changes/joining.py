@@ -16,7 +16,7 @@ from stoker.errors import ConfigError
 
 from ..conversion.targets.index_parts import merge_parts
 from ..dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
-from ..dataset.columns.list_column import ListColumn
+from ..dataset.columns.list_column import ListColumn, renumber
 from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.index_writing import write_index
 from ..dataset.manifest import IndexFile, Manifest
@@ -144,7 +144,8 @@ def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[st
     columns["shard"] = pa.array(index.column("shard") + np.int32(first_shard))
     if label_of is not None:
         for name in {"label", "object_labels"} & columns.keys():
-            columns[name] = _renumbered(columns[name], label_of)
+            if columns[name].type == pa.int64() or pa.types.is_large_list(columns[name].type):
+                columns[name] = renumber(columns[name], label_of)
     write_index(file, columns)
     return file
 
@@ -155,13 +156,6 @@ def _label_of(own: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.
         return None
     number = {name: label for label, name in enumerate(classes)}
     return np.array([number[name] for name in own], np.int64)
-
-
-def _renumbered(labels: pa.Array, label_of: npt.NDArray[np.int64]) -> pa.Array:
-    if pa.types.is_large_list(labels.type):
-        lists = ListColumn.from_arrow(labels)
-        return ListColumn(lists.starts, label_of[lists.values]).to_arrow()
-    return pa.array(label_of[labels.to_numpy()]) if labels.type == pa.int64() else labels
 
 
 def _filled(name: str, index: Index) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,7 @@ from stoker.errors import DatasetError
 
 from ..containers.messages.image_record import FeatureNames
 from ..dataset.manifest import MANIFEST_NAME
-from ..files.publishing import (
-    folder_for_writing,
-    folder_lock,
-    move_durably,
-    remove,
-    sync,
-    sync_folder,
-    write_durably,
-)
+from ..dataset.versions.publishing import publish_index
 from ..files.reading import check_named
 from ..remote.store import Store, is_url
 from .indexer import Indexer
@@ -34,8 +27,6 @@ if TYPE_CHECKING:
     from .shards import ExternalShard
 
 __all__ = ["FeatureNames", "index"]
-
-_TEMPORARY = ".index-"
 
 
 def index(
@@ -92,18 +83,7 @@ def index(
     locations = [shard.location(into) for shard in shards]
     if is_url(into):
         return _index_to_url(indexer, shards, locations, Store(into))
-    folder = Path(into)
-    with folder_for_writing(folder), folder_lock(folder):
-        if (folder / MANIFEST_NAME).exists():
-            raise DatasetError(
-                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
-            )
-        for left in folder.glob(f"{_TEMPORARY}*"):
-            remove(left)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
-            manifest = indexer.run(shards, locations, Path(temporary))
-            _publish(Path(temporary), folder, manifest)
-            return manifest
+    return publish_index(Path(into), partial(indexer.run, shards, locations))
 
 
 def _index_to_url(
@@ -119,12 +99,3 @@ def _index_to_url(
             store.upload(file, file.name)
         store.write(MANIFEST_NAME, manifest.to_json().encode())
         return manifest
-
-
-def _publish(temporary: Path, folder: Path, manifest: Manifest) -> None:
-    """Move all files to their folder, the manifest last: without it the folder is no dataset."""
-    sync(temporary)
-    for file in temporary.iterdir():
-        move_durably(file, folder / file.name)
-    sync_folder(folder)
-    write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())

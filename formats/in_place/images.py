@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.arguments import check_progress
-from stoker.errors import DatasetError, SourceError
+from stoker.errors import SourceError
 
 from ..concurrency.cores import available_cores, check_threads
 from ..containers.listing import LISTING, LISTING_NAME, write_listing
 from ..containers.registry import is_local_shard
 from ..dataset.index import Index
 from ..dataset.index_writing import write_index
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
-from ..files.publishing import folder_for_writing, folder_lock, move_durably, sync, sync_folder, write_durably
+from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
+from ..dataset.versions.publishing import publish_index
 from ..files.reading import check_named, file_digest
 from ..remote.store import is_url
 from ..sources.classes.class_names import check_classes, number_classes
@@ -85,21 +84,10 @@ def index_images(
     listing = list_images(src, unlabelled=unlabelled)
     if names := check_classes(classes):
         listing = number_classes(listing, names, src)
-    folder = Path(into)
-    with folder_for_writing(folder), folder_lock(folder):
-        if (folder / MANIFEST_NAME).exists():
-            raise DatasetError(
-                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
-            )
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".index-") as temporary:
-            made = Path(temporary)
-            manifest = write_image_index(listing, made, threads, progress, home=folder.resolve())
-            sync(made)
-            for file in (LISTING_NAME, INDEX_NAME):
-                move_durably(made / file, folder / file)
-            sync_folder(folder)
-            write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
-            return manifest
+    home = Path(into).resolve()
+    return publish_index(
+        Path(into), lambda folder: write_image_index(listing, folder, threads, progress, home=home)
+    )
 
 
 def is_image_source(path: str | os.PathLike[str]) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["ListColumn", "expand_ranges", "take_lists"]
+__all__ = ["ListColumn", "expand_ranges", "renumber", "take_lists"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,3 +93,11 @@ def expand_ranges(start: Ints, stop: Ints) -> Ints:
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(start - (ends - counts), counts) + np.arange(total, dtype=np.int64)
+
+
+def renumber(labels: pa.Array, number_of: Ints) -> pa.Array:
+    """Return new numbers of labels, one or a list for each sample, (N,), by the number of each old one."""
+    if not pa.types.is_large_list(labels.type):
+        return pa.array(number_of[labels.to_numpy(zero_copy_only=False)])
+    lists = ListColumn.from_arrow(labels)
+    return ListColumn(lists.starts, number_of[lists.values]).to_arrow()

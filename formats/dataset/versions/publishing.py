@@ -1,22 +1,63 @@
-"""The publication of the next version of a dataset, which one rename decides."""
+"""The publication of an index as a dataset, and of the next version of a dataset: one rename decides."""
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.errors import LockedError
+from stoker.errors import DatasetError, LockedError
 
-from ...files.publishing import move_durably, remove, sync_folder, write_durably
+from ...files.publishing import (
+    folder_for_writing,
+    folder_lock,
+    move_durably,
+    remove,
+    sync,
+    sync_folder,
+    write_durably,
+)
 from ..manifest import MANIFEST_NAME, Manifest, index_name
 from ..sha256_file import SHA256_NAME, read_sha256, sha256_content
 from .history import history_lines
 from .naming import HISTORY_NAME, retired_manifest
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-__all__ = ["NextVersion", "check_unchanged", "publish_version", "remove_remains"]
+__all__ = ["NextVersion", "check_unchanged", "publish_index", "publish_version", "remove_remains"]
+
+_TEMPORARY = ".index-"
+
+
+def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
+    """Make a dataset of an index in a folder, which is made if missing, and return its manifest.
+
+    Args:
+        folder: The folder.
+        make: Writes all files but the manifest into a temporary folder, and returns the manifest.
+
+    Raises:
+        DatasetError: There is a dataset in the folder already.
+        LockedError: Another process is writing into the folder.
+    """
+    with folder_for_writing(folder), folder_lock(folder):
+        if (folder / MANIFEST_NAME).exists():
+            raise DatasetError(
+                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
+            )
+        for left in folder.glob(f"{_TEMPORARY}*"):
+            remove(left)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
+            manifest = make(Path(temporary))
+            sync(Path(temporary))
+            for file in Path(temporary).iterdir():
+                move_durably(file, folder / file.name)
+        sync_folder(folder)
+        # Last: without it the folder is no dataset.
+        write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
+    return manifest
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ...dataset.columns.list_column import ListColumn
+from ...dataset.columns.list_column import renumber
 from ...dataset.manifest import Manifest
 from ...files.reading import open_regular, read_at
 
@@ -144,13 +144,8 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
     for old, name, number in zip(listing.classes, new, listing.category_ids, strict=False):
         # One id stands for a class of several: that of the class whose name all get.
         ids[name] = number if old == name or new.count(name) == 1 else ids.get(name, -1)
-    objects = listing.objects
-    if objects is not None:
-        labels = {_OBJECT_LABELS: _renumber(objects.columns[_OBJECT_LABELS], label_of)}
-        objects = replace(objects, columns={**objects.columns, **labels})
-    given = None if listing.labels is None else _renumber(listing.labels, label_of)
     category_ids = tuple(ids[name] for name in classes) if ids else ()
-    return replace(listing, labels=given, classes=classes, objects=objects, category_ids=category_ids)
+    return replace(_renumbered(listing, label_of), classes=classes, category_ids=category_ids)
 
 
 def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.PathLike[str]) -> Listing:
@@ -176,14 +171,19 @@ def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.Pat
     labelled = [array for array in (listing.labels, columns.get(_OBJECT_LABELS)) if array is not None]
     used = np.unique(np.concatenate([_values(array) for array in labelled]))
     label_of = _label_of(used, listing.classes, classes, src)
-    objects = listing.objects
-    if objects is not None:
-        numbered = {_OBJECT_LABELS: _renumber(columns[_OBJECT_LABELS], label_of)}
-        objects = replace(objects, columns={**columns, **numbered})
-    labels = None if listing.labels is None else _renumber(listing.labels, label_of)
     ids = dict(zip(listing.classes, listing.category_ids, strict=False))
     category_ids = tuple(ids.get(name, -1) for name in classes) if ids else ()
-    return replace(listing, labels=labels, classes=classes, objects=objects, category_ids=category_ids)
+    return replace(_renumbered(listing, label_of), classes=classes, category_ids=category_ids)
+
+
+def _renumbered(listing: Listing, label_of: Labels) -> Listing:
+    """A listing with the new label of each old one, of samples and objects."""
+    objects = listing.objects
+    if objects is not None:
+        labels = {_OBJECT_LABELS: renumber(objects.columns[_OBJECT_LABELS], label_of)}
+        objects = replace(objects, columns={**objects.columns, **labels})
+    given = None if listing.labels is None else renumber(listing.labels, label_of)
+    return replace(listing, labels=given, objects=objects)
 
 
 def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: Any) -> Labels:
@@ -213,10 +213,3 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
 def _values(labels: pa.Array) -> Labels:
     flat = labels.flatten() if pa.types.is_large_list(labels.type) else labels
     return np.asarray(flat.to_numpy(zero_copy_only=False), np.int64)
-
-
-def _renumber(labels: pa.Array, label_of: Labels) -> pa.Array:
-    if not pa.types.is_large_list(labels.type):
-        return pa.array(label_of[_values(labels)])
-    lists = ListColumn.from_arrow(labels)
-    return ListColumn(lists.starts, label_of[lists.values]).to_arrow()
