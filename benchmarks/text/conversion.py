@@ -1,10 +1,11 @@
 """Benchmark of the memory and times of conversions of text, each in its own process.
 
-    python -m stoker.benchmarks.text.conversion                     # 2 million lines, about seven minutes
-    python -m stoker.benchmarks.text.conversion --lines 200000 --json benchmarks/results/text_conversion.json
+    python -m stoker.benchmarks.text.conversion --json benchmarks/results/text_conversion.json
+    python -m stoker.benchmarks.text.conversion --lines 480000 --only chats
 
-The lines have 19.5 words on average, drawn by Zipf's law. Four lines are the messages of a chat. Chats are
-encoded by pieces of words, with two threads or with two processes. Memory is the peak of a
+The lines, 2 million by default, have 19.5 words on average, drawn by Zipf's law. Four lines are the messages
+of a chat, and a tenth of the lines make chats. They are encoded by pieces of words, in turns, with two threads
+and with two processes; all other texts with two threads. Memory is the peak of a
 conversion, less that of the same conversion of few lines, which has all modules and threads. With processes,
 it is that of the first process.
 """
@@ -27,6 +28,7 @@ import stoker
 from stoker.benchmarks.arguments import make_parser
 
 LINES = 2_000_000
+PART_OF_CHATS = 10
 WORDS = 20_000
 SMALL = 1000
 CHATS = {"messages": "messages", "chat_template": "chatml", "vocabulary": "pieces"}
@@ -34,6 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     "words": {"tokenizer": "whitespace"},
     "words, shuffled": {"tokenizer": "whitespace", "seed": 0},
     "bytes": {"tokenizer": "bytes"},
+    "chats, in turns": {**CHATS, "processes": 0, "num_threads": 1},
     "chats, threads": {**CHATS, "processes": 0},
     "chats, processes": {**CHATS, "processes": 2},
 }
@@ -53,10 +56,10 @@ def write_lines(path: Path, lines: int) -> None:
 
 
 def write_chats(lines: Path, path: Path) -> None:
-    """Write chats of four messages each; the messages are the lines of a text."""
+    """Write chats of four messages each; the messages are the first tenth of the lines of a text."""
     texts = lines.read_text().splitlines()
     with path.open("w") as file:
-        for at in range(0, len(texts) - 3, 4):
+        for at in range(0, len(texts) // PART_OF_CHATS - 3, 4):
             chat = [
                 {"role": ("user", "assistant")[i % 2], "content": text}
                 for i, text in enumerate(texts[at : at + 4])
@@ -70,7 +73,7 @@ def convert(case: str, source: Path, target: str) -> None:
     if "vocabulary" in options:
         options["vocabulary"] = source.parent / options["vocabulary"]
     began, before, own_before = time.monotonic(), processor_time(), time.process_time()
-    stoker.convert_text(source, target, num_threads=2, **options)
+    stoker.convert_text(source, target, **{"num_threads": 2, **options})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     wall, seconds = time.monotonic() - began, processor_time() - before
     own = time.process_time() - own_before
@@ -113,6 +116,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--lines", type=int, default=LINES)
     parser.add_argument("--json", type=Path, help="write the figures here, too")
+    parser.add_argument("--only", default="", help="measure the cases whose names begin with this")
     parser.add_argument("--case", choices=CASES, help="convert in this process, one case alone")
     parser.add_argument("files", nargs="*", help="with --case: source and target")
     arguments = parser.parse_args()
@@ -130,7 +134,7 @@ def main() -> None:
         for name in ("all", "few"):
             write_chats(folder / f"{name}.txt", folder / f"{name}.jsonl")
         stoker.convert_text(folder / "few.txt", folder / "pieces", tokenizer="bpe", max_size=8000)
-        for case in CASES:
+        for case in (name for name in CASES if name.startswith(arguments.only)):
             figures[case] = measure_case(case, folder)
     if arguments.json:
         arguments.json.write_text(
