@@ -1,7 +1,10 @@
-"""Small blocks, so that small files have many."""
+"""Fixtures of caches: blocks so small that small files have many, and a dataset of small photographs."""
+
+from pathlib import Path
 
 import pytest
 
+import stoker
 from stoker.formats.caching.block_files import BlockFiles
 
 
@@ -9,3 +12,12 @@ from stoker.formats.caching.block_files import BlockFiles
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a block 4096 bytes where a test names no other size."""
     monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """156 small photographs in four shards, about 600 kB."""
+    folder = tmp_path_factory.mktemp("source") / "dataset"
+    photos = Path(__file__).parents[3] / "examples" / "photos"
+    stoker.convert(photos, folder, shards=4, resize="shorter=64", seed=0)
+    return folder

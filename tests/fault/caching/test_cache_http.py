@@ -5,54 +5,27 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cached_loaders import loader
 from helpers.processes.waiting import wait_until
 from helpers.processes.warm_python import WarmPython
 
 import stoker
-from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.formats.remote import file_system
-from stoker.pipeline.caching.cache_prefetcher import CachedEpoch, CachePrefetcher
+from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
 from stoker.pipeline.caching.planned_reads import BatchReads
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 Threads = Callable[[str], list[threading.Thread]]
 
 SHARD = "shard-00001-of-00004.tfrecord"
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """156 small photographs in four shards, about 600 kB."""
-    folder = tmp_path_factory.mktemp("source") / "dataset"
-    photos = Path(__file__).parents[3] / "examples" / "photos"
-    stoker.convert(photos, folder, shards=4, resize="shorter=64", seed=0)
-    return folder
-
-
-def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
-    given: dict[str, Any] = {
-        "batch_size": 8,
-        "shuffle": True,
-        "seed": 3,
-        "transforms": [Resize(32), CenterCrop(32)],
-        "columns": ("image", "row"),
-        "engine": "native",
-        "num_threads": 1,
-        **options,
-    }
-    return stoker.ImageLoader(dataset, **given)
 
 
 def epoch(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:
@@ -208,73 +181,6 @@ def test_a_server_that_dies(
     assert str(caught.value.path).startswith(server.url)
 
 
-@pytest.mark.parametrize("end", ["close", "break", "drop"])
-def test_ending_does_not_wait_for_a_silent_server(
-    source: Path,
-    tmp_path: Path,
-    serve: Callable[[Path], Any],
-    new_threads: Threads,
-    end: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(file_system, "_SILENT_SECONDS", 300.0)
-    server = serve(source)
-    remote = loader(server.url, cache=tmp_path)
-    server.held.clear()
-    batches = iter(remote)
-    wait_until(lambda: server.count(".tfrecord") > 0)
-    began = time.monotonic()
-    if end == "close":
-        remote.close()
-    elif end == "break":
-        remote.set_epoch(4)
-        del batches
-        server.held.set()
-        assert len(epoch(remote)) == 20
-        remote.close()
-    else:
-        del batches, remote
-    assert time.monotonic() - began < 150  # a silent server counts as dead after 300
-    wait_until(lambda: not new_threads("stoker-read-ahead"))
-    wait_until(lambda: not new_threads("stoker-fetch"))
-    server.held.set()
-    (state,) = tmp_path.glob("*/.blocks")
-    wait_until(lambda: state.resolve() not in {path.resolve() for path in Path("/proc/self/fd").iterdir()})
-
-
-def test_an_interpreter_that_ends_does_not_wait_either(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
-    server = serve(source)
-    code = """
-import sys, stoker
-from stoker.augment import CenterCrop, Resize
-loader = stoker.ImageLoader(sys.argv[1], cache=sys.argv[2], batch_size=8, engine="native",
-                            transforms=[Resize(32), CenterCrop(32)])
-print("made", flush=True)
-sys.stdin.readline()
-batches = iter(loader)
-sys.stdin.readline()
-"""
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, server.url, tmp_path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stdout.readline() == "made\n"
-        server.held.clear()
-        child.stdin.write("\n")
-        child.stdin.flush()
-        wait_until(lambda: server.count(".tfrecord") > 0)
-        child.stdin.write("\n")
-        child.stdin.flush()
-        assert child.wait(timeout=300) == 0
-
-
 def test_ranks_share_a_cache(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], warm_python: WarmPython
 ) -> None:
@@ -343,31 +249,6 @@ def test_a_cache_that_cannot_be_written(
         with pytest.raises(WriteError, match="the disk of the cache is full"):
             opened.read(0)
     assert "smaller batch_size or prefetch" in str(full.value)
-
-
-def test_the_figures_say_what_was_waited_for(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server, waits, wait = serve(source), threading.Event(), CachedEpoch.wait
-
-    def waited_for(cached_epoch: CachedEpoch) -> None:
-        waits.set()
-        wait(cached_epoch)
-
-    monkeypatch.setattr(CachedEpoch, "wait", waited_for)
-    with loader(server.url.replace("//", "//me:SECRET@"), cache=tmp_path) as remote:
-        server.held.clear()
-        batches = iter(remote)
-        assert waits.wait(60)
-        time.sleep(0.05)
-        server.held.set()
-        next(batches)
-        assert remote.stats().producer["fetching"] >= 0.05
-        next(batches)  # the verdict leaves out the first wait
-        assert f"% of the time for data of {server.url} (engine 'native')." in remote.stats().verdict
-    with loader(source) as local:
-        next(iter(local))
-        assert "fetching" not in local.stats().producer
 
 
 def test_a_network_file_system(source: Path, tmp_path: Path) -> None:

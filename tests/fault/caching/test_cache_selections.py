@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cached_loaders import loader
 from helpers.processes.waiting import wait_until
 
 import stoker
-from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 
@@ -27,20 +27,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, seed in (("a", 0), ("b", 1)):
         stoker.convert(PHOTOS, folder / name, shards=3, resize="shorter=64", seed=seed)
     return folder
-
-
-def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
-    given: dict[str, Any] = {
-        "batch_size": 8,
-        "shuffle": True,
-        "seed": 3,
-        "transforms": [Resize(32), CenterCrop(32)],
-        "columns": ("image", "label", "row"),
-        "engine": "native",
-        "num_threads": 1,
-        **options,
-    }
-    return stoker.ImageLoader(dataset, **given)
 
 
 def epoch(loading: stoker.ImageLoader) -> list[list[bytes]]:

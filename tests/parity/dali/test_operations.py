@@ -7,6 +7,7 @@ it. Each case states the largest difference of a level and the mean one.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,6 @@ from stoker.pipeline.engines.base import ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
-from pathlib import Path
 
 from stoker.augment.params.image_params import ImageParams
 from stoker.formats.dataset.dataset import Dataset

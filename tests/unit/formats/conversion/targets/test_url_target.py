@@ -295,38 +295,3 @@ def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> 
 def test_a_file_too_large_for_a_record_is_not_fetched(memory: Any) -> None:
     with pytest.raises(SkippedError, match="larger than 2 GiB"):
         read_source_file("memory://bucket/photos", "cat/not-there.jpg", 1 << 31)
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("../x.tfrecord", "lie elsewhere"),
-        ("/x.tfrecord", "lie elsewhere"),
-        ("a/../../x.tfrecord", "lie elsewhere"),
-        ("memory://bucket/out/shard-00000-of-00001.tfrecord", "lie elsewhere"),
-        (".blocks", "name of another file"),
-        ("./index.arrow", "name of another file"),
-    ],
-)
-def test_shards_stay_in_the_folder_of_their_dataset(
-    photos: Path, memory: Any, tmp_path: Path, path: str, message: str
-) -> None:
-    stoker.convert(photos, "memory://bucket/out", shards=1)
-    manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
-    manifest["shards"][0]["path"] = path
-    memory.pipe("/bucket/out/dataset.json", json.dumps(manifest).encode())
-    with pytest.raises(DatasetError, match=message) as caught:
-        stoker.open("memory://bucket/out", cache=tmp_path / "cache")
-    assert caught.value.shard == "shard-00000-of-00001.tfrecord"
-    assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.parametrize("name", ["index.arrow", "dataset.json", "tokenizer.json", ".blocks"])
-def test_shards_have_no_name_of_another_file(memory: Any, photos: Path, tmp_path: Path, name: str) -> None:
-    stoker.convert(photos, "memory://bucket/out", shards=1)
-    manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
-    shard = manifest["shards"][0]
-    shard["path"], shard["name"] = shard["name"], name
-    memory.pipe("/bucket/out/dataset.json", json.dumps(manifest).encode())
-    with pytest.raises(DatasetError, match="name of another file"):
-        stoker.open("memory://bucket/out", cache=tmp_path / "cache")

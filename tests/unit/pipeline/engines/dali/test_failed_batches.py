@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,6 @@ from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 
 pytest.importorskip("nvidia.dali")
 
-from collections.abc import Callable
-from pathlib import Path
 
 from stoker.errors import EngineError
 from stoker.formats.dataset.dataset import Dataset

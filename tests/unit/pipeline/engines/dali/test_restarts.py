@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 
 pytest.importorskip("nvidia.dali")
 
-from pathlib import Path
 
 from helpers.data.marked_images import COUNT, PNG, TURNED, work_of
 from PIL import Image

@@ -15,14 +15,9 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
-from stoker.formats.conversion.images.image_objects import encode_mask
-from stoker.formats.conversion.images.mask_values import MaskRules
-from stoker.formats.conversion.images.resize_geometry import resize_geometry
 from stoker.formats.conversion.targets.folder_state import FolderState
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
-from stoker.formats.sources.source_reader import SkippedError
-from stoker.formats.verification.annotations import mask_problem
 from stoker.log import EventLog
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -183,14 +178,6 @@ def test_a_name_that_occurs_twice_matches_no_mask(root: Path) -> None:
     assert "0.jpg" not in dataset.keys(range(3))
 
 
-def test_intact_files_that_are_no_masks_are_skipped() -> None:
-    good = png(Image.fromarray(values()))
-    assert mask_problem(good, (H, W)) is None
-    assert "is 36 x 24 where the image is 36 x 25" in str(mask_problem(good, (H + 1, W)))
-    assert "not decodable" in str(mask_problem(good[:60], (H, W)))
-    assert "more than one channel" in str(mask_problem(png(Image.new("RGB", (W, H))), (H, W)))
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -226,74 +213,6 @@ def test_objects_stay_with_their_images(root: Path) -> None:
     dataset = stoker.open(root / "out")
     keys = dataset.keys(range(3))
     assert [int(Path(key).stem) for key in keys] == dataset.annotations(range(3)).labels.tolist() == [2, 1, 3]
-
-
-def test_an_ignored_value_of_16_bits_beside_classes_of_8() -> None:
-    data = encode_mask(
-        png(Image.fromarray(values())),
-        (H, W),
-        resize_geometry("fill", H, 2 * W, (H, W)),
-        MaskRules(300),
-        10**6,
-    )
-    assert {300} < set(np.unique(pixels(data)).tolist()) <= {300, *range(256)}
-
-
-def test_values_do_not_depend_on_the_format_of_the_file() -> None:
-    whole = resize_geometry("none", 0, 0, (H, W))
-    for bits in (1, 2, 4, 8):
-        classes = values(most=(1 << bits) - 1)
-        palette = Image.fromarray(classes).convert("P")
-        palette.putdata(classes.reshape(-1).tolist())
-        palette.putpalette([7] * 768)
-        data = encode_mask(png(palette, bits=bits), (H, W), whole, MaskRules(), 10**6)
-        np.testing.assert_array_equal(pixels(data), classes)
-        assert data[24:26] == bytes([8, 0])
-    one_bit = Image.fromarray(values(most=1).astype(bool))
-    np.testing.assert_array_equal(
-        pixels(encode_mask(png(one_bit), (H, W), whole, MaskRules(), 10**6)), values(most=1)
-    )
-
-
-def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
-    """A grey PNG of 2 or 4 bits, which Pillow does not write."""
-    import struct
-    import zlib
-
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
-    each = 8 // bits
-    packed = (classes.reshape(len(classes), -1, each) << np.arange(8 - bits, -1, -bits)).sum(-1)
-    rows = b"".join(b"\0" + row.tobytes() for row in packed.astype(np.uint8))
-    header = struct.pack(">IIBBBBB", classes.shape[1], len(classes), bits, 0, 0, 0, 0)
-    parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-@pytest.mark.parametrize("bits", [2, 4])
-def test_grey_of_few_bits_is_not_scaled(bits: int) -> None:
-    classes = values(most=(1 << bits) - 1)
-    data = encode_mask(
-        grey_png(classes, bits), (H, W), resize_geometry("none", 0, 0, (H, W)), MaskRules(), 10**6
-    )
-    np.testing.assert_array_equal(pixels(data), classes)
-
-
-def test_sixteen_bits() -> None:
-    classes = np.random.default_rng(0).integers(0, 1 << 16, (H, W)).astype(np.uint16)
-    data = png(Image.fromarray(classes))
-    rules = MaskRules(classes=1 << 16)
-    assert encode_mask(data, (H, W), resize_geometry("none", 0, 0, (H, W)), rules, 10**6) == data
-    half = encode_mask(data, (H, W), resize_geometry("squash", H // 2, W // 2, (H, W)), rules, 10**6)
-    np.testing.assert_array_equal(pixels(half), classes[1::2, 1::2])
-
-
-def test_a_mask_has_no_more_pixels_than_allowed() -> None:
-    with pytest.raises(SkippedError, match="broken mask"):
-        encode_mask(
-            png(Image.fromarray(values())), (H, W), resize_geometry("none", 0, 0, (H, W)), MaskRules(), 100
-        )
 
 
 def test_masks_beside_labels(root: Path) -> None:

@@ -1,0 +1,117 @@
+"""A loader with a cache over HTTP whose server is silent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.cached_loaders import loader
+from helpers.processes.waiting import wait_until
+
+import stoker
+from stoker.formats.remote import file_system
+from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
+
+Threads = Callable[[str], list[threading.Thread]]
+
+
+def epoch(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:
+    return [(batch.row.tolist(), batch.image.tobytes()) for batch in loading]
+
+
+@pytest.mark.parametrize("end", ["close", "break", "drop"])
+def test_ending_does_not_wait_for_a_silent_server(
+    source: Path,
+    tmp_path: Path,
+    serve: Callable[[Path], Any],
+    new_threads: Threads,
+    end: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(file_system, "_SILENT_SECONDS", 300.0)
+    server = serve(source)
+    remote = loader(server.url, cache=tmp_path)
+    server.held.clear()
+    batches = iter(remote)
+    wait_until(lambda: server.count(".tfrecord") > 0)
+    began = time.monotonic()
+    if end == "close":
+        remote.close()
+    elif end == "break":
+        remote.set_epoch(4)
+        del batches
+        server.held.set()
+        assert len(epoch(remote)) == 20
+        remote.close()
+    else:
+        del batches, remote
+    assert time.monotonic() - began < 150  # a silent server counts as dead after 300
+    wait_until(lambda: not new_threads("stoker-read-ahead"))
+    wait_until(lambda: not new_threads("stoker-fetch"))
+    server.held.set()
+    (state,) = tmp_path.glob("*/.blocks")
+    wait_until(lambda: state.resolve() not in {path.resolve() for path in Path("/proc/self/fd").iterdir()})
+
+
+def test_an_interpreter_that_ends_does_not_wait_either(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server = serve(source)
+    code = """
+import sys, stoker
+from stoker.augment import CenterCrop, Resize
+loader = stoker.ImageLoader(sys.argv[1], cache=sys.argv[2], batch_size=8, engine="native",
+                            transforms=[Resize(32), CenterCrop(32)])
+print("made", flush=True)
+sys.stdin.readline()
+batches = iter(loader)
+sys.stdin.readline()
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, server.url, tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == "made\n"
+        server.held.clear()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        wait_until(lambda: server.count(".tfrecord") > 0)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.wait(timeout=300) == 0
+
+
+def test_the_figures_say_what_was_waited_for(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, waits, wait = serve(source), threading.Event(), CachedEpoch.wait
+
+    def waited_for(cached_epoch: CachedEpoch) -> None:
+        waits.set()
+        wait(cached_epoch)
+
+    monkeypatch.setattr(CachedEpoch, "wait", waited_for)
+    with loader(server.url.replace("//", "//me:SECRET@"), cache=tmp_path) as remote:
+        server.held.clear()
+        batches = iter(remote)
+        assert waits.wait(60)
+        time.sleep(0.05)
+        server.held.set()
+        next(batches)
+        assert remote.stats().producer["fetching"] >= 0.05
+        next(batches)  # the verdict leaves out the first wait
+        assert f"% of the time for data of {server.url} (engine 'native')." in remote.stats().verdict
+    with loader(source) as local:
+        next(iter(local))
+        assert "fetching" not in local.stats().producer

@@ -1,0 +1,64 @@
+"""An exception in any stage of a loader, on every engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.processes.waiting import wait_until
+
+from stoker import ImageLoader
+from stoker.augment import ImagePlan, Resize
+from stoker.formats.dataset.dataset import Dataset
+from stoker.pipeline.adapters.numpy import Adapter
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
+
+pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
+
+
+def load(folder: Path, engine: str, **options: Any) -> ImageLoader:
+    given = {"batch_size": 5, "columns": ("image", "row", "key", "record"), "num_threads": 2, **options}
+    return ImageLoader(folder, transforms=[Resize((16, 16))], engine=engine, **given)
+
+
+STAGES = ["draw", "submit", "collect", "images", "column", "samples"]
+
+
+@pytest.mark.parametrize("at", [0, 6, 12])
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_exception_in_any_stage_reaches_the_consumer(
+    thumbnails: Path,
+    engine: str,
+    stage: str,
+    at: int,
+    monkeypatch: pytest.MonkeyPatch,
+    new_threads: Callable[[str], list[threading.Thread]],
+) -> None:
+    loader = load(thumbnails, engine)
+    executor = NativeEngine if engine == "native" else DaliEngine
+    owners = {"draw": ImagePlan, "images": Adapter, "column": Adapter, "samples": Dataset}
+    owner: Any = owners.get(stage, executor)
+    original, calls = getattr(owner, stage), iter(range(1000))
+    per_batch = 3 if stage == "column" else 1
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        if next(calls) // per_batch == at:
+            raise ZeroDivisionError(stage)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, stage, fail)
+    received = []
+    with pytest.raises(ZeroDivisionError, match=stage):
+        received.extend(loader)
+    assert len(received) <= at
+    assert [int(row) for batch in received for row in batch.row] == list(range(5 * len(received)))
+    monkeypatch.undo()
+    loader.set_epoch(0)
+    if stage != "collect":  # which has lost a batch that the engine still holds
+        assert sum(len(batch.row) for batch in loader) == 61, "the loader works on"
+    loader.close()
+    wait_until(lambda: not new_threads("stoker-prefetch"))

@@ -1,0 +1,22 @@
+"""Loaders of small photographs, here or through a cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import stoker
+from stoker.augment import CenterCrop, Resize
+
+
+def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
+    given: dict[str, Any] = {
+        "batch_size": 8,
+        "shuffle": True,
+        "seed": 3,
+        "transforms": [Resize(32), CenterCrop(32)],
+        "columns": ("image", "label", "row"),
+        "engine": "native",
+        "num_threads": 1,
+        **options,
+    }
+    return stoker.ImageLoader(dataset, **given)

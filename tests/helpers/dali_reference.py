@@ -1,0 +1,69 @@
+"""DALI on the CPU beside the reference: images of both, and how far they may be apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from helpers.pillow_decoding import decode_with_pillow
+
+from stoker.augment import compile_image
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.reference import reference
+from stoker.augment.transforms import Transform
+from stoker.formats.dataset.dataset import Dataset
+from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
+from stoker.pipeline.engines.dali import DaliEngine
+
+BORDER = 4
+
+
+def execute(
+    dataset: Dataset, transforms: Sequence[Transform], output: ImageFormat, n: int = 24
+) -> tuple[ImageParams, Result]:
+    """One batch of the first ``n`` samples, decided and executed."""
+    samples = dataset.samples(np.arange(min(n, len(dataset))))
+    plan = compile_image(transforms, output.dtype)
+    params = plan.draw(samples.height, samples.width, samples.row, seed=5, epoch=0)
+    files = [str(file) for file in dataset.data_files]
+    engine = DaliEngine(
+        files, dataset.data_sizes, output, num_threads=2, batch_size=len(samples), max_pixels=10**8
+    )
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    engine.close()
+    return params, result
+
+
+def truth(dataset: Dataset, params: ImageParams, output: ImageFormat) -> np.ndarray[Any, Any]:
+    pixels = [decode_with_pillow(dataset.read(i)) for i in range(len(params))]
+    images = [reference.execute(params, i, p, output.dtype, output.layout) for i, p in enumerate(pixels)]
+    return np.stack(images)
+
+
+def inside(params: ImageParams) -> np.ndarray[Any, Any]:
+    """(N, H, W) bool: pixels further from the edge of the resampled rectangle than ``BORDER``."""
+    mask = np.zeros((len(params), *params.size), np.bool_)
+    for i, (top, left, height, width) in enumerate(params.dest.tolist()):
+        mask[i, top + BORDER : top + height - BORDER, left + BORDER : left + width - BORDER] = True
+        vertical, horizontal = (-1 if flip else 1 for flip in params.flip[i, ::-1].tolist())
+        mask[i] = mask[i, ::vertical, ::horizontal].copy()
+    return mask
+
+
+def assert_close(
+    found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], params: ImageParams, level: float = 1
+) -> None:
+    """Images of layout NHWC; ``level`` is the value of one of 256 levels."""
+    difference = np.abs(found.astype(np.float64) - expected.astype(np.float64)) / level
+    assert difference.mean() < 0.5
+    assert difference[inside(params)].max() <= 1.01
+    assert difference.max() <= 20, "at the border"
+
+
+def check(dataset: Dataset, transforms: Sequence[Transform], n: int = 24) -> None:
+    output = ImageFormat("uint8", "NHWC")
+    params, result = execute(dataset, transforms, output, n)
+    assert (result.status == Status.OK).all(), result.reason
+    assert_close(result.images, truth(dataset, params, output), params)
