@@ -60,11 +60,14 @@ def bench(
     min_size: MinSize = 0.0,
     ablate: Annotated[
         bool,
-        typer.Option("--ablate", help="Instead, measure Stoker without reading, decoding and augmentation."),
+        typer.Option(
+            "--ablate",
+            help="Instead, measure Stoker without reading, without decoding and without augmentation.",
+        ),
     ] = False,
     workers: Annotated[
         str | None,
-        typer.Option(help="ray: measure Stoker with workers on a Ray of this machine, too."),
+        typer.Option(help="ray: also measure Stoker with a Ray worker on this machine."),
     ] = None,
     threads: Threads = None,
     json_out: JsonFile = None,
@@ -72,20 +75,20 @@ def bench(
     """Measure images per second of Stoker and of other loaders.
 
     All loaders do the same work on the same cores: random resized crop, horizontal flip, normalisation,
-    float32 (N, C, H, W). Each runs in a process of its own, and they take turns. On a GPU, PyTorch copies the
+    float32 (N, C, H, W). Each runs in a separate process, and they take turns. On a GPU, PyTorch copies the
     batches of loaders that leave them on the CPU.
 
-    With --workers ray Stoker is also measured with a worker on a Ray of this machine that has all the cores,
-    which tells what Ray costs. Compare it with tfdata-service and ray-data.
+    With --workers ray the command also measures Stoker with one Ray worker on this machine, which has all
+    cores. This shows the cost of Ray. Compare it with tfdata-service and ray-data.
 
-    With --ablate Stoker alone is measured: as it is, then with reading, decoding or augmentation left out, in
-    turns after a warm-up, with random crops or the recipe of --transforms. The command says which of them is
-    the limit, and what would help by how much. Verdicts of loaders on this machine that have the dataset and
-    the transforms then say so, too. stoker.augment.save_recipe writes your transforms to a file.
+    With --ablate the command measures only Stoker: as it is, and without reading, decoding or augmentation,
+    in turns after a warm-up. It runs random crops, or the recipe of --transforms. The command says which of
+    them is the limit, and what would help. Later verdicts of loaders on this machine with the same dataset
+    and transforms say so, too. stoker.augment.save_recipe writes your transforms to a file.
 
-    Of a dataset with boxes, the loaders run a recipe, such as coco-ssd or yolo-train, and hand out boxes and
-    their classes, too. torch runs torchvision's reference pipeline, where the recipe follows one; the other
-    loaders take no part. --min-visible and --min-size drop objects as a loader with these arguments does.
+    On a dataset with boxes, the loaders run a recipe, such as coco-ssd or yolo-train, and also hand out boxes
+    and their classes. torch runs torchvision's reference pipeline, if the recipe follows one; other loaders
+    are left out. --min-visible and --min-size drop objects as a loader with these arguments does.
 
     Examples:
       stoker bench shards/train

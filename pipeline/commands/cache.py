@@ -20,9 +20,9 @@ def cache(
 ) -> None:
     """List the indexes of sources that are read in place, or clear them.
 
-    Reading images or archives in place keeps an index of each in the folder $STOKER_CACHE, by default
-    ~/.cache/stoker. The cache keeps at most a hundred indexes of 4 GiB in all. Without its index, a source is
-    listed again when it is opened.
+    A loader that reads images or archives in place keeps an index of them in the folder $STOKER_CACHE, by
+    default ~/.cache/stoker. The cache keeps at most a hundred indexes of 4 GiB in all. If you remove an
+    index, the source is listed again when it is opened.
 
     Examples:
       stoker cache

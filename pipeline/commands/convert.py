@@ -64,8 +64,8 @@ def convert(
     quality: Annotated[
         int | None,
         typer.Option(
-            help="Quality of the JPEGs that are encoded, 1 to 100; by default 90. With --encoding jpeg it "
-            "also encodes JPEGs again."
+            help="Quality of the JPEGs that Stoker encodes, 1 to 100; by default 90. With --encoding jpeg, "
+            "images that are JPEGs already are encoded again."
         ),
     ] = None,
     subsampling: Annotated[
@@ -88,7 +88,7 @@ def convert(
     test: Test = "0",
     class_depth: Annotated[
         int | None,
-        typer.Option(help="Number of directory levels that name a class; by default all, as animals/cat."),
+        typer.Option(help="Number of directory levels that name a class; by default all, as in animals/cat."),
     ] = None,
     unlabelled: Unlabelled = False,
     classes: Classes = None,
@@ -96,7 +96,7 @@ def convert(
         bool,
         typer.Option(
             "--allow-missing-classes",
-            help="Convert although a class has no image, for instance because its folder is empty.",
+            help="Convert even if a class has no image, for instance because its folder is empty.",
         ),
     ] = False,
     follow_links: Annotated[
@@ -115,8 +115,8 @@ def convert(
         bool,
         typer.Option(
             "--skip-other-classes",
-            help="Leave out samples, or objects, of classes that --classes does not name. By default they "
-            "are an error.",
+            help="Leave out samples or objects of classes that --classes does not name. By default such a "
+            "class is an error.",
         ),
     ] = False,
     min_per_class: Annotated[
@@ -138,7 +138,8 @@ def convert(
     images: Annotated[
         str | None,
         typer.Option(
-            help="Folder or URL of the images of a file of annotations or a list; by default its folder."
+            help="Folder or URL of the images that a list or a file of annotations names; by default the "
+            "folder of that file."
         ),
     ] = None,
     masks: Annotated[
@@ -148,22 +149,23 @@ def convert(
     instances: Annotated[
         str | None,
         typer.Option(
-            help="Folder or URL with a mask for each image whose values number its objects: class * 1000 + n "
-            "as in Cityscapes, or plain numbers with the classes in --masks. Of Open Images, the folder with "
+            help="Folder or URL with a mask for each image. Its values number the objects: class * 1000 + n "
+            "as in Cityscapes, or plain numbers if --masks has the classes. For Open Images, the folder with "
             "a mask for each object."
         ),
     ] = None,
     image: Annotated[
         str | None,
         typer.Option(
-            help="Suffixes of the images in a tar, by default 'jpg;jpeg;png;webp'. For Parquet, a column."
+            help="Suffixes of the images in a tar, by default 'jpg;jpeg;png;webp'; or the column of the "
+            "images in Parquet."
         ),
     ] = None,
     label: Annotated[
         str | None,
         typer.Option(
-            help="Member of a tar with the class, by default cls, or a field: json:label. For Parquet, a "
-            "column."
+            help="Member of a tar with the class, by default cls, or a field such as json:label; or the "
+            "column of the labels in Parquet."
         ),
     ] = None,
     column: Columns = None,
@@ -173,28 +175,28 @@ def convert(
         typer.Option(
             "--map",
             metavar="OLD:NEW",
-            help="Another name for a class; classes of one name become one. Repeatable.",
+            help="Rename a class; classes that get the same name are joined. Repeatable.",
         ),
     ] = None,
     mask_map: Annotated[
         str | None,
         typer.Option(
-            help="Classes by the values of masks: 0:255,1:0 or #ff0000:1; or a name: ade20k (value 0 is "
-            "ignored), cityscapes (labelIds to training classes), none."
+            help="Class of each value or colour in masks, such as 0:255,1:0 or #ff0000:1; or a name: ade20k "
+            "(value 0 is ignored), cityscapes (labelIds become training classes), none."
         ),
     ] = None,
     person_box: Annotated[
-        str | None, typer.Option(help="Of CrowdHuman, the box of a person: full (default), visible or head.")
+        str | None, typer.Option(help="Box of a person in CrowdHuman: full (default), visible or head.")
     ] = None,
     caption_column: Annotated[
         str | None,
         typer.Option(
             help="Column of a list or table, or member of a tar (txt, json:captions), with the captions of "
-            "an image: they become token ids. An entry of a list then needs no label."
+            "an image, which become token ids. The images of a list then need no labels."
         ),
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help=f"Of captions: {TOKENIZERS}; by default whitespace.")
+        str | None, typer.Option(help=f"Tokenizer of captions: {TOKENIZERS}; by default whitespace.")
     ] = None,
     vocabulary: Vocabulary = None,
     min_count: MinCount = None,
@@ -204,8 +206,8 @@ def convert(
     allow_loss: Annotated[
         str | None,
         typer.Option(
-            help="Largest share of images and objects that may be left out, such as 10%. By default 1% of a "
-            "source with objects or masks, and any share of others."
+            help="Largest share of images and objects that may be left out, such as 10%. The default is 1% "
+            "for a source with objects or masks, and no limit for others."
         ),
     ] = None,
     strict: Strict = False,
@@ -216,7 +218,9 @@ def convert(
     ] = "local",
     max_pixels: Annotated[
         int | None,
-        typer.Option(help="Skip images of more pixels; 178,956,970 is the default and the largest value."),
+        typer.Option(
+            help="Skip images with more pixels than this; 178,956,970 is the default and the largest value."
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:

@@ -61,12 +61,14 @@ def convert_text(
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="Further values of the JSON lines, with commas between: columns of the index."),
+        typer.Option(
+            help="Further values of the JSON lines that become columns of the index, with commas between."
+        ),
     ] = None,
     classes: Classes = None,
     messages: Annotated[
         str | None,
-        typer.Option(help="Value of the JSON lines with the messages of a chat, in place of fields."),
+        typer.Option(help="Value of the JSON lines with the messages of a chat, instead of --fields."),
     ] = None,
     chat_template: Annotated[
         str | None, typer.Option(help="chatml, or a Jinja file; by default that of the tokenizer.")
@@ -74,8 +76,8 @@ def convert_text(
     train_on: Annotated[
         str | None,
         typer.Option(
-            help="What a model is trained on. Of chats: assistant (default), last or all. Of several fields "
-            "some, with commas between; all fields then form one sequence."
+            help="What a model is trained on. For chats: assistant (default), last or all. For fields: some "
+            "of them, with commas between; all fields then form one sequence."
         ),
     ] = None,
     vocabulary: Vocabulary = None,
@@ -86,7 +88,7 @@ def convert_text(
     parallel: Annotated[
         bool,
         typer.Option(
-            "--parallel", help="The text files are parallel: their first lines are one sample, and so on."
+            "--parallel", help="The text files are parallel: the lines with the same number form one sample."
         ),
     ] = False,
     container: Container = DEFAULT_CONTAINER,

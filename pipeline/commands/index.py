@@ -35,7 +35,8 @@ def index(
     image: Annotated[
         str | None,
         typer.Option(
-            help="Feature with the encoded image. For a tar, suffixes; by default 'jpg;jpeg;png;webp'."
+            help="Feature with the encoded image; or the suffixes of images in a tar, by default "
+            "'jpg;jpeg;png;webp'."
         ),
     ] = None,
     raw: Annotated[
@@ -52,21 +53,25 @@ def index(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="Feature with the label. For a tar, a suffix such as cls, or a field: json:label."),
+        typer.Option(
+            help="Feature with the label; or in a tar a suffix such as cls, or a field such as json:label."
+        ),
     ] = None,
     label_type: Annotated[
         str | None,
         typer.Option(
-            help=f"Form of the label: {', '.join(LABEL_TYPES)}; float is a number that is not a class."
+            help=f"Form of the label: {', '.join(LABEL_TYPES)}. With float, the label is a number and not a "
+            f"class."
         ),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="Feature, suffix or field with the name of the class; '' for none.")
+        str | None,
+        typer.Option(help="Feature, suffix or field with the name of the class; '' ignores names."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Feature or field with the name of the sample.")] = None,
     objects: Annotated[
         str | None,
-        typer.Option(help="Start of the names of objects, such as image/object; '' reads no objects."),
+        typer.Option(help="Prefix of the features of objects, such as image/object; '' reads no objects."),
     ] = None,
     column: Columns = None,
     classes: Classes = None,

@@ -35,12 +35,13 @@ def info(
     ] = None,
     versions: Annotated[
         bool,
-        typer.Option("--versions", help="List the versions of the dataset, and what each changed."),
+        typer.Option("--versions", help="List the versions of the dataset, and the changes of each."),
     ] = False,
     card: Annotated[
         Path | None,
         typer.Option(
-            help="Write a page to this .html: classes, sizes, samples, channels, what was left out, versions."
+            help="Write a page about the dataset to this .html: classes, sizes, samples, channels, what was "
+            "left out, versions."
         ),
     ] = None,
     as_json: JsonOutput = False,
@@ -48,9 +49,9 @@ def info(
 ) -> None:
     """Describe a dataset: samples, classes, sizes, options.
 
-    The command reads the index alone. With --pixels it reads all images, too, and prints the transform
+    The command reads only the index. With --pixels it also reads all images, and prints the transform
     Normalize with their means and deviations. If the images are read in place, it also measures what a
-    conversion would gain: it converts some of them into a temporary folder, and loads both.
+    conversion would gain: it converts some of them into a temporary folder, and loads both forms.
 
     Examples:
       stoker info shards/train

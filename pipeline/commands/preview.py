@@ -27,8 +27,8 @@ def preview(
         Path | None,
         typer.Option(
             "--out",
-            help="File to write: a .png, or a .html page that needs no other file. Text is printed if there "
-            "is none.",
+            help="File to write: a .png, or a .html page that needs no other file. Without it, text is "
+            "printed.",
         ),
     ] = None,
     transforms: Annotated[
@@ -42,8 +42,8 @@ def preview(
     resize: Annotated[
         list[str] | None,
         typer.Option(
-            help="Resize mode of a conversion, such as crop=224x224; again for more modes. 224x224 shows "
-            "squash, crop and fill."
+            help="Resize mode of a conversion, such as crop=224x224. Repeatable. 224x224 shows squash, crop "
+            "and fill."
         ),
     ] = None,
     sizes: Annotated[
@@ -77,7 +77,7 @@ def preview(
     min_visible: MinVisible = 0.0,
     min_size: MinSize = 0.0,
     pack: Annotated[
-        int | None, typer.Option(min=1, help="Of text: also show a packed row of this many tokens.")
+        int | None, typer.Option(min=1, help="For text, also show a packed row of this many tokens.")
     ] = None,
     cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
 ) -> None:
@@ -85,14 +85,14 @@ def preview(
 
     Each row shows a sample: first as it is, then as a loader with this seed delivers it in epochs 0, 1, 2 and
     so on, with classes, boxes, masks and keypoints. A filled keypoint is visible, a hollow one is hidden.
-    MixUp, CutMix and mosaics mix the samples of the sheet. A .png can show ASCII letters only; for names with
+    MixUp, CutMix and mosaics mix the samples of the sheet. A .png can show only ASCII letters; for names with
     other letters, write a .html.
 
-    With --resize the images are shown as a conversion would store them, each mode beside the others. Name any
-    source of stoker convert in place of a dataset.
+    With --resize the command shows the images as a conversion would store them, the modes side by side. It
+    takes any source of stoker convert in place of a dataset.
 
-    Of text the samples are decoded, and the tokens that a model is trained on are marked; on a terminal they
-    are green, and in a file they stand between ⟦ and ⟧. --pack shows a packed row with its segments.
+    Samples of text are decoded, and the tokens that a model is trained on are marked: they are green on a
+    terminal, and between ⟦ and ⟧ in a file. --pack shows a packed row with its segments.
 
     Stoker comes with recipes such as imagenet-train and coco-ssd, and recipes of views such as dino-v1. The
     error for an unknown name lists them all.

@@ -40,7 +40,9 @@ def buckets(
     pad_multiple: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Every padded length is a multiple of this (by default 1), or every side (64)."
+            min=1,
+            help="Every padded length, or every side of an image, is a multiple of this; by default 1 for "
+            "lengths and 64 for sides.",
         ),
     ] = None,
     pack: Annotated[
@@ -50,9 +52,9 @@ def buckets(
     fields: Annotated[
         str | None, typer.Option(help="Fields of the samples, with commas between; by default all.")
     ] = None,
-    area: Annotated[int, typer.Option(min=1, help="Pixels of a shape of images, about.")] = 512 * 512,
+    area: Annotated[int, typer.Option(min=1, help="Approximate pixels of an image shape.")] = 512 * 512,
     max_ratio: Annotated[
-        float, typer.Option(min=1, help="Largest ratio of the sides of a shape of images.")
+        float, typer.Option(min=1, help="Largest ratio of the sides of an image shape.")
     ] = 2.0,
     padded: Annotated[
         bool, typer.Option(help="Compare groups of aspect ratios for padded batches of images.")
@@ -60,12 +62,15 @@ def buckets(
     sizes: Annotated[
         str | None,
         typer.Option(
-            help="Show the fill of packed rows, as in a program: 'Patches(16, most=256, row=1024)'."
+            help="Show how full packed rows of patches are. Written as in a program: 'Patches(16, most=256, "
+            "row=1024)'."
         ),
     ] = None,
     caption: Annotated[
         str | None,
-        typer.Option(help="Captions in these rows, as in a program: 'Tokens(77, form=\"packed\", row=256)'."),
+        typer.Option(
+            help="Captions in these rows. Written as in a program: 'Tokens(77, form=\"packed\", row=256)'."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the batches.")] = 0,
     method: Annotated[
@@ -82,8 +87,8 @@ def buckets(
 ) -> None:
     """Compare ways to batch a dataset of text by length, or of images by aspect ratio.
 
-    The first table has a row for each method: padding or cropping, shapes, waiting of ranks, and the loss of
-    randomness. The second shows the buckets of one method. The command reads the index alone.
+    The first table has a row for each method: padding or cropping, number of shapes, waiting of ranks, and
+    loss of randomness. The second table shows the buckets of one method. The command reads only the index.
 
     Examples:
       stoker buckets shards/gsm8k

@@ -21,16 +21,18 @@ def append(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOURCE", help="Source as stoker convert or convert-text takes it; several files of text."
+            metavar="SOURCE",
+            help="Source that stoker convert takes, or text files that stoker convert-text takes.",
         ),
     ],
     classes: Classes = None,
     source_format: Annotated[
         str | None,
-        typer.Option(help="Format of the source, as of stoker convert; by default it is detected."),
+        typer.Option(help="Format of the source, as for stoker convert; by default it is detected."),
     ] = None,
     images: Annotated[
-        str | None, typer.Option(help="Folder or URL of the images that a file or a list names.")
+        str | None,
+        typer.Option(help="Folder or URL of the images that a list or a file of annotations names."),
     ] = None,
     masks: Annotated[str | None, typer.Option(help="Folder or URL with a mask for each image.")] = None,
     instances: Annotated[
@@ -44,23 +46,28 @@ def append(
     label_column: Annotated[str | None, typer.Option(help="Column of a list with the labels.")] = None,
     suffix: Annotated[str | None, typer.Option(help="Text to append to every path of a list.")] = None,
     image: Annotated[
-        str | None, typer.Option(help="Suffixes of the images in a tar. For Parquet, a column.")
+        str | None,
+        typer.Option(help="Suffixes of the images in a tar, or the column of the images in Parquet."),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Member of a tar with the class. For Parquet, a column.")
+        str | None,
+        typer.Option(help="Member of a tar with the class, or the column of the labels in Parquet."),
     ] = None,
     column: Columns = None,
     parallel: Annotated[
-        bool, typer.Option("--parallel", help="Files of text are parallel, as translations.")
+        bool,
+        typer.Option(
+            "--parallel", help="The text files are parallel: the lines with the same number form one sample."
+        ),
     ] = False,
     strict: Strict = False,
     threads: Threads = None,
 ) -> None:
     """Add samples to a dataset: its next version.
 
-    New samples are converted as those of the dataset were. Shards and earlier versions stay as they are. If
-    the command is stopped, the last version stands, and the same command continues. A class that the dataset
-    lacks is an error, unless --classes names it behind those of the dataset.
+    The command converts new samples like those of the dataset. Shards and earlier versions stay as they are.
+    If the command is stopped, the last version stays valid, and the same command continues. A class that the
+    dataset lacks is an error, unless --classes names it after those of the dataset.
 
     Examples:
       stoker append shards/train photos/new

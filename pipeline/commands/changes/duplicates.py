@@ -21,25 +21,29 @@ _SHOWN = 20  # groups
 
 def duplicates(
     datasets: Annotated[
-        list[str], typer.Argument(help="Folder of a dataset, or of several, such as those of train and val.")
+        list[str], typer.Argument(help="Folders of one or several datasets, such as train and val.")
     ],
     distance: Annotated[
         int,
         typer.Option(
-            min=0, max=16, help="Largest number of bits, of 64, in which hashes of near images differ."
+            min=0, max=16, help="Largest number of the 64 bits in which the hashes of near images differ."
         ),
     ] = 4,
     keep: Annotated[
         str | None,
         typer.Option(
-            help="The dataset whose images stay in groups across datasets; by default that of the first one."
+            help="Dataset that keeps its images if a group spans datasets; by default the first one."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="File for the keys of all images but the first of each group, for exclude --keys."),
+        typer.Option(
+            help="File to write with the keys of all images but the first of each group, for exclude --keys."
+        ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Page for the images of the first 200 groups.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Page to write with the images of the first 200 groups.")
+    ] = None,
     as_json: JsonOutput = False,
     threads: Threads = None,
 ) -> None:

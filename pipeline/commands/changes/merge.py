@@ -19,14 +19,14 @@ def merge(
     copy: Annotated[
         bool,
         typer.Option(
-            "--copy", help="Copy shards that cannot be linked. Otherwise the new dataset refers to them."
+            "--copy", help="Copy shards that cannot be linked, instead of referring to their paths."
         ),
     ] = False,
 ) -> None:
-    """Make a dataset of the samples of several, without copies of their shards.
+    """Make one dataset of the samples of several datasets, without copying their shards.
 
-    Classes are joined by their names. Shards get further names (hard links), and stay when the first datasets
-    are changed or removed. On another file system the new dataset refers to the shards by their paths.
+    Classes are joined by their names. The new dataset has hard links to the shards, so it stays complete when
+    the other datasets are changed or removed. On another file system it refers to the shards by their paths.
 
     Examples:
       stoker merge shards/2025 shards/2026 --into shards/all

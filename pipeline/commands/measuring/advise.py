@@ -30,7 +30,8 @@ def advise(
     ranks: Annotated[int, typer.Option(min=1, help="Ranks on the machine that trains.")] = 1,
     size: Annotated[int, typer.Option(min=1, help="Side of the random crops, in pixels.")] = 224,
     cores: Annotated[
-        int | None, typer.Option(min=1, help="Cores of the machine that trains; by default those here.")
+        int | None,
+        typer.Option(min=1, help="Cores of the machine that trains; by default those of this machine."),
     ] = None,
     bandwidth: Annotated[
         str | None,
@@ -45,10 +46,11 @@ def advise(
 ) -> None:
     """Say whether a training step would wait for images, and what to convert them to.
 
-    The command converts some images into each form in a temporary folder and measures how many a second the
-    native engine makes of each, with their bytes in memory: random crops, flipped and normalised. It takes
-    some seconds. For other cores it multiplies the rate of a core; it does not know their speed. With
-    --network it says how many cores of a Ray cluster would make what is missing, and what the link carries.
+    The command converts some images to several encodings in a temporary folder. It measures how many random
+    crops a second the native engine makes of each, flipped and normalised, with the bytes in memory. This
+    takes some seconds. For another number of cores it multiplies the rate of one core of this machine. With
+    --network it also says how many cores of a Ray cluster would make the missing images, and how many images
+    the link carries.
 
     Examples:
       stoker advise shards/train --step-ms 180 --batch-size 256

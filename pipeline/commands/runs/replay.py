@@ -21,35 +21,37 @@ def replay(
         Path, typer.Option(help="JSON of loader.describe(), or of a state, which needs --loader.")
     ],
     step: Annotated[
-        int | None, typer.Option(min=0, help="Step of the training, from 0; with --epoch, of the epoch.")
+        int | None,
+        typer.Option(min=0, help="Step of the training, from 0; with --epoch, step of that epoch."),
     ] = None,
-    epoch: Annotated[int | None, typer.Option(min=0, help="Epoch that --step counts in, from 0.")] = None,
+    epoch: Annotated[int | None, typer.Option(min=0, help="Epoch of --step, from 0.")] = None,
     after: Annotated[
         int | None,
         typer.Option(min=0, help="Batches between the state and the one to show, in place of --step."),
     ] = None,
     rank: Annotated[int, typer.Option(min=0, help="Rank that received the batch.")] = 0,
     ranks: Annotated[
-        int | None, typer.Option(min=1, help="Number of ranks. Default: that of the description.")
+        int | None, typer.Option(min=1, help="Number of ranks; by default that of the description.")
     ] = None,
     loader: Annotated[
         str | None,
         typer.Option(help="JSON of loader.describe(), or train.py:function, which returns the loader."),
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--out", help="Sheet to write: a .png, or a .html page; text as .html.")
+        Path | None,
+        typer.Option("--out", help="Sheet to write: a .png or a .html page; for text, a .html page."),
     ] = None,
     cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
     as_json: JsonOutput = False,
 ) -> None:
-    """Show the samples of any batch of a training, such as that of a loss spike.
+    """Show the samples of any batch of a training, such as the batch of a loss spike.
 
     The command makes the batch again, on any machine that has the dataset, for any rank of the training. It
-    prints the keys of the samples and what was drawn for each; the sheet shows the pixels as the model
-    received them, and a .html page has all parameters. --json prints them.
+    prints the keys of the samples and the random parameters of each. The sheet shows the pixels as the model
+    received them. A .html page has all parameters, and --json prints them.
 
-    Steps count as in a training that has run without a change of ranks and batch size. --after is exact
-    after such changes, too.
+    Steps count as if the number of ranks and the batch size had never changed. After such changes, use
+    --after, which is always exact.
 
     Examples:
       stoker replay --state state.json --step 1234 --rank 3 --out spike.html

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, each with one definition, as Typer reads them."""
+"""Arguments and options that several commands share, in the form that Typer reads."""
 
 from __future__ import annotations
 
@@ -58,32 +58,43 @@ ShardRecords = Annotated[
 Shards = Annotated[int | None, typer.Option(help="Number of shards, instead of --shard-size.")]
 Val = Annotated[
     str,
-    typer.Option(help="Share of the samples held out for validation, such as 10%; the same of each class."),
+    typer.Option(help="Share of the samples of each class to hold out for validation, such as 10%."),
 ]
 TOKENIZERS = "whitespace, bytes, bpe, or a file of Hugging Face tokenizers (.json)"
-Vocabulary = Annotated[str | None, typer.Option(help="Folder of a dataset whose tokenizer is taken.")]
+Vocabulary = Annotated[str | None, typer.Option(help="Folder of another dataset, whose tokenizer to use.")]
 MinCount = Annotated[
-    int | None, typer.Option(help="Words that occur less often are unknown; of bpe, pairs stay apart.")
+    int | None,
+    typer.Option(
+        help="Least number of times that a word must occur to be in the vocabulary; for bpe, that a pair "
+        "must occur to be joined."
+    ),
 ]
 MaxSize = Annotated[
     int | None,
-    typer.Option(help="Largest number of words of the vocabulary; of bpe, of token ids (30000)."),
+    typer.Option(help="Largest number of words in the vocabulary; for bpe, of token ids (by default 30000)."),
 ]
 MinVisible = Annotated[
     float,
     typer.Option(
         min=0,
         max=1,
-        help="Share of an object's box, 0 to 1, that must be visible, as a loader's min_visible.",
+        help="Least share of an object's box, 0 to 1, that must be visible; a loader's min_visible.",
     ),
 ]
 MinSize = Annotated[
     float,
-    typer.Option(min=0, help="Least width and height of an object's box, in pixels after transforms."),
+    typer.Option(
+        min=0,
+        help="Least width and height of an object's box, in pixels after transforms; a loader's min_size.",
+    ),
 ]
-Bos = Annotated[bool, typer.Option("--bos", help="Begin each sequence with its token.")]
-Eos = Annotated[bool, typer.Option("--eos", help="End each sequence with its token.")]
-Test = Annotated[str, typer.Option(help="Share of the samples held out for testing; the same of each class.")]
+Bos = Annotated[
+    bool, typer.Option("--bos", help="Begin each sequence with the tokenizer's special token for it.")
+]
+Eos = Annotated[
+    bool, typer.Option("--eos", help="End each sequence with the tokenizer's special token for it.")
+]
+Test = Annotated[str, typer.Option(help="Share of the samples of each class to hold out for testing.")]
 Classes = Annotated[
     str | None,
     typer.Option(
@@ -97,8 +108,8 @@ Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
-        help="Further column of the index: its name, and the part of a record to take, such as "
-        "caption=txt or width=json:width for a tar. May be given several times.",
+        help="Further column of the index: its name, and the part of a record that it holds, such as "
+        "caption=txt or width=json:width for a tar. Repeatable.",
     ),
 ]
 Unlabelled = Annotated[
@@ -109,9 +120,7 @@ Unlabelled = Annotated[
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first sample that would be skipped.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace the dataset that is in the target folder.")
-]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dataset in the target folder.")]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Number of threads; by default one for each core that this process may use."),
