@@ -50,9 +50,9 @@ _ON_DEVICES = ("stoker", "torch", "dali")
 class PeerWorker:
     """Answers the commands of the runner for one peer."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, peer: Peer | None = None) -> None:
         self._name = name
-        self._peer: Peer | None = None
+        self._peer = peer
         self._settings = PeerSettings()
         self._tokens = self._slots = 0
 

@@ -31,12 +31,13 @@ _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-def stream_object(path: Path, arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
+def stream_object(path: Path, arrays: Collection[str], window: int = _WINDOW) -> Iterator[tuple[str, Any]]:
     """Members of the JSON object that a file holds, in their order.
 
     Args:
         path: The file, UTF-8, as it is or packed by gzip.
         arrays: Names of members whose arrays are yielded element by element; an empty array yields nothing.
+        window: Bytes that are read at a time, or more where a value is longer.
 
     Yields:
         Name and value. NaN and Infinity, which are no JSON, become ``nan``.
@@ -46,33 +47,34 @@ def stream_object(path: Path, arrays: Collection[str]) -> Iterator[tuple[str, An
     """
     # Python's json writes such numbers; in annotations they mean nothing.
     decoder = json.JSONDecoder(parse_constant=lambda name: math.nan)
-    with _open(path, "object", decoder) as stream:
+    with _open(path, "object", decoder, window) as stream:
         yield from stream.members(arrays)
 
 
-def stream_array(path: Path) -> Iterator[Any]:
+def stream_array(path: Path, window: int = _WINDOW) -> Iterator[Any]:
     """Elements of the JSON array that a file holds.
 
     Args:
         path: The file, UTF-8.
+        window: As in :func:`stream_object`.
 
     Raises:
         SourceError: The file cannot be read or is no JSON array; the error names the position.
     """
-    with _open(path, "array", json.JSONDecoder()) as stream:
+    with _open(path, "array", json.JSONDecoder(), window) as stream:
         yield from stream.elements()
         stream.end()
 
 
 @contextmanager
-def _open(path: Path, container: str, decoder: json.JSONDecoder) -> Iterator[_Stream]:
+def _open(path: Path, container: str, decoder: json.JSONDecoder, window: int) -> Iterator[_Stream]:
     try:
         with open_regular(path) as (descriptor, _):
             if os.pread(descriptor, 2, 0) != _GZIP:
-                yield _Stream(path, _Reader(descriptor).read, container, decoder)
+                yield _Stream(path, _Reader(descriptor).read, container, decoder, window)
             else:
                 with os.fdopen(os.dup(descriptor), "rb") as packed, gzip.GzipFile(fileobj=packed) as file:
-                    yield _Stream(path, file.read, container, decoder)
+                    yield _Stream(path, file.read, container, decoder, window)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SourceError(f"the file is no gzip, or not a whole one: {error}", path=path) from error
     except OSError as error:
@@ -104,11 +106,17 @@ class _Stream:
     """A window of text that moves through a file."""
 
     def __init__(
-        self, path: Path, read: Callable[[int], bytes], container: str, decoder: json.JSONDecoder
+        self,
+        path: Path,
+        read: Callable[[int], bytes],
+        container: str,
+        decoder: json.JSONDecoder,
+        window: int,
     ) -> None:
         self._path = path
         self._container = container
         self._read = read
+        self._window = window
         # A byte order mark is no JSON, but some editors write one.
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._scan = decoder.raw_decode
@@ -194,7 +202,7 @@ class _Stream:
         rest = self._text[self._at :]
         if len(rest) > _LONGEST:
             self._fail(f"a value of more than {_LONGEST} characters")
-        data = self._read(max(_WINDOW, len(rest)))
+        data = self._read(max(self._window, len(rest)))
         self._more = bool(data)
         self._before += self._at
         try:

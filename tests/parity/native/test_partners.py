@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.planned import planned
 
 import stoker
 from stoker import ImageLoader
 from stoker.augment import DetectionMosaic
 from stoker.errors import ConfigError
-from stoker.pipeline.images.planned_batches import planned_batches
 
 
 def sources(source: Path, **options: Any) -> Any:
@@ -25,9 +25,9 @@ def sources(source: Path, **options: Any) -> Any:
         **options,
     }
     with ImageLoader(source, **given) as loader:
-        planned = list(planned_batches(loader._config, loader._schedule(0, 0), 0))
-    assert all(np.array_equal(one.positions, one.sources[::4]) for one in planned)
-    return np.concatenate([one.sources.reshape(-1, 4) for one in planned])
+        plans = planned(loader)
+    assert all(np.array_equal(one.positions, one.sources[::4]) for one in plans)
+    return np.concatenate([one.sources.reshape(-1, 4) for one in plans])
 
 
 def test_the_partners_of_a_small_batch_are_from_the_whole_dataset(thumbnails: Path) -> None:
@@ -69,8 +69,7 @@ def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: 
     met = np.zeros((n, n))
     with ImageLoader(thumbnails, columns=("image",), **options) as loader:
         for epoch in range(epochs):
-            planned = planned_batches(loader._config, loader._schedule(epoch, 0), epoch)
-            shown = np.concatenate([one.sources for one in planned]).reshape(n, 4)
+            shown = np.concatenate([one.sources for one in planned(loader, epoch)]).reshape(n, 4)
             assert (np.diff(np.sort(shown), axis=1) > 0).all(), "no image is twice in a mosaic"
             np.add.at(met, (shown[:, :1], shown[:, 1:]), 1)
     # Pearson's chi-square of the pairs. Three of n - 1 are drawn without replacement, which narrows it.

@@ -20,9 +20,9 @@ VALUES = st.recursive(
 )
 
 
-def collected(path: Path, arrays: set[str]) -> dict[str, Any]:
+def collected(path: Path, arrays: set[str], window: int = 1 << 22) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, value in stream_object(path, arrays):
+    for name, value in stream_object(path, arrays, window):
         if name in arrays:
             found.setdefault(name, []).append(value)
         else:
@@ -46,19 +46,17 @@ def test_streamed_values_are_those_of_json_loads(
 ) -> None:
     path.write_text(json.dumps(document, indent=indent, ensure_ascii=ascii_only), errors="surrogatepass")
     arrays = {name for name, value in document.items() if name in "ab" and isinstance(value, list)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_stream, "_WINDOW", window)
-        try:
-            text = path.read_text()
-        except UnicodeDecodeError:
-            with pytest.raises(SourceError, match="not UTF-8"):
-                collected(path, arrays)
-            return
-        expected = json.loads(text)
-        for name in arrays:
-            if not expected[name]:
-                del expected[name]
-        assert collected(path, arrays) == expected
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError:
+        with pytest.raises(SourceError, match="not UTF-8"):
+            collected(path, arrays, window)
+        return
+    expected = json.loads(text)
+    for name in arrays:
+        if not expected[name]:
+            del expected[name]
+    assert collected(path, arrays, window) == expected
 
 
 @given(st.text('{}[],:"\\ae1.-+tn \n', max_size=30), st.sampled_from([1, 3, 1 << 22]))
@@ -68,18 +66,16 @@ def test_any_text_is_read_as_by_json_loads_or_refused(path: Path, text: str, win
         expected = json.loads(text)
     except ValueError:
         expected = None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_stream, "_WINDOW", window)
-        if isinstance(expected, dict):
-            assert collected(path, set()) == expected
-        else:
-            with pytest.raises(SourceError, match="no JSON object"):
-                collected(path, set())
-        if isinstance(expected, list):
-            assert list(stream_array(path)) == expected
-        else:
-            with pytest.raises(SourceError, match="no JSON array"):
-                list(stream_array(path))
+    if isinstance(expected, dict):
+        assert collected(path, set(), window) == expected
+    else:
+        with pytest.raises(SourceError, match="no JSON object"):
+            collected(path, set(), window)
+    if isinstance(expected, list):
+        assert list(stream_array(path, window)) == expected
+    else:
+        with pytest.raises(SourceError, match="no JSON array"):
+            list(stream_array(path, window))
 
 
 @given(st.lists(VALUES), st.sampled_from([1, 2, 7, 1 << 22]), st.sampled_from([None, 1]))
@@ -87,9 +83,7 @@ def test_an_array_is_that_of_json_loads(
     path: Path, values: list[Any], window: int, indent: int | None
 ) -> None:
     path.write_text(json.dumps(values, indent=indent))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_stream, "_WINDOW", window)
-        assert list(stream_array(path)) == json.loads(path.read_text())
+    assert list(stream_array(path, window)) == json.loads(path.read_text())
 
 
 def test_an_array_keeps_infinities(path: Path) -> None:
@@ -99,12 +93,9 @@ def test_an_array_keeps_infinities(path: Path) -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 100])
 @pytest.mark.parametrize("number", ["1.5e+7", "-0.25", "12345678901", "1E-2"])
-def test_a_number_is_not_cut_by_the_window(
-    path: Path, monkeypatch: pytest.MonkeyPatch, window: int, number: str
-) -> None:
-    monkeypatch.setattr(json_stream, "_WINDOW", window)
+def test_a_number_is_not_cut_by_the_window(path: Path, window: int, number: str) -> None:
     path.write_text(f'{{"a": [{number}, {number}], "b": {number}}}')
-    assert collected(path, {"a"}) == {"a": [float(number)] * 2, "b": float(number)}
+    assert collected(path, {"a"}, window) == {"a": [float(number)] * 2, "b": float(number)}
 
 
 def test_a_byte_order_mark_and_words_that_are_no_json(path: Path) -> None:
@@ -112,19 +103,17 @@ def test_a_byte_order_mark_and_words_that_are_no_json(path: Path) -> None:
     assert all(math.isnan(value) for value in collected(path, {"a"})["a"])
 
 
-def test_the_error_says_where(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "_WINDOW", 16)
+def test_the_error_says_where(path: Path) -> None:
     path.write_text('{"a": [' + "1, " * 100 + "x]}")
     with pytest.raises(SourceError, match="at character 307"):
-        collected(path, {"a"})
+        collected(path, {"a"}, 16)
 
 
 def test_the_length_of_a_value_is_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_stream, "_LONGEST", 1000)
-    monkeypatch.setattr(json_stream, "_WINDOW", 64)
     path.write_text('{"a": "' + "x" * 5000 + '"}')
     with pytest.raises(SourceError, match="a value of more than 1000 characters"):
-        collected(path, set())
+        collected(path, set(), 64)
     path.write_text('{"a": ' + "[" * 100_000)
     monkeypatch.undo()
     with pytest.raises(SourceError, match="no JSON object"):

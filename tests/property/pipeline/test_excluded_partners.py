@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.annotations.annotated_scenes import write_annotated
+from helpers.planned import planned
 
 import stoker
 from stoker import ImageLoader
@@ -23,7 +24,6 @@ from stoker.augment import (
     RandomHorizontalFlip,
     Resize,
 )
-from stoker.pipeline.images.planned_batches import planned_batches
 from stoker.pipeline.replay.run import replay
 
 COMBINED = [DetectionMosaic(12, p=0.8), DetectionMixUp(p=0.5), RandomHorizontalFlip()]
@@ -44,7 +44,7 @@ def run(loader: Any, bad: Any = ()) -> list[Any]:
 
 def shown(loader: Any) -> list[list[list[int]]]:
     """The samples that each image of two epochs shows, by batch and image."""
-    plans = (planned_batches(loader._config, loader._schedule(epoch, 0), epoch) for epoch in range(2))
+    plans = (planned(loader, epoch) for epoch in range(2))
     return [
         [one.sources[one.sources_of(i)].tolist() for i in range(len(one))] for plan in plans for one in plan
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,39 +11,48 @@ import pytest
 
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.worker import PeerWorker, _last_sentence
-from stoker.benchmarks.peers.base import PeerSettings, PeerSource, Unsupported
+from stoker.benchmarks.peers.base import PeerSource, Unsupported
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection import devices
+
+SOURCE = PeerSource(Path(), "tfrecord", (), Path(), 6, False, Path())
 
 
 class Peer:
     """A loader that hands out one batch twice, where it lies."""
 
+    packages = ()
+    lead = 0
+
     def __init__(self, batch: Any) -> None:
         self.batch = batch
+
+    def prepare(self, source: Any, settings: Any) -> tuple[str, ...]:
+        return ()
 
     def epoch(self) -> Any:
         return iter([self.batch, self.batch])
 
 
-def worker(name: str, batch: Any, device: str) -> PeerWorker:
-    made = PeerWorker(name)
-    made._peer = Peer(batch)  # type: ignore[assignment]  # only its batches are needed
-    made._settings = PeerSettings(batch_size=2, size=4, device=device)
+def worker(name: str, batch: Any, device: str = "cpu", **options: Any) -> PeerWorker:
+    peer = Peer(batch)
+    vars(peer).update(options)
+    made = PeerWorker(name, peer)
+    made.do_prepare(SOURCE.to_json(), {"batch_size": 2, "size": 4, "device": device})
     return made
 
 
 def test_batches_of_numpy_are_copied_to_a_device() -> None:
     torch = pytest.importorskip("torch")
     batch = np.ones((2, 3, 4, 4), np.float32)
-    assert next(worker("tfdata", batch, "cpu")._epoch()) is batch
+    assert next(worker("tfdata", batch)._epoch()) is batch
     copied = next(worker("tfdata", batch, "meta")._epoch())  # a device of PyTorch that every machine has
     assert copied.device == torch.device("meta")
     own = torch.ones(2, 3, 4, 4)
     assert next(worker("torch", own, "meta")._epoch()) is own
-    worker("torch", own, "meta")._check(own)
+    assert worker("torch", own).do_warm_up()["images"] == 4
     with pytest.raises(RuntimeError, match="expected contiguous"):
-        worker("torch", own, "meta")._check(own.permute(0, 1, 3, 2))
+        worker("torch", own.permute(0, 1, 3, 2)).do_warm_up()
 
 
 class CountingPeer:
@@ -78,35 +88,27 @@ class ResumablePeer(CountingPeer):
 
 
 def test_files_that_a_loader_writes_are_timed_and_counted(tmp_path: Path) -> None:
-    source = PeerSource(tmp_path, "tfrecord", (), tmp_path, 6, False, tmp_path / "scratch")
+    source = replace(SOURCE, scratch=tmp_path / "scratch")
     source.scratch.mkdir()
-    made = PeerWorker("torch")
-    given = {"source": source.to_json(), "settings": {}}
-    made._peer = ResumablePeer()
-    found = made.do_write(**given)
+    found = PeerWorker("torch", ResumablePeer()).do_write(source.to_json(), {})
     assert found["written_bytes"] == 1000
     assert found["write_seconds"] > 0
 
 
-def test_a_loader_without_boxes_is_left_out_of_a_recipe(tmp_path: Path) -> None:
-    source = PeerSource(tmp_path, "tfrecord", (), tmp_path, 6, False, tmp_path)
-    made = PeerWorker("tfdata-plain")
-    made._peer = CountingPeer()
+def test_a_loader_without_boxes_is_left_out_of_a_recipe() -> None:
     with pytest.raises(Unsupported, match="no pipeline with boxes"):
-        made.do_write(source.to_json(), {"recipe": "coco-ssd"})
+        PeerWorker("tfdata-plain", CountingPeer()).do_write(SOURCE.to_json(), {"recipe": "coco-ssd"})
 
 
 @pytest.mark.parametrize(("peer", "state"), [(CountingPeer, None), (ResumablePeer, 3)])
 def test_a_loader_goes_on_from_its_state_or_makes_the_batches_again(peer: Any, state: Any) -> None:
-    made = PeerWorker("torch")
-    made._peer = peer()
-    half = made.do_state(".", steps=3)
+    half = PeerWorker("torch", peer()).do_state(".", steps=3)
     assert (half["state"], len(half["seen"])) == (state, 3)
-    made._peer = peer()
-    rest = made.do_resume(state, steps=3, rest=2)
+    resumed = peer()
+    rest = PeerWorker("torch", resumed).do_resume(state, steps=3, rest=2)
     assert rest["resume_seconds"] >= 0
     assert len(rest["seen"]) == 2
-    assert made._peer.position == 5
+    assert resumed.position == 5
 
 
 @pytest.mark.parametrize(
@@ -123,37 +125,35 @@ def test_the_reason_of_a_failure_is_one_line(text: str, shown: str) -> None:
 
 
 def test_the_memory_after_each_epoch_is_that_of_the_process() -> None:
-    made = PeerWorker("torch")
-    made._peer = CountingPeer()
-    before, after = made.do_endure(epochs=2)["memory"]
+    before, after = PeerWorker("torch", CountingPeer()).do_endure(epochs=2)["memory"]
     assert 1 << 20 < before <= after + (64 << 20)
 
 
 def test_the_tokens_of_text_are_counted_with_and_without_padding() -> None:
     mask = np.array([[True, True, True], [True, False, False]])
-    made = worker("stoker-text", (np.zeros((2, 3), np.int64), mask), "cpu")
-    made._peer.lead = 0  # type: ignore[union-attr]  # the peer of this test
-    made._check((np.zeros((2, 3), np.int64), mask))
+    made = worker("stoker-text", (np.zeros((2, 3), np.int64), mask))
+    made.do_warm_up()
     answer = made.do_turn(min_seconds=1e-9)
     assert (answer["images"], answer["tokens"], answer["slots"]) == (4, 8, 12)
     with pytest.raises(RuntimeError, match="expected int64 ids"):
-        made._check((np.zeros((2, 3), np.int32), mask))
+        worker("stoker-text", (np.zeros((2, 3), np.int32), mask)).do_warm_up()
 
 
 def test_published_workloads_have_uint8_batches_with_the_channels_last() -> None:
     batch = np.zeros((2, 4, 4, 3), np.uint8)
-    made = worker("ffcv-rn18", batch, "cpu")
     with pytest.raises(RuntimeError, match="float32"):
-        made._check(batch)
-    made._peer.uint8 = True  # type: ignore[union-attr]  # the peer of this test
-    made._check(batch)
+        worker("ffcv-rn18", batch).do_warm_up()
+    assert worker("ffcv-rn18", batch, uint8=True).do_warm_up()["images"] == 4
 
 
 def test_copies_by_pytorch_are_noted() -> None:
-    batch = np.ones((2, 3, 4, 4), np.float32)
-    assert worker("tfdata-plain", batch, "cuda:0")._copied() != []
-    assert worker("tfdata-plain", batch, "cpu")._copied() == []
-    assert worker("stoker-dali", batch, "cuda:0")._copied() == []
+    def notes(name: str, device: str) -> list[str]:
+        made = PeerWorker(name, CountingPeer())
+        return list(made.do_prepare(SOURCE.to_json(), {"device": device})["notes"])
+
+    assert notes("tfdata-plain", "cuda:0") != []
+    assert notes("tfdata-plain", "cpu") == []
+    assert notes("stoker-dali", "cuda:0") == []
 
 
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
