@@ -137,7 +137,7 @@ def check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool)
             )
     if padded or form.mean is not None:
         other = "sizes" if padded else "SubtractMean"
-        raise ConfigError(f"{other} and {name} do not go together", hint="Leave one of the two out.")
+        raise ConfigError(f"{other} and {name} cannot be combined", hint="Leave one of the two out.")
     continuing = (one for one in transforms if getattr(one, "padding_mode", "constant") != "constant")
     for one in continuing:
         raise ConfigError(

@@ -41,11 +41,11 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
     With ``cache``, the whole index is fetched, and those parts of the shards that are read. A loader of the
     dataset, of a selection from it, or of a mixture with it, fetches the next parts ahead.
 
-    Shards of another program may stand in place of a dataset, as ``stoker index`` takes them:
-    ``"train-{000000..000099}.tar"``. So may images: a folder with one folder for each class, a
-    folder of images, or a list of path and label (:func:`stoker.formats.in_place.images.index_images`). The
-    first call reads the shards, or the headers of the images, and keeps their index in the user's cache
-    folder; later calls find it there. ``stoker index`` can name the parts of shards, such as the label.
+    ``path`` may also name shards of another program, as ``stoker index`` takes them:
+    ``"train-{000000..000099}.tar"``. Or it names images: a folder with one folder for each class, a folder of
+    images, or a list of path and label (:func:`stoker.formats.in_place.images.index_images`). The first call
+    reads the shards, or the headers of the images, and keeps their index in the user's cache folder; later
+    calls find it there. ``stoker index`` can name the parts of shards, such as the label.
 
     Args:
         path: The dataset's folder, shards or images; ``shards/train@3`` is version 3 of a dataset. With
@@ -54,8 +54,8 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
         version: Version of the dataset, from 1; None for the last one. Each change of a dataset makes one,
             see :func:`stoker.append`.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
-        cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; parts that were read
-            longest ago are evicted. None for any number. The largest of all jobs that share a cache holds.
+        cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; the least recently read
+            parts are evicted. None sets no limit. If jobs share a cache, their largest value applies.
 
     Raises:
         ConfigError: ``version`` is no number from 1; ``cache_size`` without ``cache``, a cache that is empty

@@ -1,4 +1,4 @@
-"""Taking samples out of a state, and putting them back, for arrays whose last axis is that of the samples."""
+"""Samples taken out of a state and put back, for arrays whose last axis is the axis of samples."""
 
 from __future__ import annotations
 

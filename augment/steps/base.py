@@ -61,7 +61,7 @@ class Step:
             changed = self.apply(i, pixels)
         except Exception as error:
             said = f"{type(self).__name__}: apply raised {type(error).__name__}: {error}"
-            raise EngineError(said, hint="Mend apply; the error above says where it failed.") from error
+            raise EngineError(said, hint="Correct apply; the error above says where it failed.") from error
         return check_pixels(self, changed, pixels)
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
@@ -111,7 +111,9 @@ class BatchStep(Step):
             changed = self.apply_batch(rows[chosen], given)
         except Exception as error:
             said = f"{type(self).__name__}: apply_batch raised {type(error).__name__}: {error}"
-            raise EngineError(said, hint="Mend apply_batch; the error above says where it failed.") from error
+            raise EngineError(
+                said, hint="Correct apply_batch; the error above says where it failed."
+            ) from error
         checked = check_pixels(self, changed, given)
         if len(chosen) == len(rows):
             return checked

@@ -1,4 +1,4 @@
-"""Locks on ranges of a file, which keep the processes apart that share the files of a cache.
+"""Locks on ranges of a file, for processes that share the files of a cache.
 
 The kernel holds them for an open file description (``F_OFD_SETLK``, fcntl(2)) and releases them when the
 process ends, however it ends.

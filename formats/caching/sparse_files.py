@@ -1,4 +1,4 @@
-"""Sparse files: making one of a given size, and freeing a part of one. The files of a cache are such."""
+"""Sparse files, of which a cache consists: making one of a given size, and freeing a part of one."""
 
 from __future__ import annotations
 

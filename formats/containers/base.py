@@ -1,8 +1,8 @@
 """The contract of a container: what a format of shard files must say to be read, indexed and written.
 
 A container is one module with one :class:`Container`, and one row in
-:mod:`stoker.formats.containers.registry`. The others find containers there; some sources import
-one directly.
+:mod:`stoker.formats.containers.registry`. Other modules find containers there; some sources import one
+directly.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
     Attributes:
         name: Its name, such as the suffix of a file in an archive.
-        kind: Why it cannot be read, such as "link"; empty for a part that can.
+        kind: Why it cannot be read, such as "link"; empty for a part that can be read.
         span: Where it lies in the value of the record.
         encoding: How its value is encoded, where the container says it.
     """

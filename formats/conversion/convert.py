@@ -1,4 +1,4 @@
-"""``stoker.convert``: from the options of a conversion to its published datasets."""
+"""``stoker.convert``, which takes the options of a conversion and publishes its datasets."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def convert(
     killed or the disk fills up, the same call resumes it and ends with the same bytes, too. Once it has
     ended, the same call recognises the dataset and does nothing, see
     :mod:`stoker.formats.conversion.targets.already_converted`.
-    ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last moment;
-    until then it is none.
+    ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) at the very end of the
+    conversion, and not before.
 
     Args:
         src: A source in one of the formats that ``SOURCE_DESCRIPTIONS`` of
@@ -109,8 +109,8 @@ def convert(
             WebP, else PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. The EXIF
             orientation is applied where images are encoded anew; elsewhere the index records it.
         quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90. With
-            ``encoding="jpeg"``, JPEGs are encoded anew if ``quality`` or ``subsampling`` is given, and
-            kept as they are if not. It is refused where no JPEG is encoded.
+            ``encoding="jpeg"``, JPEGs are encoded anew only if ``quality`` or ``subsampling`` is given. A
+            quality is refused if no JPEG is encoded.
         subsampling: JPEG chroma subsampling of the same images: 444, 422 or, by default, 420.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
         shard_records: Records of a shard, instead of a size.
@@ -118,17 +118,17 @@ def convert(
         val: Share of the samples of each class that becomes a validation dataset: ``0.1`` or ``10%``.
             Only the samples' keys decide which samples these are.
         test: Share that becomes a test dataset, chosen in the same way.
-        strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and files
-            that are no image by their names and their content, are skipped all the same.
-        num_threads: By default the number of cores that this process may use, and at least 32 where the
-            source is at a URL. With ``engine="ray"``, the number of CPUs of a Ray cluster that is started
-            on this machine.
+        strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and files that
+            are not images by name and content, are still skipped.
+        num_threads: Number of threads; by default the number of cores that this process may use, and at least
+            32 if the source is at a URL. With ``engine="ray"``, the number of CPUs of a Ray cluster that is
+            started on this machine.
         class_depth: Number of leading folders that name the class; None for all of them.
         unlabelled: Whether the images of a folder have no labels; folders in it name no classes.
         classes: Names of the classes, that of label 0 first, such as those of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
-        allow_missing_classes: Convert a source although a class of it has no image: a folder of it is empty
-            or cannot be read, or no image that a list names for it can be read. ``class_map`` may then name
+        allow_missing_classes: Convert a source even if one of its classes has no image: its folder is empty
+            or cannot be read, or a list names only unreadable images for it. ``class_map`` may then name
             classes that the source lacks.
         follow_links: Whether to follow links in the source, to files and folders anywhere.
         max_pixels: Images of more pixels are skipped.
@@ -138,49 +138,50 @@ def convert(
             stays as it is, and is counted in ``Summary.skipped``.
         overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
-            connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. All its machines
-            must be able to reach ``src`` and ``dst``. The bytes are the same.
+            connected to, or that ``RAY_ADDRESS`` names, or else of a new one on this machine. All machines of
+            the cluster must be able to reach ``src`` and ``dst``. The bytes are the same.
         source_format: Name of the format of the source, such as ``folder`` or ``coco``; by default it is
             detected, see :func:`stoker.formats.sources.detect.find_format`.
-        images: Folder of the images that a file of annotations (COCO, Open Images, CrowdHuman) or a list
-            names, or its URL; by default that of the file.
-        masks: Folder with a mask of classes for each image, or its URL, see
+        images: Folder or URL of the images that a file of annotations (COCO, Open Images, CrowdHuman) or a
+            list names; by default the folder of that file.
+        masks: Folder or URL with a mask of classes for each image, see
             :mod:`stoker.formats.sources.annotated.masks.mask_pairs`.
-        instances: Folder with a mask for each image whose values number its objects, or its URL. They get
-            boxes, areas and masks. Values are ``class * 1000 + n`` (Cityscapes' ``instanceIds``); with
-            ``masks``, plain numbers, whose class is that of most of their pixels in ``masks`` (Pascal VOC's
-            ``SegmentationObject``). Objects take the place of those of other annotations, see
-            :mod:`stoker.formats.sources.annotated.masks.instance_pairs`. Of Open Images, the folder of the
-            masks of single objects that its CSV names.
+        instances: Folder or URL with a mask for each image, whose values number its objects. The objects get
+            boxes, areas and masks. Values are ``class * 1000 + n`` (Cityscapes' ``instanceIds``). With
+            ``masks``, values are plain numbers, and the class of an object is that of most of its pixels in
+            ``masks`` (Pascal VOC's ``SegmentationObject``). These objects replace those of other annotations,
+            see :mod:`stoker.formats.sources.annotated.masks.instance_pairs`. For Open Images, the folder of
+            the masks of single objects that its CSV names.
         ignore_index: Value in masks for pixels without a class; None if there is none.
         path_column: Name of the column of a list that has the paths, by default ``path``.
         label_column: Name of the column of a list that has the labels, by default ``label``.
         suffix: Text to append to every path of a list, such as ``.jpg`` where the list has names without it.
-        skip_other_classes: Leave out samples of classes that are not among ``classes``, which are an error
-            otherwise. Of images with objects the other objects are left out, and no image.
+        skip_other_classes: Leave out samples of classes that are not among ``classes``; otherwise such a
+            class is an error. In a source with objects, only the objects of such classes are left out, and no
+            image.
         min_per_class: Least number of images of a class; smaller classes are left out.
         max_per_class: Largest number of images of a class. The keys of the images and ``seed`` decide which
             of them stay.
         allow_loss: Share of the images and objects of a source that may be left out, such as ``0.1`` or
-            ``10%``; above it nothing is published. By default 1% where a source has objects or masks, and
-            any share elsewhere.
+            ``10%``; above it nothing is published. The default is 1% for a source with objects or masks, and
+            no limit for others.
         mask_map: Classes by the values of masks: ``{0: 255, 1: 0}``, or ``"0:255,1:0"``; by colours:
             ``{(255, 0, 0): 1}``, or ``"#ff0000:1"``. Or a name: ``ade20k`` ignores value 0 and counts the
             classes from 0 (MMSegmentation's ``reduce_zero_label``), ``cityscapes`` makes training classes of
             ``labelIds``, and ``none`` keeps these. An image whose mask has another value is left out.
         class_map: New names of classes by old ones, such as ``{"van": "car"}``, or texts ``"van:car"``.
-            Classes that get one name become one. ``classes`` means the new names.
+            Classes that get the same name are joined. ``classes`` takes the new names.
         person_box: Box of a person in CrowdHuman's annotations: ``full`` (the default, of the whole body),
             ``visible`` or ``head``.
         caption_column: Column of a list or of a table, member of a tar archive (``txt``, ``json:captions``),
             or name among the values of samples from Python, that has the caption of each image, or a list of
             several. Captions become token ids beside the images; an image without one is left out. The images
             of a list then need no labels.
-        tokenizer: What makes the token ids of captions; this and the next five as for
+        tokenizer: Tokenizer of captions; it and the next five arguments are as for
             :func:`stoker.convert_text`. None is "whitespace".
-        vocabulary: Folder of a dataset whose tokenizer is taken, such as that of the training data.
-        min_count: Words that occur less often are unknown.
-        max_size: Largest number of words.
+        vocabulary: Folder of a dataset whose tokenizer to use, such as that of the training data.
+        min_count: Least number of times that a word must occur to be in the vocabulary.
+        max_size: Largest number of words in the vocabulary.
         bos: Whether each caption begins with the tokenizer's token for it.
         eos: Whether each caption ends with the tokenizer's token for it.
         progress: Called about ten times a second.
@@ -192,7 +193,8 @@ def convert(
         EngineError: A process that runs ``make`` has died.
         DatasetError: There is another dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
-        DecodeError: ``strict``, and a file is no intact image, or an object of one is broken.
+        DecodeError: ``strict`` is given, and a file is not an intact image, or an object of an image is
+            broken.
         StorageError: A URL cannot be reached, read or written; the same call resumes.
         WriteError: The disk is full or refuses a write; the same call resumes.
     """

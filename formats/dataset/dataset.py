@@ -38,7 +38,7 @@ class Dataset(ChosenSamples):
     """
 
     def __getitem__(self, position: int) -> Sample:
-        """Return one sample with its image decoded, for loops and for ``DataLoader`` of PyTorch.
+        """Return one sample with its image decoded, for loops and for PyTorch's ``DataLoader``.
 
         Raises:
             IndexError: There is no such position.
@@ -125,7 +125,7 @@ class Dataset(ChosenSamples):
     ) -> Dataset:
         """Return a dataset of some of the samples; shards are not touched.
 
-        Classes keep their numbers, also if only some are left, unless ``renumber`` gives them new ones.
+        Classes keep their numbers even if only some are left, unless ``renumber`` gives them new ones.
         ``objects`` leaves objects out, and never a sample; the other arguments see the objects that are left.
 
         Args:
@@ -244,9 +244,9 @@ class Dataset(ChosenSamples):
         Args:
             fraction: Share of the first, from 0 to 1.
             seed: Another seed gives other parts.
-            stratified: Whether the first has this share of each class, rounded; of several labels the first
-                counts. False gives the parts of releases before 0.2.0, which ignore classes: the part of a
-                sample stays the same when others are added or removed.
+            stratified: Whether the first dataset has this share of each class, rounded; if samples have
+                several labels, the first label counts. False gives the parts of releases before 0.2.0, which
+                ignore classes: the part of a sample stays the same when others are added or removed.
 
         Raises:
             ConfigError: ``fraction`` is not from 0 to 1.
@@ -281,7 +281,7 @@ class Dataset(ChosenSamples):
 
 
 def _condition(where: str | pc.Expression) -> str | pc.Expression:
-    """Return a condition; positions and masks are none.
+    """Return a condition; positions and masks are not conditions.
 
     Raises:
         ConfigError: It is neither text nor an expression of PyArrow.

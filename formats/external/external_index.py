@@ -41,7 +41,7 @@ def index(
 ) -> Manifest:
     """Make a dataset of existing shards without rewriting them.
 
-    Every record is read once and its checksums are verified. Of a tar archive at a URL, only headers and
+    Every record is read once and its checksums are verified. From a tar archive at a URL, only headers and
     small members are fetched, unless ``checksums`` is set. An image whose header cannot be read is left out
     and counted in ``Manifest.skipped``. The sidecars of the container, such as DALI's ``.idx`` files of
     TFRecord shards, are written beside the index.

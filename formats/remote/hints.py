@@ -1,4 +1,4 @@
-"""What to do about an error of a storage, from what the error says."""
+"""Hints for errors of a storage: what a user can do, by what the error says."""
 
 from __future__ import annotations
 

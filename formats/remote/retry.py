@@ -1,4 +1,4 @@
-"""Retrying calls to a storage, with growing pauses."""
+"""Retries of calls to a storage, with growing pauses."""
 
 from __future__ import annotations
 

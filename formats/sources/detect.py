@@ -1,4 +1,4 @@
-"""Finding the format of a source of images, and listing its samples: both walk the registry."""
+"""The format of a source of images, found in the registry, and the listing of its samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stoker.convert_text``: from files of text to published shards of token ids."""
+"""``stoker.convert_text``, which converts files of text into published shards of token ids."""
 
 from __future__ import annotations
 
@@ -94,23 +94,24 @@ def convert_text(
         fields: For JSON Lines, Parquet and dicts, the fields to convert, by default ``text``; for lines, the
             name of the field, by default ``tokens``; for parallel files, a name for each.
         label: For JSON Lines, Parquet and dicts, the name of the value that is the class of a sample. Labels
-            that are texts are numbered by their sorted order, and the dataset has their names; integers stay
-            as they are. A sample without a label is skipped.
+            that are texts are numbered in sorted order, and the dataset keeps their names; integers stay as
+            they are. A sample without a label is skipped.
         columns: Names of further values, numbers or texts, that become columns of the index.
         classes: Names of the classes, that of label 0 first. None takes those in the source.
         messages: Name of the value with the messages of a chat, ``[{"role": ..., "content": ...}, ...]``, in
             place of ``fields``. A sample is then one sequence, which the chat template makes of them.
         chat_template: "chatml", or the path of a Jinja file. None takes the template of the tokenizer, which
             lies beside its file as ``chat_template.jinja`` or in ``tokenizer_config.json``.
-        train_on: What a model is trained on. Of messages: "assistant" (the default) for all that the
-            assistant wrote, "last" for its last message, "all" for everything. Of several fields the names of
-            some, with commas between: the fields then form one sequence, "text", field after field. The
+        train_on: What a model is trained on. For messages: "assistant" (the default) for all that the
+            assistant wrote, "last" for its last message, "all" for everything. For several fields, the names
+            of some, with commas between; all fields then form one sequence, "text", field after field. The
             column "labels" of loaders has -100 for all other tokens.
-        vocabulary: Folder of a dataset whose tokenizer is taken, in place of ``tokenizer``: validation data
-            then has the ids of training data.
-        min_count: Words that occur less often are unknown; of "bpe", pairs that are joined no further (2).
+        vocabulary: Folder of a dataset whose tokenizer to use, in place of ``tokenizer``, so that validation
+            data has the ids of training data.
+        min_count: Least number of times that a word must occur to be in the vocabulary; for "bpe", that a
+            pair must occur to be joined (by default 2).
         max_size: Largest number of words of the vocabulary, the most frequent ones, besides the special
-            tokens; of "bpe" the largest number of token ids (30,000).
+            tokens; for "bpe" the largest number of token ids (by default 30,000).
         bos: Whether each sequence begins with the tokenizer's token for it, such as [BOS] or <s>.
         eos: Whether each sequence ends with the tokenizer's token for it, such as [EOS] or </s>.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.

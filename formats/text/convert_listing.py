@@ -1,4 +1,4 @@
-"""From a listing of texts to published shards of token ids: what files and written texts share."""
+"""The conversion of a listing of texts to published shards of token ids, for files and for written texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the file of a tokenizer says about the ids of its vocabulary: special tokens, and parts of words.
+"""Facts about the ids of a vocabulary, from the file of its tokenizer: special tokens, and parts of words.
 
 The file is a JSON document of the package tokenizers: https://huggingface.co/docs/tokenizers/components
 """

@@ -1,4 +1,4 @@
-"""Adapters: they turn what an engine leaves into the arrays of the framework that a loader was asked for.
+"""Adapters, which turn the images of an engine into arrays of the framework that the user asks for.
 
 One framework is one module of this folder, which is imported when it is asked for, and one row of
 :data:`FRAMEWORKS`. The module ``<name>.py`` has:

@@ -34,7 +34,9 @@ class Adapter:
             ConfigError: The dtype is bfloat16, which MXNet does not take from NumPy.
         """
         if dtype == "bfloat16":
-            raise ConfigError("MXNet takes no bfloat16 from outside", hint="Use dtype='float16'.")
+            raise ConfigError(
+                "MXNet cannot take bfloat16 arrays from other libraries", hint="Use dtype='float16'."
+            )
         if isinstance(array, np.ndarray):
             images = mxnet.nd.from_numpy(array)
         else:

@@ -59,7 +59,7 @@ class ImageFormat:
 
         color: Which channels the images have.
         channels: Number of channels.
-        bits: Of a level of the stored images, 8 or 16, or 32 of floats.
+        bits: Bits of a level of the stored images: 8 or 16, or 32 for floats.
 
     Raises:
         ConfigError: There is no such dtype, layout or colour, or they do not fit each other.
@@ -133,9 +133,9 @@ class Result:
     """A batch that was executed.
 
     Attributes:
-        images: Array of the shape ``ImageFormat.shape(M, params.size)``, of NumPy or on the engine's device,
-            which speaks DLPack. Its memory is the receiver's until the last reference is gone. NumPy's arrays
-            hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
+        images: Array of the shape ``ImageFormat.shape(M, params.size)``, of NumPy or, with DLPack's protocol,
+            on the engine's device. Its memory belongs to the receiver until the last reference is gone.
+            NumPy's arrays hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
         status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
         reason: Messages of the decoder about bad samples, by position in the batch.
         step_errors: Errors of steps in Python, by position in the batch. A sample with one is not bad: its
@@ -157,7 +157,7 @@ class Result:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What an engine is made of; an engine takes what concerns it.
+    """Settings from which an engine is made; each engine uses those that concern it.
 
     Attributes:
         files: Paths of the dataset's data files, in the manifest's order.

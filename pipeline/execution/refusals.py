@@ -1,4 +1,4 @@
-"""What a loader refuses because only other loaders have it, with what there is in its place."""
+"""Attributes that only other loaders have: the refusals of a loader, with what to use instead."""
 
 from __future__ import annotations
 

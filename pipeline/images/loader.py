@@ -49,7 +49,7 @@ class ImageLoader(EngineImages):
     The loader's threads end when nothing refers to it any more, or with :meth:`close`, or a ``with`` block.
 
     A batch is a function of the dataset, the transforms, the seed, the epoch and the step. It does not depend
-    on threads, prefetching or timing, and engines differ by rounding alone.
+    on threads, prefetching or timing, and engines differ only by rounding.
 
     Args:
         dataset: Folder of a dataset, or what :func:`stoker.open` or :func:`stoker.mix` returns. With
@@ -66,31 +66,31 @@ class ImageLoader(EngineImages):
             each name. One decoding serves all of them; see the guide to views.
         sizes: Sizes of the images, if not all batches have one. See the guide to sizes.
 
-            - ``{0: 160, 10: 192}``: by the first epoch that has each; a side of a square or (height, width).
-              :class:`stoker.RandomSizes`: by step. :class:`stoker.AspectBuckets`: batches of few shapes. The
-              size replaces that of the last crop or resize among the transforms.
+            - ``{0: 160, 10: 192}``: by the first epoch with each size, which is the side of a square or
+              (height, width). :class:`stoker.RandomSizes`: by step. :class:`stoker.AspectBuckets`: batches of
+              few shapes. The size replaces that of the last crop or resize among the transforms.
             - :class:`stoker.Patches`: packed rows of patches. ``batch_size`` counts rows, and the columns are
               "patches", "segment_ids", "patch_positions", "cu_seqlens", "label", "row" and "mask".
             - "padded" pads the images of a batch with zeros to the largest, and adds a column ``image_size``,
               (N, 2) int64, heights and widths. "ragged" hands out lists of images, and of masks.
         multiple: Height and width of a padded batch are multiples of this, pixels. None is 1.
         aspect_ratio_group_factor: Groups of aspect ratios from which padded and ragged batches are drawn, as
-            in torchvision's references for detection: 0 divides upright images from the others, k makes
+            in torchvision's references for detection: 0 separates upright images from the others, and k makes
             2k + 2 groups. None draws batches from all images.
-        shuffle: False keeps the order of the index. True draws any order of all samples. A
+        shuffle: False keeps the order of the index. True draws a random order of all samples. A
             :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
             :class:`stoker.ClassBalanced`, :class:`stoker.Repeated`, or a sampler of your own.
         steps_per_epoch: Steps of an epoch. Epochs are then cut from an infinite stream of draws, and each
             goes on where the last one ended. None makes an epoch of all draws, once.
         seed: Integer that decides the order and every random parameter.
-        draw_seed: Integer that decides the random parameters in place of ``seed``. Loaders that differ in it
-            alone show other crops of the same samples in the same order.
+        draw_seed: Integer that decides the random parameters in place of ``seed``. Loaders that differ only
+            in ``draw_seed`` show different crops of the same samples in the same order.
         rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
             variables. Give both ``rank`` and ``world_size``, or neither.
         world_size: Number of ranks.
-        mesh: DeviceMesh of PyTorch that tells the rank, in place of these two: its dimensions along which
-            batches differ, such as ``mesh["dp"]``.
+        mesh: DeviceMesh of PyTorch that tells the rank, in place of ``rank`` and ``world_size``: the
+            dimensions along which batches differ, such as ``mesh["dp"]``.
         replicate: Processes in a row that receive the same batches, such as those of tensor parallelism.
         last_batch: What happens to samples that do not fill a last batch. "partial" hands out a smaller
             batch, "drop" leaves them out, and "pad" repeats samples and adds a column ``mask``, (N,) bool,
@@ -122,13 +122,13 @@ class ImageLoader(EngineImages):
             - Any column of numbers of the index, (N,), or of strings, list of N str, by its name.
             - Any array column of the dataset, (N, ...), or as ``arrays`` says; and ``<name>_shape``. Arrays
               are handed out as they were written, whatever transforms do to the images.
-            - Of annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
+            - In annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
               float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64: the
               stored class masks, otherwise drawn from the masks of objects as in torchvision's references for
-              segmentation: 0 is the background and 1 + label an object; 255 is where objects overlap, a
-              crowd lies or nothing of the source is seen. With 255 classes or more, it is int64 and 65535
-              takes the place of 255.
+              segmentation: 0 is the background and 1 + label an object; 255 is where objects overlap, in
+                  crowds, and where the image shows nothing of the source. With 255 classes or more, the masks
+                  are int64 and 65535 takes the place of 255.
             - With a mapping of transforms: "<name>" in place of "image", (V, N, 3, H, W) with V views of each
               sample; and these columns of annotated datasets, and "to_source", with the prefix "<name>_",
               which follow the images of that name.
@@ -165,8 +165,8 @@ class ImageLoader(EngineImages):
             its batch, and "replace" puts the next good sample of the batch in its place. The first bad
             sample is a warning, and ``stats()`` counts all.
         max_bad: Largest number of bad samples of an epoch on this rank that are skipped or replaced; one more
-            is an error. A float is a share of the epoch, which counts once a hundred samples were seen. None
-            is 0.01.
+            is an error. A float is a share of the epoch, which counts from the hundredth sample on. None is
+            0.01.
         max_pixels: An image with more pixels is a bad sample. Its header is checked before it is decoded.
         exact: Whether JPEGs are decoded at their full size. Otherwise the native engine decodes an image at a
             reduced size if it becomes at least four times smaller along both axes. That is faster and changes
@@ -181,9 +181,9 @@ class ImageLoader(EngineImages):
         cache: Folder on a local disk that keeps what is fetched of a remote dataset. The loader fetches in
             the order of its batches. Ranks of one machine share a cache.
         cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit. If one whole
-            dataset is drawn in order or shuffled as a whole, what the order needs last is evicted first.
-            Otherwise, and in a few cases that the guide "Beyond one machine" names, what was used longest
-            ago is evicted first.
+            dataset is drawn in order or with a full shuffle, the loader first evicts what it will need last.
+            Otherwise, and in a few cases that the guide "Beyond one machine" names, it first evicts what was
+            used least recently.
         workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`. The batches
             are the same with them and without; see the guide to clusters.
 

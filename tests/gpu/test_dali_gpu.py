@@ -273,7 +273,7 @@ except EngineError as error:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False
     )
-    assert "the memory of cuda:0 does not suffice" in done.stdout, done.stderr[-2000:]
+    assert "cuda:0 has too little memory for DALI" in done.stdout, done.stderr[-2000:]
     assert "set_memory_growth" in done.stdout
 
 

@@ -142,7 +142,8 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
     """
     if manifest.sample_type != "image" or any(shard.path is not None for shard in manifest.shards):
         raise DatasetError(
-            "a writer appends to datasets of images whose shards lie in their folder, and this is none",
+            "a writer appends only to a dataset of images whose shards lie in its folder, which this dataset "
+            "is not",
             path=folder,
         )
     given = _OF_ALL | set(ORIGIN_COLUMNS) if has_origins(manifest.columns) else _OF_ALL

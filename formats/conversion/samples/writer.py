@@ -67,14 +67,15 @@ class Writer(WriterContext):
         max_pixels: An image of more pixels is broken.
         caption_column: Name under which :meth:`write` takes the caption of an image, or a list of several.
             They become token ids beside the images.
-        tokenizer: Of captions: "bytes", or the path of a Hugging Face tokenizers JSON; this and the next
-            three as for :func:`stoker.convert_text`.
-        vocabulary: Folder of a dataset whose tokenizer is taken.
+        tokenizer: Tokenizer of captions: "bytes", or the path of a Hugging Face tokenizers JSON. It and the
+            next three arguments are as for :func:`stoker.convert_text`.
+        vocabulary: Folder of a dataset whose tokenizer to use.
         bos: Whether each caption begins with a token for it.
         eos: Whether each caption ends with a token for it.
         num_threads: Threads that check and encode; by default the cores that this process may use.
-        append: Add the samples to the dataset in ``target``, if there is one: its next version. They have
-            what its samples have; ``classes`` may add names behind its classes. Its shards stay as they are.
+        append: Whether to add the samples to the dataset in ``target``, if there is one, as its next version.
+            The samples must have the same fields as those of the dataset; ``classes`` may add names after its
+            classes. Its shards stay as they are.
         overwrite: Replace a dataset, or an unfinished conversion, in ``target``.
 
     Raises:
@@ -154,7 +155,7 @@ class Writer(WriterContext):
         self._begin(start.records, threads)
 
     def _begin(self, first: int, threads: int) -> None:
-        """Start the threads; nothing may fail any more, since the output holds a lock."""
+        """Start the threads. Nothing after this may fail, because the output holds a lock."""
         self._pool = EncodingPool(self._encoder, threads)
         self._owner, self._lock = OwnerProcess(), threading.Lock()
         self._checker = self._encoder.checker

@@ -1,8 +1,8 @@
-"""Recognising datasets that an earlier conversion with the same plan has made.
+"""Recognition of datasets that an earlier conversion with the same plan has made.
 
 A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
 options, classes, the names, order, labels and columns of the samples, the files that were left out and, where
-bytes are stored as they are, their number. No file of the source may be newer than the dataset. Of text, up
+bytes are stored as they are, their number. No file of the source may be newer than the dataset. For text, up
 to 4,096 samples are tokenized again, and must have the checksums in the index. Both targets, folders and
 URLs, call :func:`find_converted`.
 """
@@ -62,10 +62,10 @@ class FoundDataset:
 
 
 def find_converted(plan: ConversionPlan, find: Callable[[str], FoundDataset]) -> PublishedDatasets | None:
-    """The datasets at the target if an earlier conversion has made all of this plan, else None.
+    """Return the datasets at the target if an earlier conversion has made all of this plan, else None.
 
-    It is None, too, where this cannot be known: for objects, of which a dataset keeps only the resized form,
-    and where a storage does not state when the dataset was written.
+    The result is also None if this cannot be known: for objects, because a dataset keeps only their resized
+    form, and for a storage that does not state when the dataset was written.
 
     Args:
         plan: The plan.

@@ -1,8 +1,8 @@
 """The state of an unfinished conversion in its target folder, and how it becomes a dataset.
 
 ``.stoker-convert`` holds the fingerprint of the plan and, for every finished shard, its files, its part of
-the index and its result. Every published file is complete in there first and is then renamed, the manifests
-last; a publication that was interrupted can be repeated and ends the same.
+the index and its result. Every file is completed in this folder and then renamed to its final place, the
+manifests last. So an interrupted publication can be repeated, with the same result.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FolderState:
 
     @classmethod
     def enter(cls, target: Path, plan: DatasetPlan, *, overwrite: bool, appends: bool = False) -> FolderState:
-        """Start a conversion, or resume the one that was interrupted; what a killed writer left is removed.
+        """Start a conversion, or resume the one that was interrupted; files of a killed writer are removed.
 
         Args:
             target: The folder.
@@ -148,7 +148,7 @@ class FolderState:
         return datasets
 
     def _retire(self, split: str, dataset: Path) -> None:
-        """Remove the dataset that is replaced: its manifest first, so that it is no dataset from then on."""
+        """Remove the dataset that is replaced, its manifest first, so that no reader opens it any more."""
         current = dataset / MANIFEST_NAME
         retired = self.folder / f"{split}.retired.json"
         if current.exists() and not retired.exists() and not self._is_published(split, current):
@@ -228,7 +228,7 @@ def _make_room(folders: Iterable[Path], container: str, *, overwrite: bool, rema
         folders: Folders of the datasets that will be made.
         container: Name of the container of their shards.
         overwrite: Whether everything may be replaced.
-        remains: Whether a writer that was killed has left files there, which are removed.
+        remains: Whether a killed writer has left files there, which are removed.
 
     Raises:
         DatasetError: There is a dataset, or a file with the name of a published one.

@@ -1,4 +1,4 @@
-"""Finding the images in a folder and in the folders in it, on a disk or at a URL."""
+"""The images in a folder and in the folders in it, found on a disk or at a URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walking a local folder and the folders in it, with links or without.
+"""A walk through a local folder and the folders in it, with links or without.
 
 A link may lead anywhere, to a regular file or to a folder, as in subsets of ImageNet, in the caches of
 Hugging Face and in DVC. A link to a folder that holds the link is not followed, so the walk ends. A file or

@@ -1,4 +1,4 @@
-"""Reading a large JSON object or array one value at a time, in a few megabytes of memory.
+"""A reader of large JSON objects and arrays: one value at a time, in a few megabytes of memory.
 
 docs/decisions/0011 compares it with ijson.
 """

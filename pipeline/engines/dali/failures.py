@@ -1,4 +1,4 @@
-"""What the messages of DALI's errors say: which sample failed, and whether CUDA can go on.
+"""Failures of DALI, read from its messages: which sample failed, and whether CUDA can go on.
 
 The words are those of DALI 2.4. Nothing here imports DALI.
 """
@@ -58,13 +58,13 @@ def engine_error(error: BaseException, device: str) -> EngineError:
     said = last_line(error)
     if device != "cpu" and is_sticky(error):
         return EngineError(
-            f"CUDA failed on {device} and works no more in this process: {said}",
+            f"CUDA failed on {device} and can no longer be used in this process: {said}",
             hint="Start the process again from a checkpoint; engine='native' does not decode with CUDA.",
         )
     if device != "cpu" and (isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error))):
         hints = [hint for framework, hint in _MEMORY_OF.items() if framework in sys.modules]
         return EngineError(
-            f"the memory of {device} does not suffice for DALI: {said}",
+            f"{device} has too little memory for DALI: {said}",
             hint=" ".join([*hints, "A smaller batch_size or prefetch needs less memory."]),
         )
     return EngineError(f"DALI failed: {said}")

@@ -42,7 +42,7 @@ _GREY = 3  # the layout of one channel
 
 
 class NativeEngine:
-    """Executes batches on threads of its own, in C++; codecs that C++ does not decode through Pillow.
+    """Executes batches in C++, on threads of its own. Pillow decodes the codecs that C++ does not decode.
 
     C++ calls custom steps that come last, before it writes an image. Such a batch is executed on threads of
     Python.
@@ -52,8 +52,8 @@ class NativeEngine:
         sizes: Bytes of each.
         image_format: Form of the images.
         num_threads: Threads that decode, from 1.
-        depth: Batches under way that keep them busy.
-        max_pixels: An image with more is refused by its header.
+        depth: Batches in flight at once, from 1.
+        max_pixels: An image with more pixels is refused by its header.
         verify: Compare each payload with its checksum.
         mapped: Map the files; otherwise read each payload, see :class:`~..base.EngineSettings`.
         exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
@@ -124,10 +124,10 @@ class NativeEngine:
         """Wait for the oldest batch and return it.
 
         Raises:
-            EngineError: No batch is under way, or it could not be started.
+            EngineError: No batch is in flight, or it could not be started.
         """
         if not self._under_way:
-            raise EngineError("no batch is under way", hint="Submit one first.")
+            raise EngineError("no batch is in flight", hint="Submit one first.")
         batch = self._under_way[0]
         batch.started.wait()
         if batch.job:
@@ -148,7 +148,7 @@ class NativeEngine:
         self._shards.will_need(*needed_bytes(samples, columns if self._reads_parts else ()), gap=GAP)
 
     def close(self) -> None:
-        """Stop the threads and close the files; batches under way are lost."""
+        """Stop the threads and close the files; batches in flight are lost."""
         self._closed = True
         self._pool.close()
         for batch in list(self._under_way):
@@ -188,7 +188,7 @@ class NativeEngine:
             self._one_less(batch)
 
     def _wait_for(self, batch: Batch, job: _native.Job) -> None:
-        """Wait for a job, and take down what is wrong with the samples that C++ could not execute."""
+        """Wait for a job, and record what is wrong with the samples that C++ could not execute."""
         job.wait()
         for i in np.flatnonzero(batch.status).tolist():
             if i not in batch.failed:
@@ -196,7 +196,7 @@ class NativeEngine:
                 batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
 
     def _one_less(self, batch: Batch) -> None:
-        """Start the batch when nothing is waited for any more."""
+        """Start the batch if it waits for nothing any more."""
         with batch.lock:
             batch.waiting -= 1
             if batch.waiting:

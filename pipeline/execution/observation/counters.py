@@ -1,4 +1,4 @@
-"""What a loader's cache and storage have done, counted for its statistics."""
+"""Counts of what a loader's cache and storage have done, for its statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each maker of batches has done: this process, and the workers of a cluster."""
+"""Statistics of each maker of batches: this process, and the workers of a cluster."""
 
 from __future__ import annotations
 

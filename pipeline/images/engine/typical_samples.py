@@ -1,4 +1,4 @@
-"""What the samples of a dataset are like, so that an engine can prepare itself before the first batch."""
+"""Typical samples of a dataset, from which an engine can prepare itself before the first batch."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_a_failure_that_does_not_come_back_costs_nothing() -> None:
 
 def test_a_fault_of_cuda_is_not_tried_again() -> None:
     runs = Runs({0}, lambda _: FAULT)
-    with pytest.raises(EngineError, match="CUDA failed on cuda:0 and works no more in this process"):
+    with pytest.raises(EngineError, match="CUDA failed on cuda:0 and can no longer be used in this process"):
         recover(batch_of(4), RuntimeError(FAULT), runs, "cuda:0")
     assert runs.sizes == []
     runs = Runs({2}, lambda _: FAULT)  # it comes while the samples are tried
@@ -141,6 +141,6 @@ def test_a_framework_that_holds_the_memory_is_named(
     assert "TensorFlow" not in str(engine_error(error, "cuda:0"))
     monkeypatch.setitem(sys.modules, framework, ModuleType(framework))
     found = str(engine_error(error, "cuda:0"))
-    assert "the memory of cuda:0 does not suffice" in found
+    assert "cuda:0 has too little memory for DALI" in found
     assert hint in found
     assert hint not in str(engine_error(error, "cpu"))
