@@ -131,5 +131,5 @@ def test_samples_of_another_form_and_other_classes_are_refused_and_nothing_chang
 def test_what_a_writer_cannot_write_is_no_dataset_to_append_to(tmp_path: Path) -> None:
     with stoker.TextWriter(tmp_path / "text", tokenizer="bytes") as writer:
         writer.write("a")
-    with pytest.raises(DatasetError, match="appends to datasets of images"):
+    with pytest.raises(DatasetError, match="appends only to a dataset of images"):
         stoker.Writer(tmp_path / "text", append=True)
