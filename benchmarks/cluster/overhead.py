@@ -31,7 +31,7 @@ __all__ = ["DTYPES", "SIDE", "image_loader", "measure"]
 SIDE = 224
 _BATCH = 64
 _IDLE = 5.0  # seconds
-_LEAD = 24  # batches: more than are ready or in flight
+_LEAD = 96  # batches: more than are ready or in flight
 _SETTLING = 2.0  # seconds, for batches that are made ahead
 DTYPES = ("uint8", "float32")
 

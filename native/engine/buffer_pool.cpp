@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -27,6 +28,11 @@ void* allocate(std::size_t bytes) {
 
 BufferPool::~BufferPool() {
     for (const Buffer& buffer : unused_) std::free(buffer.memory);
+}
+
+void BufferPool::keep_at_least(std::size_t keep) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    keep_ = std::max(keep_, keep);
 }
 
 void* BufferPool::take(std::size_t bytes) {

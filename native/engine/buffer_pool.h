@@ -18,6 +18,9 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     BufferPool(const BufferPool&) = delete;
     BufferPool& operator=(const BufferPool&) = delete;
 
+    // Keeps at most `keep` unused buffers from now on, if that is more than before.
+    void keep_at_least(std::size_t keep);
+
     // Returns a buffer that is aligned to 64 bytes, with undefined contents. Throws std::bad_alloc.
     void* take(std::size_t bytes);
     void give_back(void* memory, std::size_t bytes) noexcept;

@@ -11,29 +11,15 @@ from stoker import _native
 from stoker.errors import StokerError
 from stoker.version import __version__
 
-from ..execution.epochs.epoch_steps import OnlyStep
+from .started_batches import StartedBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from .loader_arguments import LoaderArguments
+    from .started_batches import MadeBatches, WantedBatches
 
-__all__ = ["BatchMaker", "Copy", "WantedBatch"]
-
-
-@dataclass(frozen=True)
-class WantedBatch:
-    """What decides a batch, besides the arguments of the loader.
-
-    Attributes:
-        epoch: Number of the epoch.
-        position: The checkpoint's position at which the batch is the next one.
-        steering: What has changed since the loader was made; see :meth:`.loader.SharedLoader._steering`.
-    """
-
-    epoch: int
-    position: int
-    steering: Any
+__all__ = ["BatchMaker", "Copy"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +44,7 @@ class Copy:
 
 
 class BatchMaker:
-    """Makes any batch of a loader, several at a time on the threads of one engine.
+    """Makes any batches of a loader, those of several calls at a time on the threads of one engine.
 
     Errors of Stoker are returned, because Ray would wrap raised ones.
 
@@ -82,35 +68,35 @@ class BatchMaker:
             return error
         return Copy.of(self._loader)
 
-    def make(self, wanted: WantedBatch) -> Any:
-        """Return what the loader's producer collects of a batch, or the error that it raises."""
+    def make(self, wanted: WantedBatches) -> MadeBatches | StokerError:
+        """Return what the loader's producer collects of some batches, or why they cannot be started."""
         try:
-            collect, number = self._start(wanted)
-            with self._engine(lambda: number == self._collected and not self._waiting_to_start()):
-                self._collected += 1
-                return collect()
+            started, number = self._start(wanted)
         except StokerError as error:
             return error
+        with self._engine(lambda: number == self._collected and not self._waiting_to_start()):
+            self._collected += 1
+            made = started.collect()
+        if made.error and not isinstance(made.error, StokerError):
+            raise made.error
+        return made
 
-    def _start(self, wanted: WantedBatch) -> tuple[Callable[[], Any], int]:
-        """Start a batch; return what waits for it, and its number among those that were started."""
+    def _start(self, wanted: WantedBatches) -> tuple[StartedBatches, int]:
+        """Start some batches; return them, and their number among those of all calls."""
         self._starting += 1
         try:
             with self._engine(lambda: True):
-                loader = self._loader
-                loader._steer(wanted.steering)
-                steps = OnlyStep(loader._schedule(wanted.epoch, wanted.position))
-                producer = loader._make_producer(steps, wanted.epoch)
-                producer.start()
+                self._loader._steer(wanted.steering)
+                started = StartedBatches(self._loader, wanted)
                 self._started += 1
-                return producer.collect, self._started - 1
+                return started, self._started - 1
         finally:
             with self._changed:
                 self._starting -= 1
                 self._changed.notify_all()
 
     def _waiting_to_start(self) -> bool:
-        """Whether a batch is to be started before others are waited for, so that the engine is never idle."""
+        """Whether batches are to be started before others are waited for, so that the engine is busy."""
         return self._starting > 0
 
     @contextmanager

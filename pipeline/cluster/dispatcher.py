@@ -1,7 +1,8 @@
 """The choice of the maker of each batch: a worker, or this process.
 
-A maker with room takes the oldest batch that has no maker, so that each makes its share. A batch is made
-again where its worker dies, or takes much longer than others; the first answer counts.
+A maker with room takes the oldest request that has no maker, so that each makes its share. A request is one
+for some consecutive batches; they are made again where their worker dies, or takes much longer than for
+others, and the first answer counts.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from bisect import insort
 from collections import deque
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 
 from ..execution.observation.makers import Traffic
 from ..execution.threads import stopping
-from .own_memory import OwnMemory
 from .request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .batch_maker import WantedBatch
+    from .own_memory import OwnMemory
     from .ray_pool import Answer, RayPool, Worker
+    from .started_batches import MadeBatches, WantedBatches
 
 __all__ = ["Dispatcher"]
 
@@ -40,13 +41,14 @@ _KNOWN = 50  # latest times that count for the median
 
 
 class Dispatcher:
-    """The batches that are asked for and not received. The producer's thread and one of its own share it.
+    """The requests without an answer. The producer's thread and one of its own share it.
 
     Args:
         pool: The workers.
         local: Whether this process makes batches while there are workers.
-        limit: Batches that this process makes at the same time.
-        in_flight: Batches that may be asked for and not received.
+        limit: Requests that this process works on at the same time.
+        in_flight: Requests that may be without an answer.
+        memory: Where the batches of workers are copied to.
         clock: Returns seconds.
 
     Attributes:
@@ -61,6 +63,7 @@ class Dispatcher:
         local: bool,
         limit: int,
         in_flight: int,
+        memory: OwnMemory,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.in_flight = in_flight
@@ -74,15 +77,15 @@ class Dispatcher:
         self._next = 0
         self._open: dict[int, Request] = {}  # those that are asked of workers
         self._pending: list[Request] = []  # those without a maker, the oldest first
-        self._here: deque[tuple[Request, Callable[[], Any]]] = (
+        self._here: deque[tuple[Request, Callable[[], MadeBatches]]] = (
             deque()
         )  # in the order of this process's engine
         self._changed = threading.Condition()
         self._stopped = False
-        self._memory = OwnMemory()
+        self._memory = memory
 
-    def ask(self, wanted: WantedBatch, begin: Callable[[], Callable[[], Any]]) -> Request:
-        """Ask for a batch; see :class:`Request`."""
+    def ask(self, wanted: WantedBatches, begin: Callable[[], Callable[[], MadeBatches]]) -> Request:
+        """Ask for some batches; see :class:`Request`."""
         with self._changed:
             request = Request(self._next, wanted, begin)
             self._next += 1
@@ -95,12 +98,12 @@ class Dispatcher:
         self._begin_here()
         return request
 
-    def wait(self, request: Request) -> Any:
-        """Wait for a batch, and make batches here meanwhile.
+    def wait(self, request: Request) -> MadeBatches:
+        """Wait for the batches of a request, and make batches here meanwhile.
 
         Raises:
             LoaderClosedError: The loader is being stopped.
-            BaseException: What making the batch has raised.
+            BaseException: What making the batches has raised.
         """
         while not request.done:
             if stopping():
@@ -114,6 +117,7 @@ class Dispatcher:
         if request.error:
             error, request.error = request.error, None  # its traceback refers to this frame
             raise error
+        assert request.value is not None
         return request.value
 
     def _abandon(self) -> None:
@@ -138,7 +142,7 @@ class Dispatcher:
         return [] if self._pool is None else list(self._pool.workers.values())
 
     def _begin_here(self) -> None:
-        """Begin the oldest batches that have no maker, while there is room."""
+        """Begin the oldest requests that have no maker, while there is room."""
         while len(self._here) < self._limit:
             with self._changed:
                 if not self._pending or not self._works_here():
@@ -150,7 +154,7 @@ class Dispatcher:
                 self._finish(request, error=error)
 
     def _make_here(self) -> bool:
-        """Finish the oldest batch of this process; return False if there is none."""
+        """Finish the oldest request that this process works on; return False if there is none."""
         self._begin_here()
         if not self._here:
             return False
@@ -162,10 +166,12 @@ class Dispatcher:
             self._finish(request, error=error)
         else:
             if self._finish(request, value):
-                self.traffic.made("local", value.samples, value.nbytes, began, self._clock())
+                self._count("local", value, value.nbytes, began)
         return True
 
-    def _finish(self, request: Request, value: Any = None, error: BaseException | None = None) -> bool:
+    def _finish(
+        self, request: Request, value: MadeBatches | None = None, error: BaseException | None = None
+    ) -> bool:
         """Take the first answer to a request; return whether it is the first."""
         with self._changed:
             if request.done:
@@ -178,7 +184,7 @@ class Dispatcher:
             return True
 
     def _ask_workers(self) -> None:
-        """Ask each worker that has room for the oldest batch that has no maker."""
+        """Give each worker that has room the oldest request that has no maker."""
         for worker in sorted(self._workers(), key=lambda one: len(one.running)):
             while self._pool and worker.has_room:
                 found = (i for i, one in enumerate(self._pending) if worker.node not in one.sent)
@@ -232,23 +238,27 @@ class Dispatcher:
             request = self._open.get(worker.running.pop(answer.reference))
             if request is None or not self._finish(request, answer.value, answer.error):
                 return
-            asked, received = request.sent[worker.node], self._clock()
-            self._seconds.append(received - asked)
-            if (made := answer.value) is not None:
-                self.traffic.made(worker.name, made.samples, answer.nbytes, asked, received)
+            asked = request.sent[worker.node]
+            self._seconds.append(self._clock() - asked)
+            if answer.value is not None:
+                self._count(worker.name, answer.value, answer.nbytes, asked)
+
+    def _count(self, maker: str, made: MadeBatches, size: int, asked: float) -> None:
+        number = len(made.batches)
+        self.traffic.made(maker, number, made.samples, size, asked=asked, received=self._clock())
 
     def _again(self, numbers: list[int]) -> None:
-        """Have batches made again that lost workers were making."""
+        """Have the batches of requests made again that lost workers had."""
         others = {number for one in self._workers() for number in one.running.values()}
         for number in numbers:
             request = self._open.get(number)
             if request is not None and request not in self._pending and number not in others:
                 request.sent.clear()
                 insort(self._pending, request)
-                self.traffic.made_again()
+                self.traffic.made_again(request.wanted.count)
 
     def _repeat_stragglers(self) -> None:
-        """Have each batch made a second time that takes much longer than others."""
+        """Have batches made a second time that take much longer than others."""
         if len(self._seconds) < 5:
             return
         limit = max(_LEAST, _STRAGGLER * sorted(self._seconds)[len(self._seconds) // 2])
@@ -256,7 +266,7 @@ class Dispatcher:
             begun = max(request.sent.values(), default=self._clock())
             if self._clock() - begun > limit and len(request.sent) == 1 and request not in self._pending:
                 insort(self._pending, request)
-                self.traffic.made_again()
+                self.traffic.made_again(request.wanted.count)
 
     def _lose(self, error: Exception) -> None:
         """Go on without workers."""

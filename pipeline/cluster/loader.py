@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import Cleanup
 
-from ..execution.epochs.epoch_steps import OnlyStep
 from ..execution.threads import Worker
 from ..order.changes.steered_loader import SteeredLoader
-from .batch_maker import Copy, WantedBatch
+from .batch_maker import Copy
 from .dispatcher import Dispatcher
 from .loader_arguments import LoaderArguments
+from .own_memory import OwnMemory
 from .ray_pool import PER_WORKER, RayPool
 from .ray_workers import RayWorkers
 from .shared_producer import SharedProducer
+from .started_batches import StartedBatches, WantedBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from ..execution.batch import FinishedBatch
     from ..execution.observation.makers import Traffic
     from ..execution.prefetch import BatchProducer
+    from .own_memory import Allocate
+    from .started_batches import MadeBatches
 
 __all__ = ["SharedLoader"]
 
-_SPARE = 8  # batches in flight beyond those that keep the workers busy
-_HERE = 2  # batches of this process at the same time: one that its engine makes, and the next one
+_SPARE = 4  # requests in flight beyond those that keep the workers busy
+_HERE = 2  # requests of this process at the same time: one that its engine makes, and the next one
 _PATIENCE = 5.0  # seconds for which closing waits for Ray
 
 
@@ -42,6 +45,7 @@ class SharedLoader(SteeredLoader):
     _dispatcher: Dispatcher | None = None
     _end_workers: Cleanup | None = None
     _history: Any
+    _unfinished = False
 
     def _options_elsewhere(self) -> dict[str, Any]:
         """Arguments with which a copy makes the same batches, where its defaults may differ from here."""
@@ -51,6 +55,20 @@ class SharedLoader(SteeredLoader):
     def _finishes_images(self) -> bool:
         """Whether workers can send images as uint8, in fewer bytes, for this process to finish."""
         return False
+
+    @property
+    def _allocate(self) -> Allocate | None:
+        """Makes the arrays of images, if they need memory of some kind, such as page-locked memory."""
+        return None
+
+    def _together(self, schedule: Any, *, unfinished: bool) -> Callable[[int], int]:
+        """How many batches to ask for at once from a step on, at least one, as each request costs time.
+
+        Args:
+            schedule: The steps. The result refers to no loader.
+            unfinished: Whether workers send images as uint8.
+        """
+        raise NotImplementedError
 
     def _leave_unfinished(self) -> None:
         """Leave all images for another process to finish, as the copy of a loader on a worker does."""
@@ -79,12 +97,18 @@ class SharedLoader(SteeredLoader):
             return
         if not isinstance(workers, RayWorkers):
             raise ConfigError(f"workers must be a stoker.RayWorkers, found {workers!r}")
-        unfinished = self._finishes_images and not workers.whole
-        arguments = LoaderArguments.of(self, self._options_elsewhere(), unfinished=unfinished)
+        self._unfinished = self._finishes_images and not workers.whole
+        arguments = LoaderArguments.of(self, self._options_elsewhere(), unfinished=self._unfinished)
         pool = RayPool(workers, arguments, Copy.of(self), self._ranks)
         in_flight = workers.in_flight or PER_WORKER * max(1, len(pool.workers)) + _SPARE
         self._prefetch += in_flight
-        self._dispatcher = Dispatcher(pool, local=workers.local, limit=_HERE, in_flight=in_flight)
+        self._dispatcher = Dispatcher(
+            pool,
+            local=workers.local,
+            limit=_HERE,
+            in_flight=in_flight,
+            memory=OwnMemory(self._allocate),
+        )
         thread = Worker(self._dispatcher.run, self._dispatcher.stop, "workers", _PATIENCE)
         self._end_workers = Cleanup(self, _end, self._dispatcher, thread)
         thread.start()
@@ -95,12 +119,20 @@ class SharedLoader(SteeredLoader):
             return producer  # type: ignore[no-any-return]  # both loaders' producers are of this type
         steering, reference = self._steering, weakref.ref(self)
 
-        def ask(position: int) -> Any:
-            begin = partial(_begin_here, reference, epoch, position)
-            return dispatcher.ask(WantedBatch(epoch, position, steering), begin)
+        def ask(position: int, count: int) -> Any:
+            wanted = WantedBatches(epoch, position, count, steering)
+            return dispatcher.ask(wanted, partial(_begin_here, reference, wanted))
 
         dispatcher = self._dispatcher
-        return SharedProducer(schedule, producer.complete, ask, dispatcher, self._totals)
+        together = self._together(schedule, unfinished=self._unfinished)
+        return SharedProducer(
+            schedule,
+            complete=producer.complete,
+            ask=ask,
+            together=together,
+            dispatcher=dispatcher,
+            totals=self._totals,
+        )
 
     def _traffic(self) -> Traffic | None:
         return self._dispatcher.traffic if self._dispatcher else None
@@ -112,15 +144,12 @@ class SharedLoader(SteeredLoader):
             self._end_workers()
 
 
-def _begin_here(reference: weakref.ref[SharedLoader], epoch: int, position: int) -> Callable[[], Any]:
-    """Begin a batch in this process; return a function that waits for it."""
+def _begin_here(reference: weakref.ref[SharedLoader], wanted: WantedBatches) -> Callable[[], MadeBatches]:
+    """Begin some batches in this process; return a function that waits for them."""
     loader = reference()
     if loader is None:
         raise LoaderClosedError("the loader was dropped", hint="Make a new loader.")
-    producer: Any = loader._make_producer(OnlyStep(loader._schedule(epoch, position)), epoch)
-    producer.start()
-    collect: Callable[[], Any] = producer.collect
-    return collect
+    return StartedBatches(loader, wanted).collect
 
 
 def _end(dispatcher: Dispatcher, thread: Worker) -> None:

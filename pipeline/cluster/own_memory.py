@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker._native import BufferPool
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Allocate = Callable[[tuple[int, ...], str], npt.NDArray[Any]]
+
 __all__ = ["OwnMemory"]
 
-_KEPT = 4  # arrays whose memory is kept for others
+_KEPT = 4  # requests whose memory is kept for others
 
 
 class OwnMemory:
-    """Memory for images, which is used again once a batch is dropped: fresh pages cost more than the copy."""
+    """Memory for images, which is used again once a batch is dropped: fresh pages cost more than the copy.
 
-    def __init__(self) -> None:
+    Args:
+        allocate: Makes arrays of a shape and dtype in its place, such as page-locked ones; None for pages of
+            this object.
+    """
+
+    def __init__(self, allocate: Allocate | None) -> None:
+        self._allocate = allocate
         self._pool = BufferPool(_KEPT)
 
     def copy(self, made: Any) -> Any:
         """Copy what Ray has read-only in its store, where it takes room until the last array is dropped."""
-        copies = {}
-        for array in getattr(made, "images", ()):
-            copies[id(array)] = self._own(array)
-        return deepcopy(made, copies)
+        arrays = [array for one in getattr(made, "batches", ()) for array in getattr(one, "images", ())]
+        self._pool.keep_at_least(_KEPT * len(arrays))
+        return deepcopy(made, {id(array): self._own(array) for array in arrays})
 
     def _own(self, images: Any) -> Any:
         """Copies of images; unfinished images are finished on the way."""
+        empty = self._allocate or self._pool.array
         if hasattr(images, "finish"):
-            return images.finish(self._pool.array)
-        own = self._pool.array(images.shape, images.dtype.name)
+            return images.finish(empty)
+        own = empty(images.shape, images.dtype.name)
         np.copyto(own, images)
         return own

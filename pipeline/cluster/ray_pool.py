@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ..execution.ranks.ranks import Ranks
-    from .batch_maker import WantedBatch
     from .loader_arguments import LoaderArguments
     from .ray_workers import RayWorkers
+    from .started_batches import WantedBatches
 
 __all__ = ["Answer", "RayPool", "Worker"]
 
 _LOG = EventLog("workers")
 _RESTARTS = 3  # of a worker on one machine
-PER_WORKER = 4  # batches asked of one worker: two in its engine, the others on their way
+PER_WORKER = 3  # requests to one worker: two in its engine, the others on their way
 
 
 class Answer(NamedTuple):
@@ -60,7 +60,7 @@ class Worker:
         actor: Ray's handle of the process.
         starting: Reference of what the loader's copy says of itself; None once it was found equal.
         restarts: How often the process has died.
-        running: Numbers of the batches that it makes, by the references of the answers.
+        running: Numbers of the requests that it has, by the references of the answers.
     """
 
     node: str
@@ -73,7 +73,7 @@ class Worker:
 
     @property
     def has_room(self) -> bool:
-        """Whether it can be asked for another batch."""
+        """Whether it can have another request."""
         return self.starting is None and len(self.running) < PER_WORKER
 
 
@@ -117,7 +117,7 @@ class RayPool:
         return found
 
     def update(self, listed: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Start workers on new machines and forget lost ones; return the numbers of the batches lost."""
+        """Start workers on new machines and forget lost ones; return the numbers of the lost requests."""
         alive = {one["NodeID"]: one for one in listed if one["Alive"]}
         lost = [number for node in self.workers.keys() - alive.keys() for number in self.forget(node)]
         for node, one in alive.items():
@@ -150,7 +150,7 @@ class RayPool:
         return f"{listed['NodeManagerAddress']} ({listed['NodeID'][:8]})"
 
     def forget(self, node: str) -> list[int]:
-        """End the worker of a machine; return the numbers of the batches that it was making."""
+        """End the worker of a machine; return the numbers of the requests that it had."""
         worker = self.workers.pop(node)
         if self._left is not None:
             self._left += worker.num_cpus
@@ -160,8 +160,8 @@ class RayPool:
             _LOG.info("kill", f"the worker on {worker.name} could not be ended: {error}")
         return list(worker.running.values())
 
-    def ask(self, worker: Worker, number: int, wanted: WantedBatch) -> None:
-        """Ask a worker for a batch."""
+    def ask(self, worker: Worker, number: int, wanted: WantedBatches) -> None:
+        """Ask a worker for some batches."""
         worker.running[worker.actor.make.remote(wanted)] = number
 
     def references(self) -> list[Any]:
@@ -221,7 +221,7 @@ class RayPool:
         _LOG.warning(f"refused {worker.name}", f"no batches are made on {worker.name}: {reason}")
 
     def died(self, worker: Worker, error: Exception | None) -> list[int]:
-        """Start a worker again that died, if it does not die too often; return its batches' numbers."""
+        """Start a worker again that died, if it does not die too often; return its requests' numbers."""
         lost = self.forget(worker.node)
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
         reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))

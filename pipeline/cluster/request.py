@@ -1,26 +1,26 @@
-"""A batch that the producer waits for, and that this process or workers make."""
+"""Batches that the producer waits for, and that this process or workers make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .batch_maker import WantedBatch
+    from .started_batches import MadeBatches, WantedBatches
 
 __all__ = ["Request"]
 
 
 @dataclass(eq=False)
 class Request:
-    """A batch that a producer waits for.
+    """Consecutive batches that a producer waits for.
 
     Attributes:
         number: Requests are made and answered in the order of their numbers.
-        wanted: What decides the batch.
-        begin: Begins to make it in this process; returns a function that waits for it.
+        wanted: What decides the batches.
+        begin: Begins to make them in this process; returns a function that waits for them.
         value: What was made.
         error: The error in its place.
         done: Whether there is a value or an error.
@@ -28,9 +28,9 @@ class Request:
     """
 
     number: int
-    wanted: WantedBatch
-    begin: Callable[[], Callable[[], Any]]
-    value: Any = None
+    wanted: WantedBatches
+    begin: Callable[[], Callable[[], MadeBatches]]
+    value: MadeBatches | None = None
     error: BaseException | None = None
     done: bool = False
     sent: dict[str, float] = field(default_factory=dict)

@@ -23,7 +23,8 @@ class SharedProducer:
     Args:
         schedule: The steps to run, on this rank.
         complete: Makes a batch of what was made of it, here or on a worker.
-        ask: Asks the dispatcher for the batch at a checkpoint's position.
+        ask: Asks the dispatcher for some batches from a checkpoint's position on.
+        together: How many batches to ask for at once from a step on, at least one.
         dispatcher: Has the batches made, in any order.
         totals: Adds up where the time goes.
     """
@@ -31,8 +32,10 @@ class SharedProducer:
     def __init__(
         self,
         schedule: Steps,
+        *,
         complete: Callable[[Any], FinishedBatch],
-        ask: Callable[[int], Request],
+        ask: Callable[[int, int], Request],
+        together: Callable[[int], int],
         dispatcher: Dispatcher,
         totals: StatsTotals,
     ) -> None:
@@ -40,21 +43,35 @@ class SharedProducer:
         self._schedule = schedule
         self._complete = complete
         self._ask = ask
+        self._together = together
         self._dispatcher = dispatcher
         self._totals = totals
         self._next = 0
         self._in_flight: deque[Request] = deque()
+        self._made: deque[Any] = deque()  # what is left of the oldest request, and its error
 
-    def start(self) -> bool:
-        """Ask for the next batch."""
+    def start(self) -> int:
+        """Ask for the next batches; return their number."""
         if self._next == len(self._schedule):
-            return False
-        self._in_flight.append(self._ask(self._schedule.consumed(self._next)))
-        self._next += 1
-        return True
+            return 0
+        count = min(self._together(self._next), len(self._schedule) - self._next)
+        self._in_flight.append(self._ask(self._schedule.consumed(self._next), count))
+        self._next += count
+        return count
 
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch that was asked for, and complete it."""
-        with self._totals.worker.stage("executing"):
-            made = self._dispatcher.wait(self._in_flight.popleft())
-        return self._complete(made)
+        if not self._made:
+            with self._totals.worker.stage("executing"):
+                made = self._dispatcher.wait(self._in_flight.popleft())
+            self._made.extend((*made.batches, *([made.error] if made.error else ())))
+        one = self._made.popleft()
+        try:
+            if isinstance(one, Exception):
+                raise one
+            return self._complete(one)
+        except BaseException:
+            self._made.clear()  # nothing after an error is handed out
+            raise
+        finally:
+            del one  # an error's traceback refers to this frame

@@ -14,7 +14,7 @@ from stoker.processes import OwnerProcess, PerProcess
 
 from .arguments import whole_number
 from .epochs.epoch_iterator import EpochIterator, Progress
-from .epochs.epoch_steps import OnlyStep, following_producers, single_step
+from .epochs.epoch_steps import FirstSteps, following_producers, single_step
 from .interrupts import check_owner
 from .observation.observed import Observed
 from .observation.stats import StatsTotals
@@ -240,7 +240,7 @@ class Loader(Observed, Refusals, ABC):
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new loader.")
         schedule = single_step(self._schedule, self._ranks, epoch, step, rank)
-        with self._make_single_producer(OnlyStep(schedule), index(epoch)) as producer:
+        with self._make_single_producer(FirstSteps(schedule, 1), index(epoch)) as producer:
             producer.start()
             finished = producer.finish()
         if finished.ready:

@@ -257,6 +257,9 @@ class TextLoader(DescribedText):
             copies_from_pinned=framework.pins_memory,
         )
 
+    def _together(self, schedule: TextSchedule, *, unfinished: bool) -> Callable[[int], int]:
+        return lambda step: len(schedule.together(step, TOGETHER))
+
     def _make_producer(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
         return self._producer(schedule, self._totals, self._cache_prefetcher, TOGETHER)
 

@@ -468,6 +468,9 @@ class BufferPool:
     """
 
     def __init__(self, keep: int) -> None: ...
+    def keep_at_least(self, keep: int) -> None:
+        """Raise the number of unused buffers that stay allocated."""
+
     def array(self, shape: Sequence[int], dtype: str) -> npt.NDArray[Any]:
         """Return a C-contiguous array of uint8, uint16, float16 or float32 with undefined contents."""
 

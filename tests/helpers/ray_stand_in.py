@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["RayStandIn"]
+import numpy as np
+
+__all__ = ["Call", "RayStandIn", "assert_same", "hook"]
 
 
 class RayError(Exception):
@@ -141,3 +143,28 @@ class RayStandIn:
     def _check(self) -> None:
         if self.is_lost:
             raise OSError("Broken pipe")
+
+
+def hook(ray: RayStandIn, before: Callable[[list[Call]], None] = lambda _: None) -> list[Call]:
+    """Return a list of the calls that are run; ``before`` each, the function sees those so far."""
+    asked: list[Call] = []
+    run = ray._run
+
+    def hooked(call: Call) -> None:
+        asked.append(call)
+        before(asked)
+        if not call.stuck:
+            run(call)
+
+    ray._run = hooked  # type: ignore[method-assign]  # the test
+    return asked
+
+
+def assert_same(found: list[Any], expected: list[Any]) -> None:
+    """Batches are equal, in their types, too."""
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one._fields == other._fields
+        for a, b in zip(one, other, strict=True):
+            assert type(a) is type(b)
+            assert a == b if isinstance(a, list) else np.array_equal(a, b)

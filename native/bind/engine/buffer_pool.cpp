@@ -30,6 +30,7 @@ nb::ndarray<nb::numpy> array_of(std::unique_ptr<Lease> lease, const std::vector<
 void bind_buffer_pool(nb::module_& m) {
     nb::class_<BufferPool>(m, "BufferPool")
         .def(nb::new_([](std::size_t keep) { return std::make_shared<BufferPool>(keep); }), "keep"_a)
+        .def("keep_at_least", &BufferPool::keep_at_least, "keep"_a)
         .def("array", array, "shape"_a, "dtype"_a);
 }
 

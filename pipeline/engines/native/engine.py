@@ -39,6 +39,7 @@ __all__ = ["LAYOUT_NUMBERS", "NativeEngine"]
 LAYOUT_NUMBERS: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
 """The numbers of layouts in the C++ module."""
 _GREY = 3  # the layout of one channel
+_SPARE_BUFFERS = 2  # that are kept for others beside those of the batches under way
 
 
 class NativeEngine:
@@ -98,7 +99,8 @@ class NativeEngine:
         self._pool = _native.Pool(num_threads, kept)
         self._num_threads = num_threads
         self._python = ThreadPoolExecutor(num_threads, "stoker-python")
-        self._memory = ImageMemory(image_format, empty or _native.BufferPool(self.max_in_flight + 2).array)
+        self._buffers = _native.BufferPool(_SPARE_BUFFERS)
+        self._memory = ImageMemory(image_format, empty or self._buffers.array)
         self._step_memory = _native.BufferPool(2 * num_threads)
         self._under_way: deque[Batch] = deque()
         self._closed = False
@@ -111,6 +113,7 @@ class NativeEngine:
         """
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
+        self._buffers.keep_at_least(len(self._under_way) + 1 + _SPARE_BUFFERS)
         images = self._memory.arrays(work)
         batch = Batch(work, images, np.empty(len(work.samples), np.uint8))
         on_host = self._on_host(work.samples)

@@ -1,4 +1,4 @@
-"""The steps that a loader makes: those of one epoch after the other, or a single one of any epoch."""
+"""The steps that a loader makes: those of one epoch after the other, or a few of any epoch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..prefetch import BatchProducer
     from ..ranks.ranks import Ranks
 
-__all__ = ["Epochs", "OnlyStep", "following_producers", "single_step"]
+__all__ = ["Epochs", "FirstSteps", "following_producers", "single_step"]
 
 
 class Epochs(Protocol):
@@ -28,25 +28,27 @@ class Epochs(Protocol):
     def _pass_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]: ...
 
 
-class OnlyStep:
-    """The first of some :class:`.epoch_iterator.Steps`, alone: nothing is read or fetched behind it.
+class FirstSteps:
+    """The first of some :class:`.epoch_iterator.Steps`: nothing is read or fetched behind them.
 
     Args:
         steps: The steps.
+        count: Number of the first ones, from 1.
     """
 
-    def __init__(self, steps: Any) -> None:
+    def __init__(self, steps: Any, count: int) -> None:
         self._steps = steps
+        self._count = count
 
     def __len__(self) -> int:
-        return 1
+        return self._count
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._steps, name)
 
-    def together(self, step: int, _: int) -> range:
-        """The step alone; see ``TextSchedule``."""
-        return range(step, step + 1)
+    def together(self, step: int, tokens: int) -> range:
+        """See ``TextSchedule``."""
+        return range(step, min(self._steps.together(step, tokens).stop, self._count))
 
 
 def following_producers(

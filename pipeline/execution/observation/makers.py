@@ -51,18 +51,20 @@ class Traffic:
     repeated: int = 0
     _counts: dict[str, _Counts] = field(default_factory=dict)
 
-    def made(self, name: str, samples: int, size: int, asked: float, received: float) -> None:
-        """Count a batch of a maker, of ``size`` bytes, that was asked for and received at these seconds."""
+    def made(
+        self, name: str, batches: int, samples: int, size: int, *, asked: float, received: float
+    ) -> None:
+        """Count batches of a maker, of ``size`` bytes, that were asked for and received at these seconds."""
         counts = self._counts.setdefault(name, _Counts(first=asked))
         counts.last = received
-        counts.batches += 1
+        counts.batches += batches
         counts.samples += samples
         counts.bytes += size
-        counts.seconds += received - asked
+        counts.seconds += (received - asked) * batches
 
-    def made_again(self) -> None:
-        """Count a batch that is made a second time."""
-        self.repeated += 1
+    def made_again(self, count: int) -> None:
+        """Count batches that are made a second time."""
+        self.repeated += count
 
     def makers(self) -> tuple[MakerStats, ...]:
         """What each maker has done."""

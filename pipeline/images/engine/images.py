@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stoker.errors import ConfigError
 
+from ...engines.base import ImageFormat
+from ...engines.native.unfinished import PIXELS_DTYPE
 from ...order.changes.substitutes import original, substituted
 from ..checkpoints import CheckpointedImages
 from .ablation import ablate, kept_factors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from ...cluster.own_memory import Allocate
     from ...engines.left_out import LeftOut
     from ...execution.batch import ColumnSpec
     from ...execution.observation.counters import Counters
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
     from .setup import ProducerFactory
 
 __all__ = ["EngineImages"]
+
+_TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # bytes of images, and batches, that one request of a worker has
 
 
 class EngineImages(CheckpointedImages):
@@ -131,6 +139,20 @@ class EngineImages(CheckpointedImages):
 
     def _ablated(self) -> Mapping[str, float]:
         return kept_factors(self._config)
+
+    @property
+    def _allocate(self) -> Allocate | None:
+        return self._producers.allocate
+
+    def _together(self, schedule: Schedule, *, unfinished: bool) -> Callable[[int], int]:
+        config = self._config
+        if config.size_plan.padding:  # images may be large
+            return lambda _: 1
+        form = ImageFormat(PIXELS_DTYPE) if unfinished else config.image_format
+        images = sum((one.views or 1) * math.prod(form.shape(1, one.plan.size)) for one in config.images)
+        size = images * schedule.batch_size * np.dtype(form.numpy_dtype).itemsize
+        count = max(1, min(_TOGETHER // size, _MOST_TOGETHER))
+        return lambda _: count
 
     def _leave_unfinished(self) -> None:
         self._producers = self._producers.begun_anew(unfinished=True)

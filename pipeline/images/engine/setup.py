@@ -210,6 +210,7 @@ class ProducerFactory:
 
     Attributes:
         engine: The engine that makes images.
+        allocate: Makes the arrays of batches on the CPU; None leaves it to the engine.
     """
 
     def __init__(self, setup: EngineSetup, plan: ExecutionPlan, totals: StatsTotals, read_ahead: int) -> None:
@@ -222,6 +223,7 @@ class ProducerFactory:
         self._cache_prefetcher = make_cache_prefetcher(config.dataset, order)
         self._adapter = adapters.load(setup.framework, plan.placement)
         self.engine = setup.make_engine(plan, self._adapter)
+        self.allocate = self._adapter.allocate
         self._annotations = [
             column.annotations.processor(config.dataset, plan.num_threads) for column in config.images
         ]

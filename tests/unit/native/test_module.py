@@ -31,6 +31,19 @@ class TestBufferPool:
         del view
         assert pool.array((4, 5), "float32").ctypes.data == address
 
+    @pytest.mark.parametrize(("keep", "kept"), [(0, 1), (3, 3)])
+    def test_it_keeps_more_once_more_are_used(self, keep: int, kept: int) -> None:
+        pool = _native.BufferPool(1)
+        pool.keep_at_least(keep)
+        sizes = [(size << 20,) for size in (1, 2, 3)]
+        arrays = [pool.array(size, "uint8") for size in sizes]
+        addresses = {array.ctypes.data for array in arrays}
+        del arrays
+        others = [np.empty(size, np.uint8) for size in sizes]  # they take what the pool has freed
+        again = [pool.array(size, "uint8") for size in sizes]
+        assert len(addresses & {array.ctypes.data for array in again}) == kept
+        del others
+
     def test_arrays_outlive_the_pool(self) -> None:
         array = _native.BufferPool(0).array((1000,), "uint8")
         array[:] = 7

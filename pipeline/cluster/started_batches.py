@@ -1,0 +1,82 @@
+"""Batches of consecutive steps that one engine makes together, in this process or on another machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..execution.epochs.epoch_steps import FirstSteps
+
+__all__ = ["MadeBatches", "StartedBatches", "WantedBatches"]
+
+
+@dataclass(frozen=True)
+class WantedBatches:
+    """What decides some batches, besides the arguments of the loader.
+
+    Attributes:
+        epoch: Number of the epoch.
+        position: The checkpoint's position at which the first batch is the next one.
+        count: Number of batches.
+        steering: What has changed since the loader was made; see :meth:`.loader.SharedLoader._steering`.
+    """
+
+    epoch: int
+    position: int
+    count: int
+    steering: Any
+
+
+class MadeBatches(NamedTuple):
+    """What was made of some batches, before they have the form of the framework.
+
+    Attributes:
+        batches: What the loader's producer collects of each; those after an error are missing.
+        error: What the batch after these has raised.
+    """
+
+    batches: list[Any]
+    error: Exception | None
+
+    @property
+    def samples(self) -> int:
+        """Number of samples."""
+        return sum(one.samples for one in self.batches)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(one.nbytes for one in self.batches)
+
+
+class StartedBatches:
+    """Batches that an engine makes.
+
+    Args:
+        loader: Has the engine.
+        wanted: The batches.
+    """
+
+    def __init__(self, loader: Any, wanted: WantedBatches) -> None:
+        steps = FirstSteps(loader._schedule(wanted.epoch, wanted.position), wanted.count)
+        self._producer = loader._make_producer(steps, wanted.epoch)
+        self._count = 0
+        self._error: Exception | None = None
+        try:
+            while started := self._producer.start():
+                self._count += started
+        except Exception as error:  # the batches before it are good
+            self._error = error
+
+    def collect(self) -> MadeBatches:
+        """Wait for all batches, also for those after an error, so that the engine is empty."""
+        found = [self._collected() for _ in range(self._count)]
+        first = next((i for i, one in enumerate(found) if isinstance(one, Exception)), len(found))
+        return MadeBatches(found[:first], found[first] if first < len(found) else self._error)
+
+    def _collected(self) -> Any:
+        """What was made of the oldest batch, or its error."""
+        try:
+            return self._producer.collect()
+        except Exception as error:  # likewise
+            return error
