@@ -1,4 +1,4 @@
-"""The rates of mosaics beside a letterbox, and of the recipes for detection beside torchvision's pipelines.
+"""The rates of mosaics beside a letterbox, and of all recipes beside torchvision's pipelines.
 
     python -m stoker.benchmarks.detection.rates [--source DIR] [--rounds 5] [--mosaics] [--json FILE]
 
@@ -8,7 +8,8 @@ have YOLO's default scale, 0.5 to 1.5, and shift, 0.1, and the buffer of 128 sam
 batch 16. A pass has many more photographs than that, as few may be left from the pass before. Recipes
 end in float32. All loads take turns in one tree of processes, each with as many threads or workers as cores.
 The machine may do other work meanwhile, so rates are those of processor time: images for each CPU second.
-torchvision's images keep their sizes, where Stoker's recipes pad them to one.
+In detection torchvision's images keep their sizes, where Stoker's recipes pad them to one. Images come with
+boxes or with masks of classes, as the recipe needs them, and those for classification alone.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ from stoker.augment import (
 )
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, write_json
-from stoker.benchmarks.detection.torchvision_pipelines import PIPELINES, make_batches
+from stoker.benchmarks.detection.torchvision_pipelines import (
+    IMAGE_PIPELINES,
+    MASK_PIPELINES,
+    PIPELINES,
+    make_batches,
+    make_mask_batches,
+)
 from stoker.benchmarks.images.annotation_cost import make_annotated
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.goals import Goal, show_goals
@@ -75,23 +82,32 @@ def measure(work: Path, rounds: int, copies: int, *, mosaics_only: bool) -> dict
             turns |= {f"{name}{kind}": _loader(few, one, threads) for name, one in _COMBINED.items()}
     plain = work / "few"
     if not mosaics_only:
-        names = [name for name in recipe_names() if name.startswith(("coco", "yolo"))]
-        turns |= {f"recipe {name}": _loader(plain, load_recipe(name), threads) for name in names}
+        for name in recipe_names():
+            turns[f"recipe {name}"] = _loader(plain, load_recipe(name), threads, _columns(name))
     if find_spec("torchvision") and not mosaics_only:
         source = open_source(plain, work, boxes=True)
-        for name in PIPELINES:
+        for name in (*PIPELINES, *MASK_PIPELINES, *IMAGE_PIPELINES):
+            make = make_batches if name in PIPELINES else make_mask_batches
             settings = PeerSettings(_BATCH, num_threads=threads, recipe=name)
-            turns[f"torchvision {name}"] = make_batches(source, settings)
+            turns[f"torchvision {name}"] = make(source, settings)
     return costs_in_turns(turns, rounds)
 
 
-def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
+def _columns(recipe: str) -> tuple[str, ...]:
+    if recipe in MASK_PIPELINES:
+        return ("image", "segmentation")
+    return _COLUMNS if recipe.startswith(("coco", "yolo")) else ("image", "row")
+
+
+def _loader(
+    dataset: Path, transforms: Any, threads: int, columns: tuple[str, ...] = _COLUMNS
+) -> stoker.ImageLoader:
     return stoker.ImageLoader(
         dataset,
         batch_size=_BATCH,
         transforms=transforms,
         shuffle=True,
-        columns=_COLUMNS,
+        columns=columns,
         num_threads=threads,
         prefetch=2,
     )
@@ -99,9 +115,12 @@ def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
 
 def _show(costs: Mapping[str, Cost], console: Console) -> None:
     table = Table("load", "images a CPU second", "CPU ms an image", "over torchvision")
+    compared = any(name.startswith("torchvision") for name in costs)
     for name, cost in costs.items():
         peer = costs.get(name.replace("recipe", "torchvision")) if name.startswith("recipe") else None
-        factor = f"{peer.cpu_seconds / cost.cpu_seconds:.1f}" if peer else ""
+        factor = "it has none" if compared and name.startswith("recipe") else ""
+        if peer:
+            factor = f"{peer.cpu_seconds / cost.cpu_seconds:.1f}"
         table.add_row(name, f"{1 / cost.cpu_seconds:,.0f}", f"{1000 * cost.cpu_seconds:.2f}", factor)
     console.print(table)
 

@@ -1,8 +1,8 @@
-"""The pipelines of torchvision's references for detection, in worker processes of a DataLoader.
+"""The pipelines of torchvision's references, in worker processes of a DataLoader.
 
-The benchmark of rates and ``stoker bench`` compare Stoker's recipes with them. They follow
-references/detection/presets.py of github.com/pytorch/vision, with tensors, and end in what the model's own
-resizing does first.
+The benchmark of rates and ``stoker bench`` compare Stoker's recipes with them. They follow the presets.py of
+references/detection, references/segmentation and references/classification of github.com/pytorch/vision, with
+tensors. Those for detection end in what the model's own resizing does first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import stoker
 from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, Unsupported
 
-__all__ = ["PIPELINES", "make_batches"]
+__all__ = ["IMAGE_PIPELINES", "MASK_PIPELINES", "PIPELINES", "make_batches", "make_mask_batches"]
 
 _SSD_FILL = {"fill": (123.0, 117.0, 104.0)}
 
@@ -48,6 +48,28 @@ def _coco_ssdlite(v2: Any) -> list[Any]:
     return [v2.RandomIoUCrop(), v2.RandomHorizontalFlip(), v2.Resize((320, 320))]
 
 
+def _segmentation(v2: Any, size: int, crop: int, *colors: Any) -> list[Any]:
+    first = [v2.RandomResize(size // 2, 2 * size), v2.RandomHorizontalFlip()]
+    return [*first, v2.RandomCrop(crop, pad_if_needed=True), *colors]
+
+
+def _coco_segmentation(v2: Any) -> list[Any]:
+    return _segmentation(v2, 520, 480)
+
+
+def _ade20k_train(v2: Any) -> list[Any]:
+    """Return the reference with the sizes and the colours of this recipe."""
+    return _segmentation(v2, 512, 512, v2.RandomPhotometricDistort())
+
+
+def _imagenet_train(v2: Any) -> list[Any]:
+    return [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip()]
+
+
+def _imagenet_val(v2: Any) -> list[Any]:
+    return [v2.Resize(256), v2.CenterCrop(224)]
+
+
 PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
     "coco-hflip": _coco_hflip,
     "coco-lsj": _coco_lsj,
@@ -56,7 +78,20 @@ PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
     "coco-ssdlite": _coco_ssdlite,
     "coco-val": _coco_val,
 }
-"""Transforms by the name of Stoker's recipe; each takes the module ``torchvision.transforms.v2``."""
+"""Transforms of images and boxes by the name of Stoker's recipe.
+
+Each takes the module ``torchvision.transforms.v2``.
+"""
+MASK_PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
+    "ade20k-train": _ade20k_train,
+    "coco-segmentation": _coco_segmentation,
+}
+"""The same of images and masks of classes, which normalise."""
+IMAGE_PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
+    "imagenet-train": _imagenet_train,
+    "imagenet-val": _imagenet_val,
+}
+"""The same of images alone, which normalise."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +116,30 @@ class _Samples:
         size = tuple(image.shape[-2:])
         boxes = tv_tensors.BoundingBoxes(torch.from_numpy(self.boxes[index]), format="XYXY", canvas_size=size)
         return self.transform(image, {"boxes": boxes, "labels": torch.from_numpy(self.labels[index])})
+
+
+@dataclass(frozen=True)
+class _MaskSamples:
+    """Samples by index: an image as floats, and its mask of classes or, without masks, its index."""
+
+    payloads: PeerPayloads
+    masks: Sequence[bytes] | None
+    transform: Any
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def __getitem__(self, index: int) -> Any:
+        import torch
+        from torchvision import io, tv_tensors
+
+        from stoker.benchmarks.peers.torchvision_images import decoded
+
+        image = tv_tensors.Image(decoded(self.payloads.payload(index)))
+        if self.masks is None:
+            return self.transform(image), index
+        mask = io.decode_png(torch.frombuffer(bytearray(self.masks[index]), dtype=torch.uint8))
+        return self.transform(image, tv_tensors.Mask(mask))
 
 
 def make_batches(source: PeerSource, settings: PeerSettings) -> Any:
@@ -111,6 +170,34 @@ def make_batches(source: PeerSource, settings: PeerSettings) -> Any:
         [one.labels for one in objects],
         v2.Compose([*PIPELINES[settings.recipe](v2), *ends]),
     )
+    return _load(samples, settings, _lists)
+
+
+def make_mask_batches(source: PeerSource, settings: PeerSettings) -> Any:
+    """Return the batches of torchvision's pipeline for a recipe, as images with masks or with indices.
+
+    Args:
+        source: The samples, which have masks of classes for one of ``MASK_PIPELINES``.
+        settings: The recipe, one of ``MASK_PIPELINES`` or ``IMAGE_PIPELINES``, and the batches.
+    """
+    import torch
+    from torchvision import tv_tensors
+    from torchvision.transforms import v2
+
+    dtypes = {tv_tensors.Image: torch.float32, tv_tensors.Mask: torch.int64, "others": None}
+    normalize = v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    ends = [v2.ToDtype(dtypes, scale=True), normalize, v2.ToPureTensor()]
+    dataset, masks = stoker.open(source.dataset), None
+    if settings.recipe in MASK_PIPELINES:
+        masks = [dataset.mask(position) for position in range(source.records)]
+    make = (MASK_PIPELINES | IMAGE_PIPELINES)[settings.recipe]
+    samples = _MaskSamples(PeerPayloads(source), masks, v2.Compose([*make(v2), *ends]))
+    return _load(samples, settings, None)
+
+
+def _load(samples: Any, settings: PeerSettings, collate: Callable[[Any], Any] | None) -> Any:
+    import torch
+
     return torch.utils.data.DataLoader(
         samples,
         batch_size=settings.batch_size,
@@ -119,7 +206,7 @@ def make_batches(source: PeerSource, settings: PeerSettings) -> Any:
         num_workers=settings.num_threads,
         persistent_workers=True,
         pin_memory=settings.device != "cpu",
-        collate_fn=_lists,
+        collate_fn=collate,
     )
 
 

@@ -129,6 +129,7 @@ READY = {
     "coco-hflip": (1344, 1344),
     "coco-lsj": (1024, 1024),
     "coco-multiscale": (1344, 1344),
+    "coco-segmentation": (480, 480),
     "coco-ssd": (300, 300),
     "coco-ssdlite": (320, 320),
     "coco-val": (1344, 1344),

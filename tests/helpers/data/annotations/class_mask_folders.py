@@ -1,0 +1,124 @@
+"""The scene of objects as masks of classes, in a folder of every format that has them, and its truth."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from .annotated_folders import BOXES, SIZES, truth, write_images
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+VOID = 255
+_PLACES = ("void", "background", "person", "car")
+
+
+@dataclass(frozen=True)
+class ConvertedMasks:
+    """What :func:`stoker.convert` takes, and the class of each kind of pixel: background, person, car."""
+
+    src: Path
+    options: dict[str, Any]
+    classes: tuple[int, int, int]
+    has_void: bool = True
+
+    def truth(self, image: int) -> np.ndarray[Any, Any]:
+        """Classes, (H, W), with 255 for the pixels without one."""
+        return np.array((VOID if self.has_void else self.classes[0], *self.classes), np.uint8)[places(image)]
+
+
+def places(image: int) -> np.ndarray[Any, Any]:
+    """The kind of each pixel of an image, (H, W): 0 void, 1 background, 2 person, 3 car."""
+    found = np.ones(SIZES[image], np.uint8)
+    for label, (left, top, right, bottom) in BOXES[image]:
+        found[top:bottom, left:right] = 2 + label
+    found[:3, :7] = 0
+    return found
+
+
+def _write(folder: Path, values: Any, name: str = "{}.png", palette: bool = False) -> None:
+    """Write a mask for each image, whose pixels have these values or colours by their kind."""
+    folder.mkdir()
+    for image in range(len(SIZES)):
+        mask = Image.fromarray(np.asarray(values)[places(image)])
+        if palette:
+            mask.putpalette(bytes(range(256)) * 3)
+        mask.save(folder / name.format(image))
+
+
+def _voc(root: Path) -> ConvertedMasks:
+    """Pascal VOC's palette, whose positions are classes: person 15, car 7, and 255 around objects."""
+    write_images(root / "JPEGImages", suffix=".jpg")
+    _write(root / "SegmentationClass", np.array((255, 0, 15, 7), np.uint8), palette=True)
+    return ConvertedMasks(root / "JPEGImages", {"masks": root / "SegmentationClass"}, (0, 15, 7))
+
+
+def _cityscapes(root: Path, kind: str, values: tuple[int, ...], **options: Any) -> ConvertedMasks:
+    write_images(root / "leftImg8bit", ending="_leftImg8bit")
+    _write(root / "gtFine", np.array(values, np.uint8), f"{{}}_gtFine_{kind}.png")
+    return ConvertedMasks(root / "leftImg8bit", {"masks": root / "gtFine", **options}, (0, 11, 13))
+
+
+def _train_ids(root: Path) -> ConvertedMasks:
+    return _cityscapes(root, "labelTrainIds", (255, 0, 11, 13))
+
+
+def _label_ids(root: Path) -> ConvertedMasks:
+    """Road, person and car; the ego vehicle is no class."""
+    return _cityscapes(root, "labelIds", (1, 7, 24, 26), mask_map="cityscapes")
+
+
+def _ade20k(root: Path) -> ConvertedMasks:
+    """Wall, person and car of its 150 classes, counted from 1; 0 is "other"."""
+    write_images(root / "images", suffix=".jpg")
+    _write(root / "annotations", np.array((0, 1, 13, 21), np.uint8))
+    options = {"masks": root / "annotations", "mask_map": "ade20k"}
+    return ConvertedMasks(root / "images", options, (0, 12, 20))
+
+
+def _colors(root: Path) -> ConvertedMasks:
+    write_images(root / "images")
+    colors = {"#ffffff": 255, "#804080": 0, "#dc143c": 1, "#00008e": 2}
+    _write(root / "masks", np.array([list(bytes.fromhex(color[1:])) for color in colors], np.uint8))
+    mask_map = ",".join(f"{color}:{label}" for color, label in colors.items())
+    return ConvertedMasks(root / "images", {"masks": root / "masks", "mask_map": mask_map}, (0, 1, 2))
+
+
+def _sixteen_bits(root: Path) -> ConvertedMasks:
+    write_images(root / "images")
+    _write(root / "masks", np.array((65535, 7, 1000, 300), np.uint16))
+    options = {"masks": root / "masks", "mask_map": "65535:255,7:0,1000:1,300:2"}
+    return ConvertedMasks(root / "images", options, (0, 1, 2))
+
+
+def _class_names(root: Path) -> ConvertedMasks:
+    write_images(root / "images")
+    _write(root / "masks", np.array((255, 0, 1, 2), np.uint8))
+    (root / "masks" / "classes.txt").write_text("\n".join(_PLACES[1:]))
+    return ConvertedMasks(root / "images", {"masks": root / "masks"}, (0, 1, 2))
+
+
+def _coco_polygons(root: Path) -> ConvertedMasks:
+    """Masks that loaders draw from the objects: the background is 0, and classes count from 1."""
+    write_images(root)
+    (root / "instances.json").write_text(json.dumps(truth()))
+    return ConvertedMasks(root / "instances.json", {}, (0, 1, 2), has_void=False)
+
+
+MASK_FOLDERS: dict[str, Callable[[Path], ConvertedMasks]] = {
+    "voc SegmentationClass": _voc,
+    "cityscapes labelTrainIds": _train_ids,
+    "cityscapes labelIds": _label_ids,
+    "ade20k": _ade20k,
+    "colours": _colors,
+    "16 bits": _sixteen_bits,
+    "classes.txt": _class_names,
+    "coco polygons": _coco_polygons,
+}
+"""A function for each format that writes the scene into an empty folder."""
