@@ -4,7 +4,7 @@
     python -m stoker.benchmarks.text.conversion --lines 480000 --only chats
 
 The lines, 2 million by default, have 19.5 words on average, drawn by Zipf's law. A tenth of the lines make
-chats, of four messages each. Chats are encoded by pieces of words, in turns with two threads and with two
+chats, of four messages each. Chats are encoded by pieces of words, in turns, with two threads and with two
 processes, and all other texts with two threads. Memory is the peak of a conversion, less that of the same
 conversion of few lines, which has all modules and threads. With processes, it is that of the first process.
 """

@@ -79,10 +79,12 @@ class Padded(NamedTuple):
     Attributes:
         rows: (N, L), tokens and then padding.
         lengths: (N,) int64, the number of tokens of each row.
+        trained: See :class:`Ragged`; the tokens of all rows end to end.
     """
 
     rows: npt.NDArray[Any]
     lengths: npt.NDArray[np.int64]
+    trained: npt.NDArray[np.bool_] | None = None
 
 
 def as_ragged(samples: Ragged | Sequence[npt.ArrayLike]) -> Ragged:

@@ -48,6 +48,9 @@ Labels = Literal["causal", "seq2seq"]
 first token of a sequence has no label. "seq2seq" are the targets of encoder-decoders, which predict all."""
 
 
+_OF_PADDED = {"input_ids", "attention_mask", "lengths", "position_ids", "labels"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Tokens:
     """The options that Pad, Flatten and Pack share.
@@ -177,25 +180,33 @@ class Pad(_Tokens):
     def takes_padded(self) -> bool:
         """Whether :meth:`of_padded` makes all outputs."""
         own = self.axis is None and self.side == "right" and self.dtype is None
-        return own and set(self.outputs) <= {"input_ids", "attention_mask", "lengths", "labels"}
+        return own and set(self.outputs) <= _OF_PADDED
 
     def of_padded(self, padded: Padded) -> dict[str, Any]:
         """Return what a call returns for the sequences of padded rows, without moving their tokens.
 
         Args:
-            padded: Sequences, padded with ``value``; a model is trained on all of their tokens.
+            padded: Sequences, padded with ``value``.
         """
-        rows, lengths = padded
+        rows, lengths, trained = padded
+        places = np.arange(self.position_start, self.position_start + rows.shape[1], dtype=np.int32)
         mask = np.less(np.arange(rows.shape[1]), lengths[:, None])
         make: dict[Output, Callable[[], Any]] = {
             "input_ids": lambda: rows,
             "attention_mask": lambda: mask,
             "lengths": lambda: lengths.astype(np.int32),
-            "labels": lambda: self._labels(rows, mask),
+            "position_ids": lambda: mask * places,
+            "labels": lambda: self._labels(rows, mask, trained),
         }
         return {self.prefix + name: make[name]() for name in self.outputs}
 
-    def _labels(self, rows: npt.NDArray[Any], mask: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    def _labels(
+        self, rows: npt.NDArray[Any], mask: npt.NDArray[np.bool_], trained: npt.NDArray[np.bool_] | None
+    ) -> npt.NDArray[Any]:
+        if trained is not None:
+            chosen = np.zeros_like(mask)
+            chosen[mask] = trained
+            mask = chosen
         labels = np.where(mask, rows, rows.dtype.type(self.ignore_index))
         if self.labels == "causal":
             labels[:, 0] = self.ignore_index

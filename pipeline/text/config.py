@@ -73,7 +73,7 @@ class TextLoaderConfig:
     @property
     def reads_padded(self) -> bool:
         """Whether sequences may be read as padded rows; ``maker`` then makes arrays of these."""
-        return self.maker.fill is not None and not self.segments and not self.reader.marks_trained
+        return self.maker.fill is not None and not self.segments
 
     @property
     def segments(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, chain
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +53,6 @@ class TokenReader:
         pad_id: Token id of padding.
         dtype: As given.
         special_tokens: Special tokens of a sequence that truncation keeps.
-        marks_trained: Whether the dataset says which tokens of these fields a model is trained on.
 
     Raises:
         ConfigError: There is no such field.
@@ -103,7 +102,6 @@ class TokenReader:
         self._views = {name: dataset.column(name) for name in (*_WHERE, *self._columns) if is_whole}
         self._shards = open_shards([str(file) for file in dataset.data_files], dataset.data_sizes)
         self._read_ahead = ReadAhead(dataset.data_sizes)
-        self.marks_trained = any(trained_column(field) in dataset.types for field in self.fields)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -172,21 +170,10 @@ class TokenReader:
         Raises:
             CorruptRecordError: A payload cannot be read, or is not what was written; names the sample.
         """
-        edges = self._edges(slices, locations)
-        offsets = np.zeros((len(edges) + 1, len(self.fields)), np.int64)
-        np.cumsum(slices.lengths, axis=0, out=offsets[1:])
-        ids = [np.empty(total, self.dtype) for total in offsets[-1].tolist()]
-        self._read(locations, edges, ids)
-        return [
-            Ragged(
-                part,
-                bounds,
-                self._trained(name, slices, locations.tokens[:, column], bounds),
-            )
-            for part, bounds, name, column in zip(
-                ids, offsets.T.copy(), self.fields, self._chosen, strict=True
-            )
-        ]
+        offsets = _offsets(slices)
+        ids = [np.empty(total, self.dtype) for total in offsets[:, -1].tolist()]
+        self._read(locations, self._edges(slices, locations), ids)
+        return list(map(Ragged, ids, offsets, self._trained(slices, locations, offsets)))
 
     def read_padded(
         self, slices: TokenSlices, locations: PayloadLocations, shapes: Sequence[Sequence[int]], fill: int
@@ -201,11 +188,17 @@ class TokenReader:
         """
         ids = [[np.empty((rows, width), self.dtype) for width in widths] for rows, *widths in shapes]
         self._read(locations, self._edges(slices, locations), list(chain.from_iterable(ids)), fill)
-        ends = accumulate(shape[0] for shape in shapes)
-        return [
-            [Padded(rows, slices.lengths[end - len(rows) : end, field]) for field, rows in enumerate(batch)]
-            for batch, end in zip(ids, ends, strict=True)
-        ]
+        offsets = _offsets(slices)
+        trained = self._trained(slices, locations, offsets)
+        found, end = [], 0
+        for batch in ids:
+            first, end = end, end + len(batch[0])
+            flags = (
+                one if one is None else one[of_field[first] : of_field[end]]
+                for one, of_field in zip(trained, offsets, strict=True)
+            )
+            found.append(list(map(Padded, batch, slices.lengths[first:end].T, flags)))
+        return found
 
     def _edges(self, slices: TokenSlices, locations: PayloadLocations) -> npt.NDArray[np.int64]:
         """(P, D, 4) int64, the bytes of each slice in its payload, as ``read_tokens`` takes them."""
@@ -223,22 +216,24 @@ class TokenReader:
         return edges
 
     def _trained(
-        self, field: str, slices: TokenSlices, tokens: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.bool_] | None:
-        """(T,) bool, the tokens of P slices that a model is trained on; None if all are.
+        self, slices: TokenSlices, locations: PayloadLocations, offsets: npt.NDArray[np.int64]
+    ) -> list[npt.NDArray[np.bool_] | None]:
+        """(T,) bool for each field, the tokens of P slices that a model is trained on; None if all are.
 
         Args:
-            field: Name of the field.
             slices: The slices.
-            tokens: (P,) int64, tokens of the whole sequences.
-            bounds: (P + 1,) int64, start of each slice among T tokens, and T.
+            locations: Where the payloads of these samples lie, (P,).
+            offsets: See :func:`_offsets`.
         """
-        name = trained_column(field)
-        if name not in self._dataset.types:
-            return None
-        runs = self._dataset.lists(name, slices.positions)
-        closing = np.where(slices.begins + np.diff(bounds) < tokens, self.special_tokens.closing, 0)
-        return trained_tokens(runs, slices.begins, tokens, closing, bounds=bounds)
+        found: list[npt.NDArray[np.bool_] | None] = []
+        for name, column, bounds in zip(map(trained_column, self.fields), self._chosen, offsets, strict=True):
+            if name not in self._dataset.types:
+                found.append(None)
+                continue
+            runs, tokens = self._dataset.lists(name, slices.positions), locations.tokens[:, column]
+            closing = np.where(slices.begins + np.diff(bounds) < tokens, self.special_tokens.closing, 0)
+            found.append(trained_tokens(runs, slices.begins, tokens, closing, bounds=bounds))
+        return found
 
     def close(self) -> None:
         """Close the data files."""
@@ -284,3 +279,10 @@ class TokenReader:
 
     def _error(self, position: int, message: str) -> Exception:
         return self._dataset.error(position, message, CorruptRecordError, _HINT)
+
+
+def _offsets(slices: TokenSlices) -> npt.NDArray[np.int64]:
+    """(D, P + 1) int64, the start of each slice among the tokens of each field, and their number."""
+    offsets = np.zeros((slices.lengths.shape[1], len(slices.lengths) + 1), np.int64)
+    np.cumsum(slices.lengths.T, axis=1, out=offsets[:, 1:])
+    return offsets

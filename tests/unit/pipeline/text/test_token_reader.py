@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from helpers.data.shards.text_shards import make, same
 
 import stoker
+from stoker.bucketing import Pad
+from stoker.bucketing.batchify.sequences import Labels
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.formats.caching.cached_dataset import CachedFiles
@@ -267,3 +271,29 @@ def test_a_cache_smaller_than_its_documents_gives_the_same_pieces(tmp_path: Path
         assert same(list(loaders[0]), list(loaders[1]))
     for loader in loaders:
         loader.close()
+
+
+@pytest.mark.parametrize("train_on", [None, "a"])
+def test_rows_that_are_padded_as_they_are_read_are_those_of_numpy(
+    tmp_path: Path, train_on: str | None
+) -> None:
+    lines = [json.dumps({"q": "why " * (1 + i % 4), "a": "so " * (i % 9)}) for i in range(90)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    stoker.convert_text(
+        tmp_path / "t.jsonl", tmp_path / "d", fields=["q", "a"], train_on=train_on, tokenizer="bytes"
+    )
+    dataset = stoker.open(tmp_path / "d")
+    outputs: Any = ("input_ids", "attention_mask", "lengths", "position_ids", "labels")
+    for field in str(dataset.manifest.options["fields"]).split(","):
+        for labels in get_args(Labels):
+            pad = Pad(outputs=outputs, labels=labels, position_start=2, value=258)
+            fast, slow = (
+                make(dataset, fields=(field,), batchify=function)
+                for function in (pad, partial(Pad.__call__, pad))
+            )
+            assert fast._config.reads_padded
+            assert not slow._config.reads_padded
+            for one, other in zip(fast, slow, strict=True):
+                for x, y in zip(one, other, strict=True):
+                    assert x.dtype == y.dtype
+                    assert x.tolist() == y.tolist()
