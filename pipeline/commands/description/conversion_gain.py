@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.conversion.samples.writer import Writer
 from stoker.formats.open import open as open_dataset
 
@@ -32,6 +33,9 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "stoker convert --resize shorter=256": {"resize": "shorter=256"},
 }
 AS_THEY_ARE = "as they are"
+# Bytes that a decoder holds for each pixel of an image: coefficients of 16 bits where a JPEG is progressive,
+# otherwise some rows; of a PNG its stream and all rows.
+_OF_JPEG, _OF_OTHERS = 5, 10
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,13 @@ class Gain:
         form: The command that makes the form, or :data:`AS_THEY_ARE`.
         images_per_second: Median rate of random crops with all cores.
         bytes: Bytes of all images in this form, extended from those that were measured.
+        decoder_bytes: The most memory that decoding an image takes; 0 if all are raw pixels.
     """
 
     form: str
     images_per_second: float
     bytes: int
+    decoder_bytes: int = 0
 
 
 def measure_gain(
@@ -83,7 +89,17 @@ def measure_gain(
         whole = int(dataset.column("length").sum())
         share = whole / int(some.column("length").sum())
         sizes = {name: int(form.column("length").sum() * share) for name, form in made.items()}
-        return [Gain(name, statistics.median(found[1:]), sizes[name]) for name, found in rates.items()]
+        most = {name: _decoder_bytes(dataset if form is some else form) for name, form in made.items()}
+        return [
+            Gain(name, statistics.median(found[1:]), sizes[name], most[name]) for name, found in rates.items()
+        ]
+
+
+def _decoder_bytes(dataset: Dataset) -> int:
+    """The most memory that decoding an image of the dataset takes."""
+    height, width, codec = (dataset.column(name).astype(np.int64) for name in ("height", "width", "codec"))
+    of_a_pixel = np.select([codec == Codec.RAW, codec == Codec.JPEG], [0, _OF_JPEG], _OF_OTHERS)
+    return int((height * width * of_a_pixel).max())
 
 
 def _converted(some: Dataset, folder: Path, options: Mapping[str, Any]) -> Dataset:

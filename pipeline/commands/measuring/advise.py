@@ -48,9 +48,9 @@ def advise(
 
     The command converts some images to several encodings in a temporary folder. It measures how many random
     crops a second the native engine makes of each, flipped and normalised, with the bytes in memory. This
-    takes some seconds. For another number of cores it multiplies the rate of one core of this machine. With
-    --network it also says how many cores of a Ray cluster would make the missing images, and how many images
-    the link carries.
+    takes some seconds. Threads and memory are those of a rank. For another number of cores it multiplies the
+    rate of one core of this machine. With --network it also says how many cores of a Ray cluster would make
+    the missing images, and how many images the link carries.
 
     Examples:
       stoker advise shards/train --step-ms 180 --batch-size 256
@@ -73,6 +73,8 @@ def advise(
         cores=cores or here,
         measured_cores=here,
         bandwidth=None if bandwidth is None else parse_byte_size("bandwidth", bandwidth),
+        ranks=ranks,
+        batch_bytes=batch_size * 3 * size * size * 4,
     )
     gains = measure_gain(opened, images, forms=TRAINING_FORMS, size=size)
     advice = advise_on(gains, demand, len(opened))
@@ -82,14 +84,11 @@ def advise(
         link = parse_byte_size("network", network)
         cluster = cluster_demand(first, demand, 3 * size * size, first.bytes / len(opened), link)
     if as_json:
-        found = {"demand": asdict(demand), "forms": [asdict(one) for one in advice]}
+        forms = [{**asdict(one), "memory": one.memory.total} for one in advice]
+        found = {"demand": asdict(demand), "forms": forms}
         print_json(found | ({"cluster": asdict(cluster)} if cluster else {}))
         return
-    batches = ranks * batch_size * 3 * size * size * 4
-    out.print(
-        f"The step needs {demand.images_per_second:,.0f} images/s on {demand.cores} cores. Each batch that "
-        f"is made ahead takes {human_bytes(batches)} on all ranks, as float32."
-    )
+    out.print(f"The step needs {demand.images_per_second:,.0f} images/s on {demand.cores} cores.")
     out.print(_table(advice))
     out.print(_conclusion(advice, demand))
     for sentence in cluster.sentences if cluster else ():
@@ -97,12 +96,15 @@ def advise(
 
 
 def _table(advice: list[Advice]) -> Table:
-    made = table("form", "images/s", "cores needed", "from storage", "the step waits", "all images")
+    titles = ("images/s", "cores needed", "threads", "memory", "from storage", "the step waits", "all images")
+    made = table("form", *titles)
     for one in advice:
         made.add_row(
             one.form,
             f"{one.images_per_second:,.0f}",
             f"{one.cores_needed:,.1f}",
+            str(one.threads),
+            human_bytes(one.memory.total),
             f"{human_bytes(one.bytes_per_second)}/s",
             f"{one.waits:.0%}" if one.waits else "no",
             human_bytes(one.bytes),
@@ -111,17 +113,17 @@ def _table(advice: list[Advice]) -> Table:
 
 
 def _conclusion(advice: list[Advice], demand: Demand) -> str:
-    """Return the first form that is fast enough, or the fastest with what is missing."""
+    """Return the first form that is fast enough, or the fastest with what is missing; and its memory."""
     enough = next((one for one in advice if not one.waits), None)
-    if enough is advice[0]:
-        return "The images are fast enough as they are."
     if enough:
-        return f"Convert them: {enough.form} is fast enough."
+        found = f"Convert them: {enough.form} is fast enough"
+        found = "The images are fast enough as they are" if enough is advice[0] else found
+        return f"{found}, with num_threads={enough.threads}. {enough.memory.sentence}"
     best = min(advice, key=lambda one: one.waits)
     lacks = [f"{best.cores_needed:,.1f} cores"] if best.cores_needed > demand.cores else []
     if demand.bandwidth is not None and best.bytes_per_second > demand.bandwidth:
         lacks.append(f"{human_bytes(best.bytes_per_second)} a second from the storage")
     return (
         f"No form is fast enough. {best.form} waits least, {best.waits:.0%} of the time, and needs "
-        f"{' and '.join(lacks)}."
+        f"{' and '.join(lacks)}. {best.memory.sentence}"
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from .memory_demand import MemoryDemand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,12 +32,16 @@ class Demand:
         cores: Cores of the machine.
         measured_cores: Cores with which rates were measured.
         bandwidth: Bytes a second from the storage; None for no limit.
+        ranks: Ranks of the machine.
+        batch_bytes: Bytes of a batch of one rank.
     """
 
     images_per_second: float
     cores: int
     measured_cores: int
     bandwidth: int | None = None
+    ranks: int = 1
+    batch_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,8 @@ class Advice:
         bytes_per_second: Bytes from the storage at the rate that the step needs.
         waits: Share of the time for which the step waits, 0 to 1.
         bytes: Bytes of all images in this form.
+        threads: Threads for each rank that need not wait, at most its share of the cores of the machine.
+        memory: What a rank needs of memory with as many.
     """
 
     form: str
@@ -56,6 +65,8 @@ class Advice:
     bytes_per_second: float
     waits: float
     bytes: int
+    threads: int
+    memory: MemoryDemand
 
 
 def advise_on(gains: Sequence[Gain], demand: Demand, images: int) -> list[Advice]:
@@ -72,12 +83,16 @@ def advise_on(gains: Sequence[Gain], demand: Demand, images: int) -> list[Advice
 def _advise(gain: Gain, demand: Demand, bytes_per_image: float) -> Advice:
     of_a_core = gain.images_per_second / demand.measured_cores
     rate = of_a_core * demand.cores
+    needed = demand.images_per_second / of_a_core
+    threads = max(1, min(math.ceil(needed / demand.ranks), demand.cores // demand.ranks))
     from_storage = float("inf") if demand.bandwidth is None else demand.bandwidth / bytes_per_image
     return Advice(
         form=gain.form,
         images_per_second=rate,
-        cores_needed=demand.images_per_second / of_a_core,
+        cores_needed=needed,
         bytes_per_second=demand.images_per_second * bytes_per_image,
         waits=max(0.0, 1 - min(rate, from_storage) / demand.images_per_second),
         bytes=gain.bytes,
+        threads=threads,
+        memory=MemoryDemand(demand.batch_bytes, gain.decoder_bytes, threads),
     )

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers.processes.warm_python import WarmPython
+from PIL import Image
 
+import stoker
 from stoker.pipeline.commands.app import app
-from stoker.pipeline.commands.description.conversion_gain import Gain
+from stoker.pipeline.commands.description.conversion_gain import Gain, _decoder_bytes
 from stoker.pipeline.commands.measuring.cluster_demand import cluster_demand
+from stoker.pipeline.commands.measuring.memory_demand import _LIBRARIES, MemoryDemand
 from stoker.pipeline.commands.measuring.step_demand import TRAINING_FORMS, Demand, advise_on
 
 # 2,000 images a second on two cores from 100 KB each, and 8,000 from 20 KB each.
 GAINS = [Gain("as they are", 2000, 10**8), Gain("small", 8000, 2 * 10**7)]
+
+MEASURED = """
+import json, sys
+from pathlib import Path
+
+from stoker import ImageLoader
+from stoker.augment import Normalize, RandomResizedCrop
+
+def memory():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+given = json.loads(sys.argv[2])
+before = most = memory()
+loader = ImageLoader(sys.argv[1], batch_size=given["batch_size"], num_threads=given["threads"],
+                     transforms=[RandomResizedCrop(given["size"]), Normalize()], steps_per_epoch=8)
+for batch in loader:
+    most = max(most, memory())
+print(most - before)
+"""
 
 
 @pytest.mark.parametrize(
@@ -57,7 +84,7 @@ def test_a_cluster_adds_the_cores_that_are_missing_as_far_as_the_link_carries(
 @pytest.mark.parametrize(
     ("options", "conclusion"),
     [
-        ("--step-ms 1000000", "The images are fast enough as they are."),
+        ("--step-ms 1000000", "The images are fast enough as they are, with num_threads=1. A rank needs"),
         ("--step-ms 0.02 --cores 1 --bandwidth 1KB --network 1GB", "No form is fast enough."),
     ],
 )
@@ -78,7 +105,32 @@ def test_the_command(
     app(line, standalone_mode=False)
     printed = capsys.readouterr().out
     assert conclusion in printed
-    assert "Each batch that is made ahead takes 12.3 kB" in printed
+    assert "73.7 kB for 6 batches of 12.3 kB each, as float32" in printed
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("JPEG", {"batch_size": 32, "size": 160, "threads": 2}),
+        ("PNG", {"batch_size": 4, "size": 16, "threads": 4}),
+    ],
+)
+def test_the_memory_is_at_least_what_a_loader_takes(
+    warm_python: WarmPython, pack_images: Callable[..., Path], kind: str, options: dict[str, int]
+) -> None:
+    payloads = []
+    for seed in range(4):
+        stream = io.BytesIO()
+        noise = np.random.default_rng(seed).integers(0, 255, (600, 800, 3), np.uint8)
+        Image.fromarray(noise).save(stream, kind, compress_level=1)
+        payloads.append(stream.getvalue())
+    folder = pack_images(payloads)
+    measured = int(warm_python.output(MEASURED, folder, json.dumps(options)))
+    batch = options["batch_size"] * 3 * options["size"] ** 2 * 4
+    decoder_bytes = _decoder_bytes(stoker.open(folder))
+    demand = MemoryDemand(batch, decoder_bytes, options["threads"])
+    assert measured < demand.total < 6 * measured + _LIBRARIES
+    assert measured > (2 * batch if kind == "JPEG" else 3 * 600 * 800), "it is no measurement"
 
 
 def test_the_command_prints_json(thumbnails: Path, capsys: pytest.CaptureFixture[str]) -> None:
