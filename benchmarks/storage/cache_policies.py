@@ -22,7 +22,8 @@ import numpy.typing as npt
 import stoker
 from stoker.augment import CenterCrop
 from stoker.formats.caching.block_files import BLOCK_BYTES
-from stoker.pipeline.caching.next_use import NextUse
+from stoker.pipeline.caching.next_use import make_next_use
+from stoker.pipeline.caching.planned_draws import PlannedDraws
 from stoker.pipeline.order.epoch_order import FullShuffle
 
 __all__ = ["HitRates", "LoaderMisses", "hit_rates", "loader_misses"]
@@ -52,14 +53,32 @@ class HitRates:
     optimum: float
 
 
-def hit_rates(blocks: int, samples: int, share: float, seed: int = 0) -> HitRates:
-    """Draw three epochs, and count the hits of each policy."""
-    order, room = FullShuffle(blocks * samples, seed), max(1, round(blocks * share))
-    draws = np.arange(order.n)
-    used = np.concatenate([order.positions(epoch, draws) // samples for epoch in range(_EPOCHS)])
-    of_sample = (draws // samples).astype(np.int32)
-    told = NextUse(order, of_sample, of_sample)
-    next_use = [int(told.after(np.array([block]), draw)[0]) for draw, block in enumerate(used.tolist())]
+def hit_rates(
+    blocks: int, samples: int, share: float, seed: int = 0, draws: PlannedDraws | None = None
+) -> HitRates:
+    """Draw three epochs, and count the hits of each policy.
+
+    Args:
+        blocks: Blocks of the dataset.
+        samples: Samples in a block.
+        share: Share of the blocks that the cache holds.
+        seed: Seed of a full shuffle.
+        draws: Other draws from the samples.
+    """
+    n, room = blocks * samples, max(1, round(blocks * share))
+    order = FullShuffle(n, seed)
+    draws = draws or PlannedDraws(
+        n, n, lambda epoch: (np.arange(n), order.positions(epoch, np.arange(n))), order
+    )
+    of_sample = np.arange(n) // samples
+    told = make_next_use(draws, of_sample, of_sample, is_whole=draws.order is order)
+    assert told is not None, "the draws are few"
+    uses = []
+    for epoch in range(_EPOCHS):
+        moments, rows = draws.drawn(epoch)
+        uses.append(np.unique(np.stack([epoch * draws.moments + moments, of_sample[rows]], 1), axis=0))
+    moments, used = np.concatenate(uses).T
+    next_use = [int(told.after(used[i : i + 1], moment)[0]) for i, moment in enumerate(moments.tolist())]
     hits = (_least_recent(used, room), _by_next(used, next_use, room), _by_next(used, _following(used), room))
     return HitRates(blocks, samples, share, *(round(one / len(used), 4) for one in hits))
 

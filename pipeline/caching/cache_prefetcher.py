@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from stoker.formats.caching.block_files import BlockFiles
     from stoker.formats.dataset.dataset import Dataset
 
-    from ..order.epoch_order import Order
     from ..order.sample_source import SampleSource
+    from .planned_draws import PlannedDraws
 
     Int64 = npt.NDArray[np.int64]
     D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
@@ -78,14 +78,14 @@ def is_remote(dataset: SampleSource) -> bool:
     return any(isinstance(one, CachedDataset) for one in dataset.datasets)
 
 
-def make_cache_prefetcher(dataset: SampleSource, order: Order | None = None) -> CachePrefetcher | None:
+def make_cache_prefetcher(dataset: SampleSource, draws: PlannedDraws | None = None) -> CachePrefetcher | None:
     """Return a prefetcher for the remote datasets of a source; None if it has none.
 
     Args:
         dataset: The source.
-        order: The order of its draws, which tells what a cache needs last; None for batches of other orders.
+        draws: Its draws, which tell what a cache needs last; None for single batches.
     """
-    return CachePrefetcher(dataset, order) if is_remote(dataset) else None
+    return CachePrefetcher(dataset, draws) if is_remote(dataset) else None
 
 
 class CachePrefetcher:
@@ -93,20 +93,26 @@ class CachePrefetcher:
 
     Args:
         source: A dataset that was opened with a cache, a selection from one, or a mixture with such.
-        order: The order of its draws, or None.
+        draws: Its draws, or None.
         connections: Requests at the same time.
         ahead: Bytes that may be fetched, or in flight, before they are needed.
     """
 
     def __init__(
-        self, source: SampleSource, order: Order | None = None, *, connections: int = 64, ahead: int = 1 << 30
+        self,
+        source: SampleSource,
+        draws: PlannedDraws | None = None,
+        *,
+        connections: int = 64,
+        ahead: int = 1 << 30,
     ) -> None:
         self._earlier_retries = retries()
         self._ends = np.cumsum([len(dataset.index) for dataset in source.datasets])
         cached = {i: one for i, one in enumerate(source.datasets) if isinstance(one, CachedDataset)}
         self._ahead = ahead // len(cached)
+        starts = [0, *self._ends.tolist()]
         self._handles = {
-            number: _open_cache(one, max(1, connections // len(cached)), order if one is source else None)
+            number: _open_cache(one, max(1, connections // len(cached)), draws, starts[number], source)
             for number, one in cached.items()
         }
         self._cleanup = Cleanup(self, _release, list(self._handles.values()))
@@ -146,10 +152,13 @@ class CachePrefetcher:
         self._cleanup()
 
 
-def _open_cache(dataset: CachedDataset, connections: int, order: Order | None) -> CacheHandle:
+def _open_cache(
+    dataset: CachedDataset, connections: int, draws: PlannedDraws | None, start: int, source: SampleSource
+) -> CacheHandle:
     stop = OneShotEvent()
     files = dataset.open_files(stop)
-    next_use = _next_use(dataset, files.blocks, order)
+    is_whole = dataset is source and dataset._rows is None
+    next_use = _next_use(dataset, files.blocks, draws, start, is_whole=is_whole)
     never = 0 if next_use is None else np.iinfo(np.int64).min
     last_use = np.full(int(files.blocks.first[-1]), never, np.int64)
     make_room = partial(files.blocks.evict, last_use=last_use)
@@ -157,9 +166,11 @@ def _open_cache(dataset: CachedDataset, connections: int, order: Order | None) -
     return CacheHandle(dataset, files, requests, last_use, PartChecksums(files.blocks), next_use)
 
 
-def _next_use(dataset: CachedDataset, blocks: BlockFiles, order: Order | None) -> NextUse | None:
-    """The next uses of the blocks of a dataset that evicts; None for selections and other payloads."""
-    if order is None or dataset.limit is None or dataset._rows is not None:
+def _next_use(
+    dataset: CachedDataset, blocks: BlockFiles, draws: PlannedDraws | None, start: int, *, is_whole: bool
+) -> NextUse | None:
+    """The next uses of the blocks of a dataset that evicts; None where samples have several payloads."""
+    if draws is None or dataset.limit is None:
         return None
     if "mask_offset" in dataset.index.types or dataset.arrays:
         return None
@@ -168,15 +179,15 @@ def _next_use(dataset: CachedDataset, blocks: BlockFiles, order: Order | None) -
     )
     base = blocks.first[shard]
     first, end = offset // blocks.block_bytes, offset + np.maximum(length, 1) - 1
-    return make_next_use(order, base + first, base + end // blocks.block_bytes)
+    return make_next_use(draws, base + first, base + end // blocks.block_bytes, start, is_whole=is_whole)
 
 
 def _reads_of(batches: Iterable[BatchReads], number: int, ends: Int64) -> Iterator[BatchReads]:
     """Yield what each batch reads of dataset ``number``, with the rows of its own index."""
     start = int(ends[number - 1]) if number else 0
-    for rows, slices, draw in batches:
+    for rows, slices, moment in batches:
         own = (rows >= start) & (rows < ends[number])
-        yield BatchReads(rows[own] - start, None if slices is None else slices[own], draw)
+        yield BatchReads(rows[own] - start, None if slices is None else slices[own], moment)
 
 
 def _release(handles: Sequence[CacheHandle]) -> None:

@@ -219,7 +219,7 @@ class CacheReadAhead:
         with self._lock:
             if self._taken:
                 batch = self._taken.popleft()
-                self._cache.used(batch.blocks, batch.draw)
+                self._cache.used(batch.blocks, batch.moment)
                 self._unpin(batch)
                 self._changed.notify_all()
 

@@ -1,33 +1,45 @@
-"""The next use of cached blocks, which the order of the draws tells: a cache evicts what is needed last."""
+"""The next use of cached blocks, which the planned draws tell: a cache evicts what is needed last."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ..order.changes.substitutes import original
 from ..order.epoch_order import FullShuffle, Sequential
 from ..order.permutation import Permutation
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from .planned_draws import PlannedDraws
+
     Int64 = npt.NDArray[np.int64]
+    Int32 = npt.NDArray[np.int32]
 
 __all__ = ["NextUse", "make_next_use"]
 
-_MOST = 50_000_000  # samples; the table of their blocks takes eight bytes for each
+_MOST_INVERTED = 50_000_000  # samples; the table of their blocks takes eight bytes for each
+_MOST_SORTED = 20_000_000  # draws of an epoch; each takes eight bytes or more, in two epochs
+
+
+class NextUse(Protocol):
+    """When each block of a dataset is read next."""
+
+    def after(self, blocks: Int64, moment: int) -> Int64:
+        """The first moment behind ``moment`` that reads each of M blocks, (M,) int64, over all epochs.
+
+        A block that neither this epoch nor the next one reads has the first moment after both.
+        """
 
 
 @dataclass(frozen=True, eq=False)
-class NextUse:
-    """When each block of a dataset is read next.
+class InvertedOrder:
+    """The :class:`NextUse` of an order that draws every row once, without a table of draws.
 
     The next use of a block is fixed while it is not used, so it is found once for each use: by the draws of
-    the samples that lie in it, in this epoch and the next one. They are computed from the inverse of the
-    epoch's permutation, without a table of draws.
+    the samples that lie in it, in this epoch and the next one, from the inverse of the epoch's permutation.
 
     Attributes:
         order: Draws every sample once in an epoch.
@@ -36,18 +48,18 @@ class NextUse:
     """
 
     order: FullShuffle | Sequential
-    first: npt.NDArray[np.int32]
-    last: npt.NDArray[np.int32]
+    first: Int32
+    last: Int32
 
-    def after(self, blocks: Int64, draw: int) -> Int64:
-        """The first draw behind ``draw`` that reads each of M blocks, (M,) int64, counted over all epochs."""
-        epoch, n = draw // self.order.n, self.order.n
+    def after(self, blocks: Int64, moment: int) -> Int64:
+        """See :class:`NextUse`."""
+        epoch, n = moment // self.order.n, self.order.n
         low = np.searchsorted(self.last, blocks, side="left")
         counts = np.searchsorted(self.first, blocks, side="right") - low
         starts = np.cumsum(counts) - counts
         rows = np.arange(int(counts.sum())) + np.repeat(low - starts, counts)
         drawn = self._draws(epoch, rows)
-        drawn = np.where(drawn > draw, drawn, self._draws(epoch + 1, rows))
+        drawn = np.where(drawn > moment, drawn, self._draws(epoch + 1, rows))
         found = np.full(len(blocks), (epoch + 2) * n, np.int64)
         held = counts > 0
         found[held] = np.minimum.reduceat(drawn, starts[held]) if len(rows) else found[held]
@@ -60,17 +72,66 @@ class NextUse:
         return epoch * self.order.n + Permutation(self.order.n, self.order.seed, epoch).inverse(rows)
 
 
-def make_next_use(order: Any, first: Int64, last: Int64) -> NextUse | None:
-    """Return the next uses of blocks; None for orders that draw samples several times or in blocks.
+@dataclass(frozen=True, eq=False)
+class SortedUses:
+    """The :class:`NextUse` of any draws: the uses of an epoch, sorted by block and moment.
+
+    Attributes:
+        draws: The draws.
+        first: (N,) int32, the block of the first byte of each sample, by its row.
+        last: (N,) int32, the block of its last byte.
+        start: Row of the first of these samples, counted through all datasets of a mixture.
+    """
+
+    draws: PlannedDraws
+    first: Int32
+    last: Int32
+    start: int
+    _epochs: dict[int, Int64] = field(default_factory=dict)
+
+    def after(self, blocks: Int64, moment: int) -> Int64:
+        """See :class:`NextUse`."""
+        moments = self.draws.moments
+        epoch, here = divmod(moment, moments)
+        found = np.full(len(blocks), (epoch + 2) * moments, np.int64)
+        for number, begin in ((epoch + 1, -1), (epoch, here)):
+            uses, wanted = self._uses(number), blocks * moments + begin
+            following = np.append(uses, -1)[np.searchsorted(uses, wanted, side="right")]
+            same = following // moments == blocks
+            found[same] = number * moments + following[same] % moments
+        for old in self._epochs.keys() - {epoch, epoch + 1}:
+            del self._epochs[old]
+        return found
+
+    def _uses(self, epoch: int) -> Int64:
+        """(U,) int64, ``block * moments + moment`` of the uses of an epoch, ascending."""
+        if epoch not in self._epochs:
+            moment, rows = self.draws.drawn(epoch)
+            own = (rows >= self.start) & (rows < self.start + len(self.first))
+            moment, rows = moment[own], rows[own] - self.start
+            counts = (self.last[rows] - self.first[rows] + 1).astype(np.int64)
+            inner = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+            blocks = np.repeat(self.first[rows].astype(np.int64), counts) + inner
+            self._epochs[epoch] = np.sort(blocks * self.draws.moments + np.repeat(moment, counts))
+        return self._epochs[epoch]
+
+
+def make_next_use(
+    draws: PlannedDraws, first: Int64, last: Int64, start: int = 0, *, is_whole: bool = True
+) -> NextUse | None:
+    """Return the next uses of the blocks of a dataset; None if it is too large.
 
     Args:
-        order: The order of the draws, of all samples of one dataset.
-        first: (N,) int64, the block of each sample's first byte, by row.
+        draws: The draws of the loader.
+        first: (N,) int64, the block of each sample's first byte, by its row.
         last: (N,) int64, that of its last byte.
+        start: Row of the first of these samples, counted through all datasets of a mixture.
+        is_whole: Whether draws are from all rows of this dataset alone.
     """
-    order = original(order)
-    if not isinstance(order, (FullShuffle, Sequential)) or order.n != len(first) or order.n > _MOST:
-        return None
-    if (np.diff(first) < 0).any() or (np.diff(last) < 0).any():
-        return None  # rows lie in another order than their bytes
-    return NextUse(order, first.astype(np.int32), last.astype(np.int32))
+    order, blocks = draws.order, (first.astype(np.int32), last.astype(np.int32))
+    # Rows may lie in another order than their bytes.
+    ascends = not ((np.diff(first) < 0).any() or (np.diff(last) < 0).any())
+    is_whole = is_whole and ascends and len(first) <= _MOST_INVERTED
+    if is_whole and isinstance(order, (FullShuffle, Sequential)):
+        return InvertedOrder(order, *blocks)
+    return SortedUses(draws, *blocks, start) if draws.count <= _MOST_SORTED else None

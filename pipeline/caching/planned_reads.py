@@ -33,12 +33,12 @@ class BatchReads(NamedTuple):
         slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last.
             A slice of a payload may be read once a batch of the same loader has read the whole payload. None
             where all are read whole.
-        draw: The last draw of the batch on any rank, counted over all epochs; None where it tells nothing.
+        moment: The last moment of the batch on any rank, counted over all epochs; see :class:`PlannedDraws`.
     """
 
     rows: Int64
     slices: Int64 | None = None
-    draw: int | None = None
+    moment: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +50,9 @@ class CacheHandle:
         files: Its cached data files, opened for this loader.
         requests: Requests for their blocks.
         last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never. With
-            ``next_use``, minus the draw of the next use: blocks with small numbers are evicted first.
+            ``next_use``, minus the moment of the next use: blocks with small numbers are evicted first.
         part_checksums: Checksums of parts of long payloads that the loader has read.
-        next_use: Tells the next use of blocks; None where the order does not.
+        next_use: Tells the next use of blocks; None where no draws do.
     """
 
     dataset: CachedDataset
@@ -62,10 +62,10 @@ class CacheHandle:
     part_checksums: PartChecksums
     next_use: NextUse | None = None
 
-    def used(self, blocks: Int64, draw: int | None) -> None:
-        """Take down that a batch has read blocks, (M,) int64; ``draw`` is that of :class:`BatchReads`."""
-        if self.next_use is not None and draw is not None:
-            self.last_use[blocks] = -self.next_use.after(blocks, draw)
+    def used(self, blocks: Int64, moment: int | None) -> None:
+        """Take down that a batch has read blocks, (M,) int64; ``moment`` is that of :class:`BatchReads`."""
+        if self.next_use is not None and moment is not None:
+            self.last_use[blocks] = -self.next_use.after(blocks, moment)
         else:
             self.last_use[blocks] = time.monotonic_ns()
 
@@ -85,14 +85,14 @@ class PlannedReads:
         ranges: Payloads that it reads whole.
         parts: Parts of payloads that it reads otherwise; None where all payloads are read whole.
         blocks: Blocks of all of these.
-        draw: See :class:`BatchReads`.
+        moment: See :class:`BatchReads`.
         requests: Those in flight for the blocks.
     """
 
     ranges: Ranges
     parts: PayloadParts | None
     blocks: Int64
-    draw: int | None = None
+    moment: int | None = None
     requests: set[Request] = field(default_factory=set)
 
 
@@ -102,11 +102,12 @@ def plan_batch(cache: CacheHandle, reads: BatchReads) -> PlannedReads:
     if reads.slices is None:
         ranges = dataset.ranges(rows)
         blocks = files.covering(ranges.shard, ranges.offset, ranges.length)
-        return PlannedReads(ranges, None, blocks, reads.draw)
+        return PlannedReads(ranges, None, blocks, reads.moment)
     sizes = reads.slices[:, 1] - reads.slices[:, 0]
     lengths = dataset.index.column("length")[rows]
     in_parts = (lengths > files.block_bytes) & (sizes < lengths)
     ranges = dataset.ranges(np.unique(rows[~in_parts]))
     parts, payload = cache.part_checksums.parts(dataset.ranges(rows[in_parts]), reads.slices[in_parts])
     spans = (np.concatenate(columns) for columns in zip(ranges[:3], parts[:3], strict=True))
-    return PlannedReads(ranges, PayloadParts(parts, rows[in_parts][payload]), files.covering(*spans))
+    found = PayloadParts(parts, rows[in_parts][payload])
+    return PlannedReads(ranges, found, files.covering(*spans), reads.moment)

@@ -180,10 +180,9 @@ class ImageLoader(EngineImages):
             copies through page-locked memory by itself, on a stream of its own.
         cache: Folder on a local disk that keeps what is fetched of a remote dataset. The loader fetches in
             the order of its batches. Ranks of one machine share a cache.
-        cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit. If one whole
-            dataset is drawn in order or with a full shuffle, the loader first evicts what it will need last.
-            Otherwise, and in a few cases that the guide "Beyond one machine" names, it first evicts what was
-            used least recently.
+        cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit. The loader
+            first evicts what this epoch and the next one need last. In a few cases that the guide "Beyond one
+            machine" names, it first evicts what was used least recently.
         workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`. The batches
             are the same with them and without; see the guide to clusters.
 

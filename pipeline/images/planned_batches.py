@@ -9,6 +9,7 @@ import numpy as np
 
 from stoker.augment.transforms.combining.base import Partners
 
+from ..caching.planned_draws import PlannedDraws, draws_of_order
 from ..caching.planned_reads import BatchReads
 from ..order.changes.substitutes import drawn_at
 
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Size
 
+    from ..execution.ranks.ranks import Ranks
     from ..order.rank_draws import Schedule
     from .config import ImageLoaderConfig
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PlannedBatch", "batch_reads", "planned_batches"]
+__all__ = ["PlannedBatch", "batch_reads", "planned_batches", "planned_draws"]
 
 # Draws that are ordered at once: a few calls of NumPy cost as much for one draw as for thousands.
 _ORDER_CHUNK = 4096
@@ -150,6 +152,24 @@ def _with_partners(
             batch, sources=shown, samples=dataset.samples(shown), parts=replace(own, image=own.image - first)
         )
         first += len(batch)
+
+
+def planned_draws(config: ImageLoaderConfig, ranks: Ranks) -> PlannedDraws:
+    """The draws of all epochs; those of planners are counted by steps."""
+    order, plan, dataset = config.order, config.size_plan, config.dataset
+    if plan.planner is None:
+        return draws_of_order(order, dataset)
+
+    def drawn(epoch: int) -> tuple[Int64, Int64]:
+        steps, positions = [], []
+        for rank in range(ranks.world_size):
+            own = plan.steps(order.n, replace(ranks, rank=rank), "partial", epoch=epoch, start=0)
+            draws = [own.draws(step)[0] for step in range(len(own))]
+            steps.append(np.repeat(np.arange(len(own)), [len(one) for one in draws]))
+            positions += draws
+        return np.concatenate(steps), dataset.rows[np.concatenate(positions)]
+
+    return PlannedDraws(order.n, order.n, drawn)
 
 
 def batch_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[BatchReads]:

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from stoker.bucketing import PreferencePairs
 from stoker.errors import ConfigError
 
+from ..caching.planned_draws import STEPS, PlannedDraws
 from ..execution.batch import ColumnSpec, batch_type
 from ..order.sample_source import value_dtype
 from ..order.sampling import Repeated, make_loader_order
@@ -24,7 +27,6 @@ from .token_reader import TokenReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify
@@ -69,6 +71,23 @@ class TextLoaderConfig:
     def rows(self) -> npt.NDArray[np.int64]:
         """(N,) int64, the row in the index of every sample."""
         return self.dataset.rows
+
+    @property
+    def planned_draws(self) -> PlannedDraws:
+        """The draws of all epochs, counted by steps."""
+        planner = self.planner
+
+        def drawn(epoch: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+            plan = planner.plan(epoch)
+            steps = np.repeat(np.arange(len(plan)), plan.sizes)
+            inner = np.arange(len(steps)) - np.repeat(np.cumsum(plan.sizes) - plan.sizes, plan.sizes)
+            rows = plan.rows[np.repeat(plan.starts, plan.sizes) + inner].astype(np.int64)
+            slices = planner.epoch_of(plan).token_slices(rows)
+            if slices.groups is not None:
+                steps = np.repeat(steps, np.diff(slices.groups))
+            return steps, self.rows[slices.positions]
+
+        return PlannedDraws(STEPS, planner.order.n, drawn)
 
     @property
     def reads_padded(self) -> bool:

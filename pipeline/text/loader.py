@@ -150,7 +150,8 @@ class TextLoader(DescribedText):
             themselves.
         cache: Folder on a local disk that keeps what is fetched of a remote dataset; see
             :class:`stoker.ImageLoader`.
-        cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit.
+        cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit. The loader
+            first evicts what this epoch and the next one need last.
         workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`.
 
     Raises:
@@ -237,7 +238,7 @@ class TextLoader(DescribedText):
         )
         super().__init__(config, ranks, prefetch)
         adapters.specialize_loader(self, output)
-        self._cache_prefetcher = make_cache_prefetcher(config.dataset)
+        self._cache_prefetcher = make_cache_prefetcher(config.dataset, config.planned_draws)
         self._adapter = adapters.load(framework, self._place_batches(device, framework, pin_memory))
         self._use_workers(workers)
 

@@ -16,6 +16,7 @@ import numpy as np
 from stoker.bucketing import BatchContext
 from stoker.errors import SampleError
 
+from ..caching.planned_draws import STEPS
 from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
 from ..order.sample_source import batched_values
@@ -245,10 +246,10 @@ def _reads_of_batches(
     earlier = np.zeros(len(config.dataset) if reader.reads_slices else 0, np.bool_)
     for step in range(len(schedule)):
         slices = schedule.slices(epoch, [schedule.batch(step)], step)
-        rows = config.rows[slices.positions]
+        rows, moment = config.rows[slices.positions], schedule.plan.epoch * STEPS + schedule.number(step)
         if reader.reads_slices:
             bounds = reader.byte_slices(slices, reader.locate(slices.positions), earlier)
             earlier[slices.positions] = True
-            yield BatchReads(rows, bounds)
+            yield BatchReads(rows, bounds, moment)
         else:
-            yield BatchReads(rows)
+            yield BatchReads(rows, None, moment)

@@ -29,6 +29,7 @@ from ...engines.selection.measured_choice import choose_by_rate
 from ...execution.observation.counters import Counters
 from ...execution.observation.stats import StatsTotals, explain_slow_engine
 from ..batch_assembler import function_output_spec
+from ..planned_batches import planned_draws
 from ..producer import ImageBatchProducer
 from .trial import images_per_second
 from .typical_samples import largest_size, typical_work
@@ -219,8 +220,7 @@ class ProducerFactory:
         self._totals = totals
         self._read_ahead = read_ahead
         config, reading = setup.config, setup.reading
-        order = None if config.size_plan.planner else config.order  # a planner has another order
-        self._cache_prefetcher = make_cache_prefetcher(config.dataset, order)
+        self._cache_prefetcher = make_cache_prefetcher(config.dataset, planned_draws(config, setup.ranks))
         self._adapter = adapters.load(setup.framework, plan.placement)
         self.engine = setup.make_engine(plan, self._adapter)
         self.allocate = self._adapter.allocate

@@ -1,42 +1,154 @@
-"""The next use of cached blocks: as the order draws them, and best for what the cache holds."""
+"""The next use of cached blocks: as batches read them, and best for what the cache holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from stoker import AspectBuckets, ImageLoader
+import stoker
+from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches, TextLoader
 from stoker.augment import CenterCrop
 from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
-from stoker.pipeline.caching import cache_prefetcher
-from stoker.pipeline.caching.next_use import NextUse, make_next_use
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Sequential
+from stoker.formats.caching.block_files import BlockFiles
+from stoker.pipeline.caching import next_use
+from stoker.pipeline.caching.next_use import InvertedOrder, SortedUses, make_next_use
+from stoker.pipeline.caching.planned_draws import PlannedDraws, draws_of_order
+from stoker.pipeline.caching.planned_reads import CacheHandle
+from stoker.pipeline.order.draws import Balanced, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.epoch_order import FullShuffle, Repeat
+
+TWO_RANKS = {"rank": 0, "world_size": 2}
+IMAGES: dict[str, dict[str, Any]] = {
+    "in order": {},
+    "shuffled": {"shuffle": True},
+    "blocks": {"shuffle": BlockShuffle(block=4, window=2)},
+    "weighted": {"sampler": stoker.Weighted([1 + i % 3 for i in range(61)])},
+    "repeated": {"shuffle": True, "sampler": stoker.Repeated(2)},
+    "stream": {"shuffle": True, "steps_per_epoch": 7},
+    "aspect buckets": {"sizes": AspectBuckets(area=64, multiple=8), "transforms": (), "shuffle": True},
+    "patches": {"sizes": Patches(size=8, most=64, row=128), "transforms": (), "shuffle": True},
+    "ratio groups": {"sizes": "padded", "aspect_ratio_group_factor": 3, "transforms": (), "shuffle": True},
+    "ranks": {"shuffle": True, "rank": 0, "world_size": 3},
+    "ranks by size": {"sizes": AspectBuckets(area=64, multiple=8), "transforms": (), **TWO_RANKS},
+}
+TEXTS: dict[str, dict[str, Any]] = {
+    "buckets": {"batch_size": 4},
+    "in order": {"batch_size": 4, "buckets": None, "shuffle": False},
+    "packed": {"batch_size": 2, "pack": 60},
+    "streams": {"batch_size": 2, "stream": 8},
+    "weighted": {"batch_size": 4, "sampler": stoker.Weighted([1 + i % 3 for i in range(40)])},
+}
 
 
-@pytest.mark.parametrize("order", [FullShuffle(97, 5), Sequential(97)])
-def test_the_next_use_is_that_of_the_draws(order: FullShuffle | Sequential) -> None:
-    first = np.arange(97) * 3 // 7  # a sample lies in one block or two
-    last = np.maximum.accumulate(first + (np.arange(97) % 3 == 0))
-    made = make_next_use(order, first, last)
-    assert isinstance(made, NextUse)
-    draws = np.concatenate([order.positions(epoch, np.arange(97)) for epoch in range(4)])
-    blocks = np.arange(first.max() + 1)
-    for draw in (0, 50, 96, 97, 180):
-        expected = []
-        for block in blocks.tolist():
-            uses = np.flatnonzero(((first <= block) & (last >= block))[draws])
-            expected.append(int(uses[uses > draw][0]))
-        assert made.after(blocks, draw).tolist() == expected
+@pytest.fixture
+def uses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[CacheHandle, Any, int]]:
+    """What batches read, in their order: the cache, the blocks, and the moment."""
+    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
+    found: list[tuple[CacheHandle, Any, int]] = []
+    monkeypatch.setattr(CacheHandle, "used", lambda *use: found.append(use))
+    return found
 
 
-def test_other_orders_tell_nothing() -> None:
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty texts of 1 to 60 bytes."""
+    folder = tmp_path_factory.mktemp("texts")
+    lines = ("x" * (1 + 7 * i % 60) for i in range(40))
+    (folder / "texts.txt").write_text("\n".join(lines))
+    stoker.convert_text(folder / "texts.txt", folder / "shards", tokenizer="bytes")
+    return folder / "shards"
+
+
+def check_uses(found: list[tuple[CacheHandle, Any, int]], *, alone: bool = True) -> None:
+    """Compares what is told of the next use of each block with the batches that came.
+
+    Args:
+        found: What batches read.
+        alone: Whether there is one rank; otherwise others use blocks in between.
+    """
+    for cache in {cache for cache, _, _ in found}:
+        batches = [(set(blocks.tolist()), moment) for one, blocks, moment in found if one is cache]
+        moments = [moment for _, moment in batches]
+        assert cache.next_use is not None
+        assert moments == sorted(set(moments))
+        horizons = {epoch * moments_of(cache) for epoch in range(2, 8)}
+        for place, (blocks, moment) in enumerate(batches):
+            held = np.array(sorted(blocks))
+            for block, after in zip(held.tolist(), cache.next_use.after(held, moment).tolist(), strict=True):
+                later = (i for i in range(place + 1, len(batches)) if block in batches[i][0])
+                following = next(later, len(batches))
+                assert after > (moments[following - 1] if alone and after not in horizons else moment)
+                assert following == len(batches) or after <= moments[following]
+
+
+def moments_of(cache: CacheHandle) -> int:
+    """The moments of an epoch."""
+    told = cache.next_use
+    assert isinstance(told, (InvertedOrder, SortedUses))
+    return told.order.n if isinstance(told, InvertedOrder) else told.draws.moments
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_the_next_use_of_blocks_of_images(
+    thumbnails: Path, tmp_path: Path, uses: list[Any], kind: str
+) -> None:
+    given = {"batch_size": 4, "transforms": [CenterCrop(8)], "cache_size": "8KB", **IMAGES[kind]}
+    with ImageLoader(f"file://{thumbnails}", cache=tmp_path, **given) as loader:
+        for _ in range(3):
+            list(loader)
+    check_uses(uses, alone="world_size" not in given)
+    is_inverted = kind in ("in order", "shuffled", "stream", "ranks")
+    assert isinstance(uses[0][0].next_use, InvertedOrder if is_inverted else SortedUses)
+
+
+def test_the_next_use_of_blocks_of_selections_and_mixtures(
+    thumbnails: Path, squares: Path, tmp_path: Path, uses: list[Any]
+) -> None:
+    cached = {"cache": tmp_path, "cache_size": "8KB"}
+    photos, scenes = (stoker.open(f"file://{path}", **cached) for path in (thumbnails, squares))
+    some = photos.select(np.arange(60, 0, -2))
+    mixture = stoker.mix([(some, 2), (scenes.select(np.arange(len(scenes))), 1)])
+    for source in (some, mixture):
+        with ImageLoader(
+            source, batch_size=4, transforms=[CenterCrop(8)], columns=("image",), shuffle=True
+        ) as loader:
+            for _ in range(3):
+                list(loader)
+    assert len({cache for cache, _, _ in uses}) == 3
+    check_uses(uses)
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_the_next_use_of_blocks_of_texts(texts: Path, tmp_path: Path, uses: list[Any], kind: str) -> None:
+    with TextLoader(f"file://{texts}", cache=tmp_path, cache_size="8KB", **TEXTS[kind]) as loader:
+        for _ in range(3):
+            list(loader)
+    check_uses(uses)
+
+
+def test_orders_that_are_too_long_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = np.arange(10)
-    assert make_next_use(BlockShuffle(10, 0), blocks, blocks) is None
-    assert make_next_use(FullShuffle(11, 0), blocks, blocks) is None
-    assert make_next_use(FullShuffle(10, 0), blocks[::-1], blocks) is None
+    draws = draws_of_order(BlockShuffle(10, 0), stoker.mix)  # type: ignore[arg-type]  # nothing is drawn
+    assert make_next_use(draws, blocks, blocks) is not None
+    monkeypatch.setattr(next_use, "_MOST_SORTED", 9)
+    assert make_next_use(draws, blocks, blocks) is None
+
+
+def _orders(n: int) -> dict[str, Any]:
+    """Orders of all kinds; some draw samples several times, and others not in each epoch."""
+    weights = 1 + np.arange(n) % 5
+    return {
+        "blocks": BlockShuffle(n, 3, block=16, window=4),
+        "weighted": WeightedShuffle(n // 2, 3, weights),
+        "drawn again": WeightedDraws(n, 3, weights),
+        "balanced": Balanced(n, 3, np.arange(n) % 3 // 2),
+        "repeated": Repeat(FullShuffle(n, 3), 2, 2 * n),
+        "selected": FullShuffle(n // 2, 3),
+    }
 
 
 @pytest.mark.parametrize("samples", [1, 4])
@@ -46,22 +158,27 @@ def test_the_cache_has_the_hits_of_the_optimum(samples: int) -> None:
         assert found.least_recent < found.next_use == found.optimum
 
 
-@pytest.mark.parametrize("planned", [False, True])
-def test_batches_that_are_planned_by_sizes_have_another_order(
-    thumbnails: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planned: bool
-) -> None:
-    orders: list[object] = []
-    monkeypatch.setattr(cache_prefetcher, "make_next_use", lambda order, *_: orders.append(order))
-    with ImageLoader(
-        f"file://{thumbnails}",
-        cache=tmp_path,
-        cache_size="1MB",
-        batch_size=4,
-        transforms=() if planned else [CenterCrop(8)],
-        sizes=AspectBuckets(area=64, multiple=8) if planned else None,
-    ) as loader:
-        next(iter(loader))
-    assert orders == ([] if planned else [Sequential(61)])
+@pytest.mark.parametrize("kind", _orders(8))
+def test_the_cache_has_about_the_hits_of_the_optimum_with_other_orders(kind: str) -> None:
+    order = _orders(400)[kind]
+    rows = np.arange(400) if kind != "selected" else np.random.default_rng(0).permutation(400)[:200]
+
+    def drawn(epoch: int) -> tuple[Any, Any]:
+        draws = np.arange(order.n)
+        return draws, rows[order.positions(epoch, draws)]
+
+    for share in (0.1, 0.25, 0.5):
+        found = hit_rates(100, 4, share, draws=PlannedDraws(order.n, order.n, drawn))
+        assert found.least_recent <= found.next_use <= found.optimum
+        assert found.next_use > found.optimum - 0.02
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_the_cache_has_about_the_hits_of_the_optimum_with_planned_texts(texts: Path, shuffle: bool) -> None:
+    with TextLoader(texts, batch_size=4, shuffle=shuffle) as loader:
+        found = hit_rates(20, 2, 0.25, draws=loader._config.planned_draws)
+        assert found.least_recent < found.next_use <= found.optimum
+        assert found.next_use > found.optimum - 0.02
 
 
 def test_a_loader_fetches_less_than_with_least_recent_use(
