@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from helpers.processes.warm_python import WarmPython
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
+from stoker import ImageLoader
 from stoker.formats.dataset.manifest import Shard
 
 # Examples are the same in every run, and a busy machine fails no test. `make stress` draws others, and more.
@@ -102,6 +104,13 @@ def make_dataset(tmp_path: Path) -> Callable[..., Path]:
         return build(tmp_path / name, container, payloads or [jpeg(i) for i in range(6)], shards)
 
     return make
+
+
+@pytest.fixture
+def open_loader() -> Iterator[Callable[..., ImageLoader]]:
+    """``open_loader(dataset, **options)``: a loader of images, which is closed after the test."""
+    with ExitStack() as loaders:
+        yield lambda dataset, **options: loaders.enter_context(ImageLoader(dataset, **options))
 
 
 @pytest.fixture

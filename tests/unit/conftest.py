@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,23 +60,9 @@ def photos(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
-    made = []
-
-    def make(**options: Any) -> ImageLoader:
-        given = {
-            "batch_size": 16,
-            "transforms": [RandomResizedCrop(8)],
-            "num_threads": 1,
-            "columns": ("row",),
-            **options,
-        }
-        made.append(ImageLoader(given.pop("dataset", thumbnails), **given))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[..., ImageLoader]:
+    given = {"batch_size": 16, "transforms": [RandomResizedCrop(8)], "num_threads": 1, "columns": ("row",)}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
 
 
 @pytest.fixture(scope="module")

@@ -49,47 +49,6 @@ def test_arrays_share_the_memory_of_the_engine(
     loader.close()
 
 
-def test_memory_of_a_device_is_copied(left: Any) -> None:
-    """DALI would use the memory again."""
-    for dtype in ("float32", "bfloat16"):
-        images = Adapter(None).images(left, dtype)
-        expected = left.memory.copy()
-        left.memory += 1
-        assert np.asarray(images).tolist() == expected.tolist()
-
-
-def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:
-    options = {
-        "dtype": "bfloat16",
-        "transforms": [Resize((16, 16)), Normalize()],
-        "columns": ("image", "key", "row"),
-    }
-    with (
-        load(thumbnails, engine, **options) as ours,
-        load(thumbnails, engine, output="numpy", **options) as plain,
-    ):
-        held = list(ours)
-        expected = [batch.image for batch in plain]
-    for batch, images in zip(held, expected, strict=True):
-        assert batch.image.dtype == jnp.bfloat16
-        assert np.array_equal(np.asarray(batch.image), images)
-        assert batch.key == [f"k{row}" for row in batch.row.tolist()]
-
-
-@pytest.mark.filterwarnings("ignore:a bad sample was")
-@pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
-    folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers(3))
-    with load(folder, on_error=on_error, columns=("image", "row")) as loader:
-        (batch,) = loader
-    assert batch.row.tolist() == ([0, 2] if on_error == "skip" else [0, 2, 2])
-    assert batch.image.shape == (len(batch.row), 3, 16, 16)
-
-
-def headers(n: int) -> dict[str, Any]:
-    return {"codec": np.ones(n), "height": np.full(n, 12), "width": np.full(n, 16)}
-
-
 def test_a_training_loop_learns(thumbnails: Path) -> None:
     @jax.jit
     def step(weights: Any, images: Any, labels: Any) -> Any:

@@ -57,33 +57,6 @@ def test_memory_that_is_not_aligned_is_copied(dtype: str) -> None:
         assert not (images[:, :1] + images[:, 1:]).numpy().any()
 
 
-def test_memory_of_a_device_is_copied(left: Any) -> None:
-    """DALI would use the memory again."""
-    for dtype in ("float32", "bfloat16"):
-        images = Adapter(None).images(left, dtype)
-        expected = left.memory.copy()
-        left.memory += 1
-        assert images.numpy().tolist() == expected.tolist()
-
-
-def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:
-    options = {
-        "dtype": "bfloat16",
-        "transforms": [Resize((16, 16)), Normalize()],
-        "columns": ("image", "key", "row"),
-    }
-    with (
-        load(thumbnails, engine, **options) as ours,
-        load(thumbnails, engine, output="numpy", **options) as plain,
-    ):
-        held = list(ours)
-        expected = [batch.image for batch in plain]
-    for batch, images in zip(held, expected, strict=True):
-        assert batch.image.dtype == tf.bfloat16
-        assert np.array_equal(batch.image.numpy(), images)
-        assert batch.key.numpy().tolist() == [b"k%d" % row for row in batch.row.numpy()]
-
-
 def test_the_tf_data_view_has_the_batches_of_the_loader(thumbnails: Path) -> None:
     options = {"columns": ("image", "label", "key", "mask", "crc"), "last_batch": "pad", "dtype": "bfloat16"}
     with load(thumbnails, **options) as loader, load(thumbnails, **options) as other:
@@ -138,17 +111,6 @@ def test_a_checkpoint_of_another_loader_is_refused(thumbnails: Path, tmp_path: P
         path = tf.train.Checkpoint(loader=LoaderState(loader)).save(tmp_path / "checkpoint")
         with pytest.raises(CheckpointError, match="seed was 0 and is 1"):
             tf.train.Checkpoint(loader=LoaderState(other)).restore(path)
-
-
-@pytest.mark.filterwarnings("ignore:a bad sample was")
-@pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
-    headers = {"codec": np.ones(3), "height": np.full(3, 12), "width": np.full(3, 16)}
-    folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers)
-    with load(folder, on_error=on_error, columns=("image", "row", "key")) as loader:
-        (batch,) = loader
-    assert batch.row.numpy().tolist() == ([0, 2] if on_error == "skip" else [0, 2, 2])
-    assert batch.image.shape == (len(batch.row), 3, 16, 16)
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample was")

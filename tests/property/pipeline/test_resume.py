@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -54,19 +54,10 @@ class RandomHalf(Transform):
 
 
 @pytest.fixture
-def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
-    made = []
-
-    def make(**options: Any) -> ImageLoader:
-        given = {"batch_size": 4, "shuffle": True, "seed": 11, "num_threads": 1, **options}
-        dataset = given.pop("dataset", thumbnails)
-        transforms = given.pop("transforms", TRANSFORMS)
-        made.append(ImageLoader(dataset, transforms=transforms, columns=("image", "row"), **given))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[..., ImageLoader]:
+    given: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 11, "num_threads": 1}
+    given |= {"transforms": TRANSFORMS, "columns": ("image", "row")}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
 
 
 def samples(batches: Any) -> list[tuple[int, str]]:

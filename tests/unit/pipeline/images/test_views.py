@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,18 +37,9 @@ VIEWS = {
 
 
 @pytest.fixture
-def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
-    made = []
-
-    def make(dataset: Path = thumbnails, **options: Any) -> ImageLoader:
-        made.append(
-            ImageLoader(dataset, **{"batch_size": 6, "num_threads": 2, "transforms": VIEWS, **options})
-        )
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+def load(thumbnails: Path, open_loader: Callable[..., ImageLoader]) -> Callable[..., ImageLoader]:
+    given = {"batch_size": 6, "num_threads": 2, "transforms": VIEWS}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
 
 
 def test_a_column_for_each_name(load: Callable[..., ImageLoader]) -> None:

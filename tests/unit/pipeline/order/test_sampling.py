@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,12 @@ from stoker.pipeline.order.epoch_order import FullShuffle, Sequential
 
 
 @pytest.fixture
-def load(thumbnails: Path) -> Iterator[Callable[..., stoker.ImageLoader]]:
-    made = []
-
-    def make(dataset: Any = None, **options: Any) -> stoker.ImageLoader:
-        given = {
-            "batch_size": 8,
-            "seed": 5,
-            "num_threads": 1,
-            "columns": ("image", "row", "label"),
-            **options,
-        }
-        made.append(stoker.ImageLoader(dataset or thumbnails, transforms=[RandomResizedCrop(12)], **given))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+def load(
+    thumbnails: Path, open_loader: Callable[..., stoker.ImageLoader]
+) -> Callable[..., stoker.ImageLoader]:
+    given: dict[str, Any] = {"batch_size": 8, "seed": 5, "num_threads": 1}
+    given |= {"transforms": [RandomResizedCrop(12)], "columns": ("image", "row", "label")}
+    return lambda dataset=thumbnails, **options: open_loader(dataset, **{**given, **options})
 
 
 def rows(loader: stoker.ImageLoader) -> list[int]:

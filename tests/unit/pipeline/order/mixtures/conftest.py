@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,14 +26,6 @@ def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) 
 
 
 @pytest.fixture
-def load() -> Iterator[Callable[..., stoker.ImageLoader]]:
-    made = []
-
-    def make(dataset: Any, **options: Any) -> stoker.ImageLoader:
-        given = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
-        made.append(stoker.ImageLoader(dataset, **{**given, **options}))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+def load(open_loader: Callable[..., stoker.ImageLoader]) -> Callable[..., stoker.ImageLoader]:
+    given = {"batch_size": 7, "transforms": [Resize((12, 16))], "columns": COLUMNS, "num_threads": 1}
+    return lambda dataset, **options: open_loader(dataset, **{**given, **options})

@@ -43,24 +43,6 @@ def test_tensors_share_the_memory_of_the_engine(
     loader.close()
 
 
-def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:
-    options = {
-        "dtype": "bfloat16",
-        "transforms": [Resize((16, 16)), Normalize()],
-        "columns": ("image", "key", "row"),
-    }
-    with (
-        load(thumbnails, engine, **options) as ours,
-        load(thumbnails, engine, output="numpy", **options) as plain,
-    ):
-        held = list(ours)
-        expected = [batch.image.astype(np.float32) for batch in plain]
-    assert len(held) == 4
-    for batch, images in zip(held, expected, strict=True):
-        assert np.array_equal(batch.image.float().numpy(), images)
-        assert batch.key == [f"k{row}" for row in batch.row.tolist()]
-
-
 def test_tensors_may_be_changed_in_place(thumbnails: Path, engine: str) -> None:
     with load(thumbnails, engine, dtype="float32") as loader:
         for images, labels in loader:

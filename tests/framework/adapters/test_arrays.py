@@ -1,0 +1,67 @@
+"""What holds for the arrays of JAX, TensorFlow and PyTorch alike."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Normalize, Resize
+
+
+@pytest.fixture(params=["jax", "tensorflow", "torch"])
+def output(request: pytest.FixtureRequest) -> str:
+    pytest.importorskip(request.param)
+    return str(request.param)
+
+
+def load(folder: Path, output: str, **options: Any) -> ImageLoader:
+    given = {"batch_size": 16, "num_threads": 2, "transforms": [Resize((16, 16)), Normalize()], **options}
+    return ImageLoader(folder, output=output, **given)
+
+
+def as_numpy(array: Any) -> Any:
+    """The array; PyTorch has no bfloat16 for NumPy."""
+    return np.asarray(array.float() if hasattr(array, "float") else array, np.float32)
+
+
+def test_values_are_those_of_numpy_for_as_long_as_they_are_held(
+    thumbnails: Path, engine: str, output: str
+) -> None:
+    options = {"engine": engine, "dtype": "bfloat16", "columns": ("image", "key", "row")}
+    with load(thumbnails, output, **options) as ours, load(thumbnails, "numpy", **options) as plain:
+        held = list(ours)
+        expected = [batch.image.astype(np.float32) for batch in plain]
+    assert len(held) == 4
+    for batch, images in zip(held, expected, strict=True):
+        assert "bfloat16" in str(batch.image.dtype)
+        assert np.array_equal(as_numpy(batch.image), images)
+        keys = batch.key if output != "tensorflow" else [key.decode() for key in batch.key.numpy()]
+        assert keys == [f"k{row}" for row in np.asarray(batch.row).tolist()]
+
+
+@pytest.mark.parametrize("output", ["jax", "tensorflow"], indirect=True)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_memory_of_a_device_is_copied(left: Any, output: str, dtype: str) -> None:
+    """DALI would use the memory again."""
+    images = import_module(f"stoker.pipeline.adapters.{output}").Adapter(None).images(left, dtype)
+    expected = left.memory.copy()
+    left.memory += 1
+    assert as_numpy(images).tolist() == expected.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:a bad sample was")
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_bad_samples_are_skipped_or_replaced(
+    pack_images: Any, make_jpeg: Any, output: str, on_error: Any
+) -> None:
+    headers = {"codec": np.ones(3), "height": np.full(3, 12), "width": np.full(3, 16)}
+    folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers)
+    with load(folder, output, on_error=on_error, columns=("image", "row", "key")) as loader:
+        (batch,) = loader
+    assert np.asarray(batch.row).tolist() == ([0, 2] if on_error == "skip" else [0, 2, 2])
+    assert batch.image.shape == (len(batch.row), 3, 16, 16)
