@@ -1,10 +1,8 @@
 """Displacement fields of ElasticTransform, as a function of a key, and what they do to points.
 
 The field of an image H high and W wide is made as torchvision makes it (``torchvision.transforms.v2``,
-``ElasticTransform``): uniform noise from -1 to 1 for each pixel and axis, smoothed by a Gaussian, times
-``alpha`` over the size. torchvision's unit is half the image, and it divides the x axis by the height and the
-y axis by the width; in pixels the noise is multiplied by ``alpha * W / (2 * H)`` along x, and by
-``alpha * H / (2 * W)`` along y.
+``ElasticTransform``, 0.29): uniform noise from -1 to 1 for each pixel and axis, smoothed by a Gaussian, times
+``alpha`` over the size in torchvision's unit, which is half the image. In pixels that is ``alpha / 2``.
 
 The pixel in row r and column c takes number ``r * W + c`` of the SplitMix64 sequence from the key
 (:func:`stoker.random.sequence`). With k for its lowest 16 bits, the noise along x is
@@ -59,7 +57,7 @@ def displacement(key: int, size: Size, alpha: tuple[float, float], sigma: tuple[
     height, width = size
     bits = sequence(key, np.arange(height * width).reshape(size))
     across, down = map(gaussian_weights, sigma)
-    factors = alpha[1] * height / (2.0 * width), alpha[0] * width / (2.0 * height)
+    factors = alpha[1] / 2, alpha[0] / 2
     field = np.empty((2, height, width))
     for axis, shift in enumerate((16, 0)):
         noise = 2.0 * (bits >> np.uint64(shift) & np.uint64(_ONE - 1)).astype(np.float64) + (1 - _ONE)

@@ -105,8 +105,8 @@ void make_displacement(std::uint64_t key, Size size, const double* alpha, const 
             at[plane] = 2.0 * static_cast<double>(bits & 0xFFFF) + (1 - kOne);
         }
     Smoothing smoothing(size, sigma);
-    smoothing.run(noise.data(), alpha[1] * height / (2.0 * width) * 0x1p-48, field);
-    smoothing.run(noise.data() + plane, alpha[0] * width / (2.0 * height) * 0x1p-48, field + pixels);
+    smoothing.run(noise.data(), alpha[1] / 2 * 0x1p-48, field);
+    smoothing.run(noise.data() + plane, alpha[0] / 2 * 0x1p-48, field + pixels);
 }
 
 }  // namespace stoker

@@ -6,19 +6,26 @@ Needs torch and torchvision. Names are "operation magnitude" as RandAugment has 
 factor", "blur width height sigma", "resize interpolation height width", "pad mode left top right bottom",
 "rotation degrees x y red green blue", "expand degrees" or "affine degrees scale shear shear x y red green
 blue"; what is warped is bilinear, or "nearest" at the end. Nearest and lanczos of a resize are those of
-Pillow's images, the others those of tensors.
+Pillow's images, the others those of tensors. "elastic alpha alpha sigma key" and "noise mean sigma key" take
+their random numbers from Stoker's sequence of a key; "jpeg quality" and "order i j k" are the rest.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from PIL import Image
+from torchvision.transforms import v2
 from torchvision.transforms.v2 import InterpolationMode, RandAugment, functional
+
+from stoker.augment.formulas.noise import normal_noise
+from stoker.random import sequence
 
 HEIGHT, WIDTH = 24, 28
 SIZES = ((16, 40), (40, 16), (8, 8))  # no centre of a pixel falls on an edge between two
@@ -62,6 +69,31 @@ def warped(image: torch.Tensor, mode: InterpolationMode) -> Iterator[tuple[str, 
         yield f"affine {' '.join(map(str, numbers))}", output
 
 
+def displaced(image: torch.Tensor, mode: InterpolationMode) -> Iterator[tuple[str, torch.Tensor]]:
+    """ElasticTransform with uniform noise of a key."""
+    for numbers in ((60.0, 60.0, 2.0, 8), (-90.0, 25.0, 1.3, 11)):
+        *alpha, sigma, key = numbers
+        bits = sequence(int(key), np.arange(HEIGHT * WIDTH).reshape(1, 1, HEIGHT, WIDTH))
+        shares = [((bits >> np.uint64(shift) & np.uint64(0xFFFF)) + 0.5) / 65536 for shift in (0, 16)]
+        with patch("torch.rand", side_effect=[torch.from_numpy(one).float() for one in shares]):
+            output = v2.ElasticTransform(alpha, sigma, mode, fill=None)(image)
+        yield f"elastic {' '.join(map(str, numbers))}", output
+
+
+def degraded(image: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """GaussianNoise with normal noise of a key, JPEG, and RandomOrder in every order."""
+    for mean, sigma, key in ((0.0, 0.1, 5), (-0.2, 0.04, 6)):
+        normal = torch.from_numpy(normal_noise(key, (0, 0, HEIGHT, WIDTH), WIDTH)).permute(2, 0, 1)
+        with patch("torch.randn_like", return_value=normal):
+            yield f"noise {mean} {sigma} {key}", v2.GaussianNoise(mean, sigma)(image)
+    for quality in (1, 40, 75, 96):
+        yield f"jpeg {quality}", v2.JPEG(quality)(image)
+    mixed = v2.RandomOrder([v2.RandomSolarize(128, 1), v2.RandomPosterize(2, 1), v2.RandomInvert(1)])
+    for order in itertools.permutations(range(3)):
+        with patch("torch.randperm", return_value=torch.tensor(order)):
+            yield f"order {' '.join(map(str, order))}", mixed(image)
+
+
 def main() -> None:
     rows, columns = np.indices((HEIGHT, WIDTH))
     waves = 128 + 90 * np.sin(rows[..., None] / (3, 5, 7) + columns[..., None] / (4, -6, 9))
@@ -92,8 +124,10 @@ def main() -> None:
             output = functional.pad(image, list(sides), padding_mode=mode)
             kept[f"pad {mode} {' '.join(map(str, sides))}"] = output.permute(1, 2, 0).numpy()
     for mode, ending in ((bilinear, ""), (InterpolationMode.NEAREST, " nearest")):
-        for name, output in warped(image, mode):
+        for name, output in itertools.chain(warped(image, mode), displaced(image, mode)):
             kept[name + ending] = output.permute(1, 2, 0).numpy()
+    for name, output in degraded(image):
+        kept[name] = output.permute(1, 2, 0).numpy()
     np.savez_compressed(sys.argv[1], **kept)
 
 

@@ -35,7 +35,7 @@ class ElasticTransform(Transform):
     """Move each pixel by a smooth random field, as if the image were printed on rubber.
 
     :mod:`stoker.augment.formulas.displacement` says how the field is made: as torchvision's, it is uniform
-    noise of -1 to 1, smoothed by a Gaussian, times ``alpha`` over the size. It is a function of seed, epoch,
+    noise of -1 to 1, smoothed by a Gaussian, times half of ``alpha``. It is a function of seed, epoch,
     sample and pixel, the same in every engine that executes it. Crops and resizes must come before it.
 
     Class masks and masks of objects follow, by nearest. Keypoints and the corners of boxes move by the
