@@ -133,7 +133,7 @@ def check_combined(transforms: Sequence[Transform], form: Form, *, padded: bool)
         if isinstance(transform, DetectionMosaic):
             raise ConfigError(
                 "DetectionMosaic must be the first transform",
-                hint="It resizes its images itself: leave out what is before it, or move it behind.",
+                hint="It resizes its images itself: leave out what is before it, or move that after it.",
             )
     if padded or form.mean is not None:
         other = "sizes" if padded else "SubtractMean"

@@ -78,7 +78,7 @@ class Description:
     def set_interpolation(self, *known: Interpolation, name: str = "interpolation") -> None:
         """Normalise the name of an :class:`Interpolation`, or torchvision's InterpolationMode.
 
-        ``known`` are those that the transform has, all if there are none.
+        ``known`` are the interpolations of the transform; by default it has all.
         """
         names = [one.name.lower() for one in known or NAMED]
         with contextlib.suppress(KeyError):

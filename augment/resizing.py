@@ -46,6 +46,6 @@ def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
         raise ConfigError(
             f"sizes: {type(changed[place]).__name__} leaves images of the size, "
             "and a transform after it changes that",
-            hint="Move the last crop or resize behind all transforms that pad or turn with expand=True.",
+            hint="Move the last crop or resize after all transforms that pad or turn with expand=True.",
         )
     return changed

@@ -1,7 +1,7 @@
 """Projective maps of points and of images, in slow exact NumPy.
 
-An image is resampled once, with the support that shrinking needs, or its pixels are picked, as "nearest" has
-it. :mod:`stoker.augment.reference` and the steps of AugMix execute warps by these functions, and
+An image is resampled once, with the support that shrinking needs, or its pixels are picked, as with
+"nearest". :mod:`stoker.augment.reference` and the steps of AugMix execute warps by these functions, and
 :mod:`stoker.augment.geometry` moves annotations.
 """
 

@@ -253,7 +253,7 @@ class TransformState:
         if name := self.fixes_size:
             raise ConfigError(
                 f"a crop or resize stands after {name}, which works on images of the output's size",
-                hint=f"Put {name} behind all crops and resizes; flips, warps and colours may follow it.",
+                hint=f"Put {name} after all crops and resizes; flips, warps and colours may follow it.",
             )
 
     def erase(self, origin: Int, size: Int, noise: Keys | None = None) -> None:

@@ -82,7 +82,7 @@ class WarpState:
         if np.any(self.canvas[:, rows] != taken.canvas):
             raise ConfigError(
                 "some images are warped in another size than the others have",
-                hint="Put what changes the size before or behind the RandomApply or RandomChoice.",
+                hint="Put what changes the size before or after the RandomApply or RandomChoice.",
             )
         self.size = filled(self.size, rows, taken.size)
         self.matrix, self.only_nearest = (

@@ -48,8 +48,8 @@ class Compiled(Step):
 
     Attributes:
         values: (N, K) float64, K from 0.
-        function: What numba's ``cfunc`` makes, a function of ctypes, or the address as an integer. Of an
-            integer, the caller keeps the function alive as long as the loader.
+        function: What numba's ``cfunc`` makes, a function of ctypes, or the address as an integer. If it is
+            an integer, the caller must keep the function alive as long as the loader.
     """
 
     operation: ClassVar[str] = "compiled"

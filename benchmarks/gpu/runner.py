@@ -84,7 +84,7 @@ def run_steps(
         steps: The steps. Those that an earlier run has finished are left out.
         results: Where the results go.
         seconds: Seconds for all steps. A step that needs more than the rest gets the rest, and
-            steps behind the end are noted as "no time".
+            steps after the end are noted as "no time".
         report: Called with a line of text after each step.
         clock: Returns seconds.
     """

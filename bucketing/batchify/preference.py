@@ -39,7 +39,7 @@ class PreferencePairs:
 
     Attributes:
         fields: Names of the prompt, the chosen and the rejected answer.
-        outputs: Names of the arrays, of :data:`PairOutput`. None makes those of trl's collator, or of packed
+        outputs: Names of the arrays, of :data:`PairOutput`. None makes those of trl's collator, or for packed
             rows "input_ids", "segment_ids", "position_ids" and "completion_mask".
         value: Token id of padding; None is that of the dataset, or 0.
         end_id: Id that is added at the end of each answer; None adds nothing.
@@ -88,7 +88,7 @@ class PreferencePairs:
 
         Args:
             samples: N sequences of each field, or packed rows of them.
-            length: Padded length; None pads to the longest sequence. Of packed rows two equal capacities.
+            length: Padded length; None pads to the longest sequence. For packed rows, two equal capacities.
 
         Raises:
             ConfigError: A sequence is longer than ``length``, or the capacities differ.

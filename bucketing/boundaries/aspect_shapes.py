@@ -44,7 +44,7 @@ def candidate_shapes(area: int, multiple: int, max_ratio: float) -> Int64:
             f"and a ratio of at most {max_ratio}",
             hint="Choose a smaller multiple, or a larger max_ratio.",
         )
-    # Of shapes of one ratio, the one of the nearest area.
+    # Among shapes of one ratio, the one with the nearest area is taken.
     order = np.lexsort((np.abs(shapes.prod(axis=1) - area), shapes[:, 0] / shapes[:, 1]))
     ratios = shapes[order, 0] / shapes[order, 1]
     return np.asarray(shapes[order][np.diff(ratios, prepend=0) > 0])

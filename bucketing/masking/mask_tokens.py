@@ -43,7 +43,7 @@ class WordParts:
 
 @dataclass(frozen=True, eq=False)
 class MaskTokens:
-    """Hides tokens behind [MASK], for masked language modelling.
+    """Replaces tokens by [MASK], for masked language modelling.
 
     The tokens that are chosen depend on the seed, the epoch and the sample alone. They are the same in any
     batch, on any number of ranks, padded or packed, and after a resume; each epoch chooses anew.
@@ -134,7 +134,7 @@ class MaskTokens:
             field: Number of the field among those of a sample; each draws for itself.
         """
         lengths = sequences.lengths
-        # Of the whole sample, so that another cut into pieces hides the same tokens.
+        # Drawn for the whole sample, so that other pieces of it hide the same tokens.
         places = np.arange(len(sequences.values)) + np.repeat(
             context.begins - sequences.offsets[:-1], lengths
         )

@@ -29,7 +29,7 @@ _STREAM = int.from_bytes(b"spans", "little")
 
 
 class _Counts(NamedTuple):
-    """Of each of P sequences, (P,) int64 each: the hidden tokens, their spans, and the other tokens.
+    """Counts for each of P sequences, (P,) int64 each: the hidden tokens, their spans, and the other tokens.
 
     The special tokens around a sequence do not count.
     """
@@ -159,7 +159,7 @@ class SpanCorruption:
 
 
 def _starts_within(sizes: Int64, counts: Int64) -> Int64:
-    """The start of each size behind those before it in its group; groups have ``counts`` sizes."""
+    """The start of each size after those before it in its group; groups have ``counts`` sizes."""
     ends = np.cumsum(sizes)
     first = np.cumsum(counts) - counts
     base = np.concatenate(([0], ends))[first]

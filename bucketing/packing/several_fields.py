@@ -30,7 +30,7 @@ class _Groups(NamedTuple):
     """G groups of M samples, the largest of each group first.
 
     Attributes:
-        tokens: (D, G, M) int64, tokens of each sample in D fields; 0 behind the samples of the last group.
+        tokens: (D, G, M) int64, tokens of each sample in D fields; 0 after the samples of the last group.
         present: (G, M) bool, whether there is a sample.
         capacity: (D,) int64, tokens of a row in each field.
         max_sequences: Largest number of samples in a row, or None.

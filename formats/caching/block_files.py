@@ -42,7 +42,7 @@ BLOCK_BYTES = 256 << 10
 
 _LOG = EventLog("cache")
 _STATE_NAME = ".blocks"
-_FETCHING = 1 << 40  # offset of the locks for fetching, far behind those for reading and evicting
+_FETCHING = 1 << 40  # offset of the locks for fetching, far after those for reading and evicting
 _LIMITS = 1 << 41  # offset of the locks that say how large each process lets the files become
 _NO_LIMIT = 1 << 40
 _POLL = 0.01  # seconds between two tries for a lock that another process holds

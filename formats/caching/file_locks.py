@@ -48,7 +48,7 @@ def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bo
 
 
 def locked_from(descriptor: int, low: int) -> int | None:
-    """Return the first byte of a lock at ``low`` or behind it that was not taken through this descriptor."""
+    """Return the first byte of a lock at ``low`` or after it that was not taken through this descriptor."""
     request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, low, 0, 0)
     held, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request))
     return None if held == fcntl.F_UNLCK else int(start)

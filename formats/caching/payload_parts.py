@@ -61,7 +61,7 @@ class PartChecksums:
 
         Args:
             payloads: N payloads.
-            slices: (N, 2) int64, the first byte of each slice in its payload, and the byte behind the last.
+            slices: (N, 2) int64, the first byte of each slice in its payload, and the byte after the last.
 
         Returns:
             M parts; and (M,) int64, the payload of each.

@@ -55,7 +55,7 @@ def append(
     Args:
         dataset: The dataset's folder.
         src: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
-        classes: Names of the classes, those of the dataset first, to add classes behind them. None takes
+        classes: Names of the classes, those of the dataset first, to add classes after them. None takes
             those of the dataset, and a further class in the source is an error.
         num_threads: By default the number of cores that this process may use.
         progress: Called as by :func:`stoker.convert`.

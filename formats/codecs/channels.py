@@ -36,7 +36,7 @@ _MODES = {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA", "La": "LA", "RGBa": "R
 def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decode a payload to grey: (H, W, 3) uint8, three equal channels, its EXIF orientation applied.
 
-    A JPEG that stores luma gives it as it is (Y of JFIF 1.02). Of other images it is Pillow's mode "L" of
+    A JPEG that stores luma gives it as it is (Y of JFIF 1.02). For other images it is Pillow's mode "L" of
     RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, the weights of ITU-R BT.601.
 
     Raises:
@@ -106,7 +106,8 @@ class StoredForm(NamedTuple):
     Attributes:
         channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; of an array any number. A
             palette counts as the colours that it stands for, with alpha if some of them are transparent. CMYK
-            and other spaces of colours count as RGB. A colour that a PNG declares transparent is no channel.
+            and other spaces of colours count as RGB. A colour that a PNG declares transparent is not a
+            channel.
         bits: Of a level: 16 of grey images that have so many, as PNG and TIFF may; 8 of all others, which
             have the higher 8 if more are stored. Arrays have 8, 16, or 32, which are floats.
     """

@@ -1,6 +1,6 @@
 """Headers of images in a large file, such as an archive at a URL, read from a few bytes of each image.
 
-A JPEG and most WebP files say everything before their pixels. A PNG may have its orientation behind them.
+A JPEG and most WebP files say everything before their pixels. A PNG may have its orientation after them.
 Other formats may have their size anywhere, so their images are read whole.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["read_partial_header"]
 
 _STARTS = (1 << 10, 8 << 10, 64 << 10, 1 << 20)  # a camera's EXIF has up to 64 KiB
-_TAIL = 2 << 10  # an eXIf chunk behind the pixels is shorter, unless it holds a thumbnail
+_TAIL = 2 << 10  # an eXIf chunk after the pixels is shorter, unless it holds a thumbnail
 _JPEG = b"\xff\xd8\xff"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
@@ -45,7 +45,7 @@ def read_partial_header(read: Read, length: int) -> tuple[Header, bytes | None]:
             if (header := _from_start(start, read, length)) is not None:
                 return header, None
         except DecodeError:
-            continue  # it may go on behind these bytes
+            continue  # it may go on after these bytes
         if not start.startswith(_JPEG):
             break
     whole = read(0, length)

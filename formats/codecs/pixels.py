@@ -66,8 +66,8 @@ def to_grey16(image: Image.Image, orientation: int) -> npt.NDArray[np.uint16]:
 def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
     """Return the pixels of an opened image as (H, W, 3) uint8 RGB, as its EXIF orientation shows it.
 
-    Of 16 bits the higher 8 are taken, as Pillow does for colours; its own conversion of 16-bit grey makes
-    all but the darkest 256 levels white. Transparency is left out.
+    The higher 8 of 16 bits are taken, as Pillow does for colours; its own conversion of 16-bit grey makes all
+    but the darkest 256 levels white. Transparency is left out.
 
     Raises:
         DecodeError: The pixels are integers of 32 bits or floats, whose range has no known black and white.

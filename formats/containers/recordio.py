@@ -110,7 +110,7 @@ def _piece(descriptor: int, offset: int, size: int) -> _Piece:
 
 
 def _end(piece: _Piece) -> int:
-    """Return the offset behind a piece and its padding."""
+    """Return the offset after a piece and its padding."""
     return piece.offset + -(-piece.length // 4) * 4
 
 
@@ -174,7 +174,7 @@ def join_pieces(data: bytes) -> bytes:
     """Return a part of a value that lies in several pieces, as it was before it was cut.
 
     A value is cut at every magic number that stands at a multiple of four bytes. The file keeps that number,
-    with four bytes for flag and length behind it.
+    with four bytes for flag and length after it.
 
     Args:
         data: Bytes of the file from a multiple of four bytes after the start of the value.

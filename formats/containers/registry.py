@@ -99,7 +99,7 @@ DEFAULT_CONTAINER = "tfrecord"
 
 
 def find_container(name: str) -> Container:
-    """Return the container with a name, as manifests and the option ``format`` have it.
+    """Return the container with a name that manifests and the option ``format`` use.
 
     Raises:
         ConfigError: There is no such container.

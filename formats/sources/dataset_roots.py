@@ -1,8 +1,8 @@
 """Folders that hold annotated datasets, which detection would take for folders of classes.
 
 Such a folder is the root of Pascal VOC's datasets, of COCO's, of YOLO's splits, of images and masks, or of
-MOTChallenge's splits. It is refused with the command that converts a dataset in it. So is a folder of YOLO
-with several splits, which would become one dataset.
+MOTChallenge's splits. The error for it has the command that converts a dataset in it. A YOLO folder with
+several splits is refused in the same way, because it would become one dataset.
 """
 
 from __future__ import annotations

@@ -35,12 +35,12 @@ class Source:
             ``{"json:label": "label"}``; None for a member that is left out.
         class_depth: Number of leading folders that name the class; None for all of them.
         follow_links: Whether to follow links on a disk, wherever they lead.
-        unlabelled: Whether the images of a folder have no classes; None as False.
+        unlabelled: Whether the images of a folder have no classes; None is False.
         path_column: Name of the column of a list with the paths.
         label_column: Name of the column of a list with the labels.
         suffix: Text to append to every path of a list.
         caption_column: Name of the column or part with the captions of an image.
-        person_box: Box of a person in CrowdHuman's annotations: full, visible or head; None as full.
+        person_box: Box of a person in CrowdHuman's annotations: full, visible or head; None is full.
     """
 
     path: str | os.PathLike[str]

@@ -80,7 +80,7 @@ def make_tokenizer(choice: TokenizerChoice, texts: SourceTexts, threads: int) ->
     """Return the tokenizer of a conversion; its vocabulary may be made of the texts.
 
     Raises:
-        ConfigError: There is no such tokenizer, or it has no token that is asked for.
+        ConfigError: There is no such tokenizer, or it lacks a token that an option needs.
         DatasetError: ``vocabulary`` is no dataset.
         MissingDependencyError: The tokenizer needs a package that is not installed.
         SourceError: The tokenizer's file is damaged.

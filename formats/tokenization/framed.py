@@ -1,4 +1,4 @@
-"""A tokenizer with a token before or behind each text, such as the one that ends a document."""
+"""A tokenizer with a token before or after each text, such as the one that ends a document."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Framed:
-    """A tokenizer that puts a token before or behind each text that has tokens.
+    """A tokenizer that puts a token before or after each text that has tokens.
 
     Attributes:
         inner: The tokenizer.
         bos: Token id before each text; None for none.
-        eos: Token id behind each text; None for none.
+        eos: Token id after each text; None for none.
     """
 
     inner: Tokenizer

@@ -24,7 +24,7 @@ namespace {
 constexpr int kStoreBlock = 64;  // pixels that are computed at once: a multiple of any vector's size
 
 // Products are summed from left to right: the order is part of the result. The loops always compute a whole
-// block, also behind the row's end, because a number of iterations that is known at compile time is faster.
+// block, also after the row's end, because a number of iterations that is known at compile time is faster.
 template <class Out>
 void scale_channel(const std::uint8_t* __restrict in, float scale, float shift, Out* __restrict out) {
     for (int x = 0; x < kStoreBlock; ++x) put(static_cast<float>(in[x]) * scale + shift, out[x]);

@@ -79,7 +79,7 @@ class Writer {
     std::span<const TokenArray> arrays_;
     std::size_t stored_bytes_;
     std::vector<std::size_t> filled_;
-    std::size_t limit_ = 0;  // the place behind the last that the current payload may fill
+    std::size_t limit_ = 0;  // the place after the last that the current payload may fill
     std::vector<Widen> widen_;
 };
 

@@ -16,7 +16,7 @@ bool is_other_frame(std::uint8_t marker) {
 
 int big16(const std::uint8_t* bytes) { return bytes[0] << 8 | bytes[1]; }
 
-// A segment behind its marker and its length.
+// A segment after its marker and its length.
 struct Segment {
     const std::uint8_t* data;
     int size;

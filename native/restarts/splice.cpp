@@ -56,7 +56,7 @@ class Splicer {
         int copied = 0;
         for (int interval = before; copied < rows_.size() * columns_.size(); ++interval) {
             const std::uint8_t* marker = find_marker(at, end);
-            // The marker behind the last interval of a band is the last two bytes of the band.
+            // The marker after the last interval of a band is the last two bytes of the band.
             if (marker == end || (marker[1] != kRst0 + interval % 8 && marker[1] != kEoi)) return false;
             if (interval / per_row >= rows_.first && has_column(interval % per_row)) {
                 out.insert(out.end(), at, marker);

@@ -126,7 +126,7 @@ class CacheReadAhead:
                 self._unpin_all()
 
     def _make_room(self, blocks: Int64) -> None:
-        """Evict blocks behind the pass, and wait for more of them unless the loader itself waits."""
+        """Evict blocks that the pass has left behind; wait for more unless the loader itself waits."""
         if self._files.is_read_only:
             return
 

@@ -1,7 +1,7 @@
 """The reference engine: every transform, one sample at a time, with Pillow and NumPy.
 
-It puts :mod:`stoker.augment.reference.reference` behind the contract of engines. Other engines are tested
-against it, and ``engine="auto"`` takes it for transforms that they do not execute.
+It makes an engine of :mod:`stoker.augment.reference.reference`. Other engines are tested against it, and
+``engine="auto"`` takes it for transforms that they do not execute.
 """
 
 from __future__ import annotations

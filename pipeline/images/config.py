@@ -108,7 +108,7 @@ class ImageLoaderConfig:
 
     @property
     def shuffled(self) -> bool:
-        """Whether neighbouring draws are no neighbours in the dataset."""
+        """Whether neighbouring draws are not neighbours in the dataset."""
         return is_shuffled(original(self.order))
 
     @property

@@ -75,7 +75,7 @@ class WeightedDraws(_ColumnOrder):
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`Order.positions`."""
         target = unit_interval(hash_words((self.seed, epoch), draws)) * self._cumulative[-1]
-        # Rounding can make a target equal to the total, which is behind the last position with a weight.
+        # Rounding can make a target equal to the total, which is after the last position with a weight.
         last = np.searchsorted(self._cumulative, self._cumulative[-1], side="left")
         ascending = np.argsort(target)  # neighbouring look-ups then share the processor's cache
         found = np.empty(len(target), np.int64)
@@ -214,7 +214,7 @@ class MixedOrder:
 
 
 def is_shuffled(order: Order) -> bool:
-    """Whether neighbouring draws of an order are no neighbours in the dataset, or in one of a mixture."""
+    """Whether neighbouring draws of an order are not neighbours in the dataset, or in one of a mixture."""
     if isinstance(order, MixedOrder):
         return all(map(is_shuffled, order.rounds))
     if isinstance(order, (Repeat, Stream)):

@@ -1,4 +1,4 @@
-"""What a text loader tells about its batches before it makes them: columns, dtypes and shapes."""
+"""Facts about the batches of a text loader before it makes them: columns, dtypes and shapes."""
 
 from __future__ import annotations
 

@@ -91,8 +91,8 @@ class TextLoader(DescribedText):
         rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
             variables. Give both ``rank`` and ``world_size``, or neither.
         world_size: Number of ranks.
-        mesh: DeviceMesh of PyTorch that tells the rank, in place of these two: its dimensions along which
-            batches differ, such as ``mesh["dp"]``.
+        mesh: DeviceMesh of PyTorch that tells the rank, in place of ``rank`` and ``world_size``: its
+            dimensions along which batches differ, such as ``mesh["dp"]``.
         replicate: Processes in a row that receive the same batches, such as those of tensor parallelism.
         context: Rank and size of a context-parallel group, such as (0, 4), or a DeviceMesh of one dimension,
             such as ``mesh["cp"]``: this process receives its slice of each row. The processes of a group have
@@ -118,8 +118,9 @@ class TextLoader(DescribedText):
               "segment_ids" and "position_ids", (N, L); and the other arrays of :mod:`stoker.bucketing`.
               With several fields each name has the prefix ``<field>_``.
             - "mask": (N,) bool, see ``last_batch``.
-            - "row": (N,) int64, number of each sample in :attr:`dataset`, as its ``keys()`` counts. Of packed
-              rows (N, ``max_sequences``): ``row[i, s - 1]`` is the sample of segment s, and -1 is none.
+            - "row": (N,) int64, number of each sample in :attr:`dataset`, as its ``keys()`` counts. For
+            packed rows (N, ``max_sequences``): ``row[i, s - 1]`` is the sample of segment s, and -1 means
+            that there is no such segment.
             - Of rows that are not packed: "label", (N,) int64, where samples have classes; "key", list of N
               names in the source; any column of numbers of the index, (N,), or of strings, list of N str; and
               "dataset" of a mixture.

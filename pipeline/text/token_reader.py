@@ -143,7 +143,7 @@ class TokenReader:
         locations: PayloadLocations,
         earlier: npt.NDArray[np.bool_] | None = None,
     ) -> npt.NDArray[np.int64]:
-        """(P, 2) int64: of each payload the first byte that will be read, and the byte behind the last.
+        """(P, 2) int64: of each payload the first byte that will be read, and the byte after the last.
 
         Args:
             slices: The P slices of samples.

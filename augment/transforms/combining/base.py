@@ -34,7 +34,7 @@ class Partners:
         seed: Any integer.
         key_epoch: Epoch that keys random numbers.
         epoch: Number of the epoch.
-        shuffled: Whether neighbouring draws are no neighbours in the dataset.
+        shuffled: Whether neighbouring draws are not neighbours in the dataset.
     """
 
     draws: int
@@ -82,7 +82,7 @@ class Combining(Transform):
 
     Attributes:
         layered: Whether it adds layers, which have random numbers of their own before this transform and
-            those of the image behind it.
+            those of the image after it.
         columns: Columns of annotations that can follow it; see
             :class:`~stoker.augment.batch.base.BatchTransform`.
     """

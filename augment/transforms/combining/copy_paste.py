@@ -27,7 +27,7 @@ class CopyPaste(SecondLayer):
     ``ScaleJitter``, a crop and a flip. Its crowds are not pasted, nor objects that a loader's ``min_visible``
     and ``min_size`` drop. The image's own objects lose what is covered: their masks, and with them their
     boxes and areas, become smaller, and covered keypoints count as hidden. An object is
-    dropped if too little of it is left. Transforms of colours come behind it. The dataset needs masks of
+    dropped if too little of it is left. Transforms of colours come after it. The dataset needs masks of
     objects.
 
     Args:

@@ -25,7 +25,7 @@ class DetectionMixUp(SecondLayer):
     """Blend the image with another one of the epoch, and keep the objects of both.
 
     The other image passes through the transforms before this one with random numbers of its own: after a
-    :class:`DetectionMosaic` two mosaics are blended. Transforms of colours come behind it.
+    :class:`DetectionMosaic` two mosaics are blended. Transforms of colours come after it.
 
     Args:
         alpha: The image's share follows Beta(alpha, alpha); more than 0. YOLO has 32, shares near a half.

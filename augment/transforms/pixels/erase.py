@@ -75,7 +75,7 @@ class RandomErasing(Transform):
         """The value of boxes, and this value plus the standard deviation of the noise.
 
         Args:
-            form: Of the images where the transform stands.
+            form: Form of the images at the transform's position in the list.
 
         Returns:
             (2, C).

@@ -188,7 +188,7 @@ class RandomChoice(NestedTransform):
             if not part.warps and part.output_size((height, width)) != (height, width):
                 raise ConfigError(
                     f"RandomChoice: {type(part).__name__} changes the size where another choice warps",
-                    hint="Put the transform that changes the size before or behind RandomChoice.",
+                    hint="Put the transform that changes the size before or after RandomChoice.",
                 )
 
     def output_size(self, size: Size | None) -> Size | None:
@@ -226,6 +226,6 @@ class RandomOrder(NestedTransform):
             names = " and ".join(type(part).__name__ for part in changing)
             raise ConfigError(
                 f"RandomOrder: {names} would change the size at different places",
-                hint="Put what changes the size before or behind RandomOrder.",
+                hint="Put what changes the size before or after RandomOrder.",
             )
         return changing[0].output_size(size) if changing else size

@@ -38,7 +38,7 @@ class Member(NamedTuple):
 
 
 _LONGEST_EXTENSION = 1 << 20  # bytes of a long name or of a PAX header
-_TAIL = 1 << 20  # bytes behind the end that are looked at
+_TAIL = 1 << 20  # bytes after the end that are looked at
 _ZERO = bytes(BLOCK)
 _PLAIN = b"0"
 _REGULAR = b"0\0007"
@@ -150,7 +150,7 @@ def _check_global(records: Mapping[bytes, bytes]) -> None:
 
 
 def _behind_sparse_map(read: Read, at: int, header: Header) -> int:
-    """Return the offset behind the blocks that continue the map of a sparse file."""
+    """Return the offset after the blocks that continue the map of a sparse file."""
     goes_on = header.block[_SPARSE_CONTINUES]
     while goes_on:
         block = read(at, BLOCK)
@@ -166,7 +166,7 @@ def _padded(size: int) -> int:
 
 
 def _check_tail(read: Read, at: int) -> None:
-    """Refuse members behind the end of an archive, which every reader of tar would leave out."""
+    """Refuse members after the end of an archive, which every reader of tar would leave out."""
     if read(at, _TAIL).strip(b"\0"):
         raise BadArchiveError(
             "bytes follow the end of the archive, as if archives were joined by cat",

@@ -47,11 +47,12 @@ def parse_loss(value: str | float | Fraction | None) -> Fraction | None:
 def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[ShardResult] = ()) -> None:
     """Check that no larger share of a source is left out than allowed: of its images and objects together.
 
-    What is no image by its name and content does not count, nor does what the options leave out.
+    Files that are not images by name and content do not count, and samples that the options leave out do not
+    count either.
 
     Args:
         listing: The samples of the source, and what was left out of them.
-        allowed: The share; None for 1% of a source with objects or masks, and for any share of others.
+        allowed: The share; None sets 1% for a source with objects or masks, and no limit for others.
         results: The shards that were made, with what was left out there.
 
     Raises:

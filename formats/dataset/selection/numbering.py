@@ -47,14 +47,14 @@ class Numbering:
         return cls(tuple(classes), np.array(numbers, np.int64))
 
     def of_labels(self, labels: Ints) -> Ints:
-        """Return new numbers for (N,) labels of the index; -1 for a label that is none of the classes."""
+        """Return new numbers for (N,) labels of the index; -1 for a label that is not among the classes."""
         order = np.argsort(self.numbers)
         at = np.searchsorted(self.numbers, labels, sorter=order)
         found = order[np.minimum(at, len(order) - 1)]
         return np.where(self.numbers[found] == labels, found, -1)
 
     def of_lists(self, lists: ListColumn) -> ListColumn:
-        """Return lists of several labels, without the labels that are none of the classes."""
+        """Return lists of several labels, without the labels that are not among the classes."""
         labels = self.of_labels(lists.values)
         owner = np.repeat(np.arange(len(lists)), lists.counts)[labels >= 0]
         return ListColumn.of_counts(np.bincount(owner, minlength=len(lists)), labels[labels >= 0])

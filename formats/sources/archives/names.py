@@ -129,7 +129,7 @@ def _on_disk(name: str) -> list[str]:
 def _files_in(folder: Path) -> list[Path]:
     """Return the files in a folder that have the suffix of a container, in the order of their names.
 
-    Without any, those with another suffix behind it: they are compressed, as the error about one says.
+    Without any, those with another suffix after it: they are compressed, as the error about one says.
     """
     if not folder.is_dir():
         return []

@@ -79,8 +79,8 @@ class Gathered:
 
         Args:
             files: Paths or URLs of the shards.
-            compressed_column: Of compressed MDS shards, which are read whole, the column of the images; empty
-                for the only one. None for shards without compression.
+            compressed_column: Column of the images of compressed MDS shards, which are read whole; empty for
+                the only one. None for shards without compression.
 
         Raises:
             ValueError: Only some samples have a class, or only some classes are names.

@@ -21,7 +21,7 @@ _MOST = 1 << 20  # 32 archives that are read at once keep four windows each
 class Window:
     """Reads an archive, and keeps what it read in the last places.
 
-    The members of a sample are read after the header behind them, which shows that the sample has ended.
+    The members of a sample are read once the next header shows that the sample has ended.
 
     Args:
         read: Reads bytes within the archive.

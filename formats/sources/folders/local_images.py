@@ -92,8 +92,8 @@ def _look_at(found: FileEntry, root: str, follow_links: bool, is_image: bool | N
 def may_be_image(skip: Skip) -> bool:
     """Whether a file that was left out may be an image, so that a strict conversion must stop.
 
-    Hidden files are none, such as those of file managers and version control, nor are files of which neither
-    the name nor the content is that of an image.
+    Hidden files are left out, such as those of file managers and version control, and so are files that have
+    neither the name nor the content of an image.
     """
     if skip.reason == "not an image":
         return has_image_suffix(skip.key)

@@ -61,7 +61,7 @@ def label_column(
 ) -> tuple[pa.Array, tuple[str, ...]]:
     """Return the labels of the rows, and the names of the classes.
 
-    Names are numbered in sorted order. Of classes that the table names, -1 stands for a missing label, as in
+    Names are numbered in sorted order. If the table names classes, -1 stands for a missing label, as in
     Hugging Face's datasets.
 
     Returns:

@@ -1,7 +1,8 @@
 """The lines of a text file, which are found once and then read in any order.
 
 Files of gzip and zstd have no random access: they are unpacked once, into a file without a name, which the
-kernel removes even if this process is killed. So are the texts of Parquet files, as JSON Lines.
+kernel removes even if this process is killed. The texts of Parquet files are put into such a file as JSON
+Lines.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ChatTemplate:
         """Return the text of a chat, and the first and the end character of each answer of the assistant.
 
         A template without marks must render a chat as the beginning of the longer chat: an answer is what its
-        message adds behind the prompt for it.
+        message adds after the prompt for it.
 
         Raises:
             TemplateError: The template refuses the chat, or has no marks and renders in another way.

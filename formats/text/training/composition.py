@@ -179,7 +179,7 @@ def trained_runs(
 ) -> list[int]:
     """Return the runs of trained tokens of a text: the first token and the end of each, one after the other.
 
-    A token is trained if one of its characters is. What the tokenizer adds behind the text is trained if the
+    A token is trained if one of its characters is. What the tokenizer adds after the text is trained if the
     last character is.
 
     Args:

@@ -1,5 +1,5 @@
 // PNG's filters undone for several rows at once. A pixel needs the pixel before it, so a row alone leaves most of a
-// register empty, and waits. Here each lane of a register has a pixel of another row, two pixels behind the row above.
+// register empty, and waits. Here each lane of a register has a pixel of another row, two pixels after the row above.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -14,7 +14,7 @@ namespace {
 // With a delay of one pixel, a lane would wait for the lane before it.
 constexpr std::size_t kDelay = 2;
 constexpr std::size_t kBefore = 32;  // zeros before a row in scratch memory: what the last lane begins with
-constexpr std::size_t kBehind = 64;  // bytes behind a row that may be read and written
+constexpr std::size_t kBehind = 64;  // bytes after a row that may be read and written
 
 // How pixels of `step` bytes lie in registers: in lanes of a power of two of bytes.
 template <std::size_t step>

@@ -26,7 +26,7 @@ def histogram(values: npt.NDArray[Any], title: str, unit: str = "") -> str:
     Args:
         values: (N,) numbers, N at least 1. If they spread widely, all bins have the same ratio of their ends.
         title: Name of the values.
-        unit: Text behind a number, such as " px".
+        unit: Text after a number, such as " px".
     """
     low, high = float(values.min()), float(values.max())
     edges = _edges(values, low, high)

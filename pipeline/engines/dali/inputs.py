@@ -102,7 +102,7 @@ class DaliBatch:
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
 
     def _of_images(self, params: ImageParams, bad: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
-        """Inputs behind the decoder, by row of the parameters."""
+        """Inputs after the decoder, by row of the parameters."""
         feeds = _warped(params) if self.spec.warp else _along_axes(params, self.spec)
         if not self.spec.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)

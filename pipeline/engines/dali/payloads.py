@@ -120,8 +120,9 @@ class PayloadReader:
 
         Args:
             samples: N rows of the index.
-            crops: (N, 4) int32, top, left, height and width of the part of each image that is needed. Of a
-                JPEG with restart markers only the intervals that show it are read. None for whole images.
+            crops: (N, 4) int32, top, left, height and width of the part of each image that is needed. From a
+                JPEG with restart markers, only the intervals that show the region are read. None for whole
+                images.
         """
         data, found, origin, memory = _native.payloads(
             self._shards,

@@ -79,7 +79,7 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
 
     Args:
         steps: Steps of N samples.
-        good: (N,) bool, False for bad samples, in whose place is a black pixel.
+        good: (N,) bool, False for bad samples, which a black pixel replaces.
     """
     feeds: Inputs = {}
     for position, step in enumerate(steps):
@@ -94,7 +94,7 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
 def add_steps(
     signatures: Iterable[StepSignature], image: Any, source: Source, size: Size, device: str
 ) -> Any:
-    """Add the operators of steps behind an image.
+    """Add the operators of steps after an image.
 
     Args:
         signatures: Signatures of the steps, in order.
@@ -104,7 +104,7 @@ def add_steps(
         device: Where the image is, "cpu" or "gpu".
 
     Returns:
-        The node behind the last step, (H, W, 3) uint8.
+        The node after the last step, (H, W, 3) uint8.
     """
     from nvidia.dali import types
 

@@ -66,7 +66,7 @@ class CustomSteps:
         return np.ascontiguousarray(image)
 
     def _take_down(self, i: int, error: BaseException, *, only: bool = False) -> None:
-        """Take down the error of image ``i``, or ``only`` if there is no other; C++ must see none of them."""
+        """Record the error of image ``i``, or ``only`` if there is no other; C++ must see none of them."""
         if not isinstance(error, StokerError):
             ended = EngineError(f"a custom step ended with {type(error).__name__}: {error}")
             ended.__cause__, error = error, ended

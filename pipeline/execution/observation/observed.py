@@ -1,4 +1,4 @@
-"""What a loader tells about its own work: statistics, traces, and figures for monitors."""
+"""Figures about a loader's own work: statistics, traces, and figures for monitors."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def explain_slow_engine(steps: tuple[str, ...]) -> str:
     it = "them" if len(steps) > 1 else "it"
     return (
         f"the slow engine 'reference' runs all transforms, because only it executes {_steps(steps)} "
-        f"before another step: move {it} behind all other steps, or write {it} as a Table of levels, or as a "
+        f"before another step: move {it} after all other steps, or write {it} as a Table of levels, or as a "
         "function of batches at the end of the list, and a fast engine runs the others"
     )
 

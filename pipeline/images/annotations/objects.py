@@ -175,7 +175,7 @@ def transform_objects(
 
 
 def pad(values: Array, counts: Int64) -> Array:
-    """(N, largest count, ...): the next ``counts[i]`` rows of ``values``, (M, ...), and zeros behind them."""
+    """(N, largest count, ...): the next ``counts[i]`` rows of ``values``, (M, ...), and zeros after them."""
     most = int(counts.max(initial=0))
     padded: Array = np.zeros((len(counts), most, *values.shape[1:]), values.dtype)
     padded[np.arange(most) < counts[:, None]] = values

@@ -27,8 +27,8 @@ TooLong = Literal["truncate", "error"]
 class Tokens:
     """Captions as token ids, for the argument ``caption`` of :class:`stoker.ImageLoader`.
 
-    Of an image with several captions each epoch draws one. The draw follows from seed, epoch and sample
-    alone, and does not change any other draw.
+    If an image has several captions, each epoch draws one of them. The draw follows from seed, epoch and
+    sample alone, and does not change any other draw.
 
     Args:
         max_length: Largest number of tokens. A longer caption is cut, and keeps the special tokens that the
@@ -41,7 +41,7 @@ class Tokens:
             tokenizers JSON, or a function that returns the token ids of each of a list of texts. None takes
             the token ids of ``stoker convert --caption-column``.
         column: Name of the column of texts; a text that is a JSON list of texts is several captions.
-        pad_id: Token id for padding; None takes that of the tokenizer, and of a function 0.
+        pad_id: Token id for padding; None takes the id of the tokenizer, or 0 for a function.
         row: Tokens of a packed row, at least ``max_length``; with ``form="packed"`` alone.
         too_long: "truncate" cuts a caption of more than ``max_length`` tokens, and "error" raises a
             ConfigError that names its sample.

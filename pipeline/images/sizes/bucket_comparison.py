@@ -26,11 +26,11 @@ def compare_shapes(
     """A report of the first epoch of each way, by name.
 
     "one" has one shape for all images, the best one, so its batches are random. "even" has as many shapes as
-    ``buckets.buckets`` says, at even distances. "optimal" has the best so many. "all" has every shape.
+    ``buckets.buckets`` says, at even distances. "optimal" has as many, the best ones. "all" has every shape.
 
     Args:
         sizes: (N, 2), heights and widths of the images.
-        buckets: Area, multiple and ratio of the shapes, and their number; None for the number is 8.
+        buckets: Area, multiple and ratio of the shapes, and their number, for which None means 8.
         batch_size: Samples of a batch on one rank.
         world_size: Number of ranks.
         seed: Seed of the batches.

@@ -21,8 +21,8 @@ _SHARE = 8  # of the memory: smaller datasets stay in the page cache
 class ReadAhead:
     """Says which payloads the kernel still has to be asked for.
 
-    A request costs a microsecond or more, also for bytes in memory. Of a dataset that takes a small share of
-    the memory each part is asked for once; of a larger one every payload is, because the kernel may have
+    A request costs a microsecond or more, also for bytes in memory. Each part of a dataset that takes a small
+    share of the memory is asked for once; of a larger one every payload is, because the kernel may have
     dropped it.
 
     Args:

@@ -43,7 +43,7 @@ def choose_keypoints(declared: Iterable[int], found: Iterable[int]) -> tuple[int
 
     Args:
         declared: The numbers of keypoints that categories name.
-        found: Of each object with keypoints, their number.
+        found: Number of keypoints of each object that has some.
 
     Returns:
         The number: one that a category declares, or without one, any; where there are several, that of the

@@ -77,7 +77,7 @@ class ClassOfMask:
     hint = "the values of masks of objects must be numbers from 1"
 
     def object_of(self, one: Instance) -> ClassedObject | str | None:
-        """Return the class of most pixels of an object, or the reason why it has none; None for the void."""
+        """Return the class of most pixels of an object, or why it has none; None for void pixels."""
         if one.value == self.ignore:
             return None
         pixels = np.bincount(one.segments.classes, one.segments.length)

@@ -32,7 +32,7 @@ struct Entry {
 };
 
 // The position in a block is the index of its last coefficient, 63 or more if the block has ended. A step of kEndStep
-// ends it, and a position with the bit kErrorStep is an error: a code that does not exist, or a value behind the end.
+// ends it, and a position with the bit kErrorStep is an error: a code that does not exist, or a value after the end.
 constexpr unsigned kEndStep = 128;
 constexpr unsigned kErrorStep = 64;
 constexpr unsigned kLastCoefficient = 63;

@@ -51,7 +51,7 @@ class Plane {
         rows_ = mcu_rows * v * size;
     }
     std::ptrdiff_t stride() const { return stride_; }
-    // The sample (y, x) of the component. x may be one before the first sample, or behind the last.
+    // The sample (y, x) of the component. x may be one before the first sample, or after the last.
     std::uint8_t* at(int y, int x) { return line(y - first_row_) + kMargin + x - origin_; }
     // Repeats the samples at both ends of the rows, where the image ends there.
     void repeat_ends() {

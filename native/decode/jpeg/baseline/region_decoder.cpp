@@ -120,7 +120,7 @@ int RegionDecoder::read(const std::uint8_t* rows[Decoder::kMaxRows]) {
 }
 
 bool RegionDecoder::decode_mcu_rows() {
-    // Rows behind the last may lie in a band that is not checked.
+    // Rows after the last may lie in a band that is not checked.
     const int mcu_rows = std::min(reader_.max_rows(), end_mcu_row_ - mcu_row_);
     for (int i = 0; i < stored(); ++i) planes_[i].move_to(mcu_row_, mcu_rows, context_);
     set_places(mcu_rows);

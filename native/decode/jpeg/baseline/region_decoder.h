@@ -60,7 +60,7 @@ class RegionDecoder {
     bool triangle_ = true;  // triangle filters, or repeated samples
     bool context_ = false;  // rows of chroma depend on the rows above and below
     int first_mcu_ = 0, last_mcu_ = 0;  // the columns of MCUs [first, last) that are stored
-    int mcu_row_ = 0, end_mcu_row_ = 0;  // the next MCU row to decode, and the one behind the last
+    int mcu_row_ = 0, end_mcu_row_ = 0;  // the next MCU row to decode, and the one after the last
     int ready_ = 0;                     // rows of the image before this one can be written
     int next_row_ = 0;
     AlignedBytes rows_;  // of RGB, then one upsampled row of Cb and of Cr

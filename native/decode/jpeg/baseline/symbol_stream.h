@@ -20,7 +20,7 @@ struct SkipPhase {
     std::uint64_t window = 0;  // at the last symbol of the phase; a DC difference is one symbol
 };
 
-// Values behind the end of a block go to the slot after it, which belongs to the next block.
+// Values after the end of a block go to the slot after it, which belongs to the next block.
 constexpr int kBlockSlots = kCoefficients + 1;
 
 struct SymbolStream {

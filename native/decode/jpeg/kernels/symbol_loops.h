@@ -9,7 +9,7 @@
 namespace stoker::jpeg {
 namespace {
 
-// The position in natural order of each position of a block. Positions behind its end lead to the slot after it.
+// The position in natural order of each position of a block. Positions after its end lead to the slot after it.
 constexpr std::array<std::uint8_t, 256> kOrder = [] {
     std::array<std::uint8_t, 256> order{};
     order.fill(kCoefficients);

@@ -75,7 +75,7 @@ def test_the_size_is_final():
     for late in (CenterCrop(8), Pad(3)):
         with pytest.raises(ConfigError, match="stands after ElasticTransform") as error:
             compile_image([CenterCrop(9), ElasticTransform(), late])
-        assert "Put ElasticTransform behind" in str(error.value)
+        assert "Put ElasticTransform after" in str(error.value)
 
 
 def test_wrong_arguments_are_refused():

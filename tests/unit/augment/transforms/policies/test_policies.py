@@ -238,7 +238,7 @@ def test_chains_are_as_deep_as_was_drawn():
 def test_augmix_refers_to_the_size_of_the_output():
     compile_image([KEEP, AugMix(), RandomHorizontalFlip()])
     for transform in (Resize(8), CenterCrop(8)):
-        with pytest.raises(ConfigError, match=r"stands after AugMix, .*\nPut AugMix behind all crops"):
+        with pytest.raises(ConfigError, match=r"stands after AugMix, .*\nPut AugMix after all crops"):
             compile_image([KEEP, AugMix(), transform, CenterCrop(8)])
         with pytest.raises(ConfigError, match="after AugMix"):
             compile_image([KEEP, RandomApply([AugMix()], 0.01), transform, CenterCrop(8)])

@@ -117,7 +117,7 @@ def test_a_short_run_is_not_called_slow_because_of_its_start(now: list[float]) -
             ("Blot", "Scratch"),
             (),
             "The slow engine 'reference' runs all transforms, because only it executes the steps Blot and "
-            "Scratch before another step: move them behind all other steps, or write them as",
+            "Scratch before another step: move them after all other steps, or write them as",
         ),
     ],
 )

@@ -66,7 +66,7 @@ MOT = {
     "left is a word": ("1,1,x,1,5,5,1,1,1", "line that is no object"),
     "track is NaN": ("1,nan,1,1,5,5,1,1,1", "line that is no object"),
     "frame is 0": ("0,1,1,1,5,5,1,1,1", "object of an unknown image"),
-    "frame is behind the last": ("3,1,1,1,5,5,1,1,1", "object of an unknown image"),
+    "frame is after the last": ("3,1,1,1,5,5,1,1,1", "object of an unknown image"),
     "class is 13": ("1,1,1,1,5,5,1,13,1", "object of an unknown category"),
     "left is NaN": ("1,1,nan,1,5,5,1,1,1", "object without a box"),
     "width is negative": ("1,1,9,1,-5,5,1,1,1", "object without an area"),
