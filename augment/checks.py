@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
+from .state.transform_state import TransformState
 from .steps import Displace
 from .transforms.base import Transform
 from .transforms.combining.base import Combining
 from .transforms.combining.mosaic import DetectionMosaic
 from .transforms.pixels.output import Form, OutputTransform
 from .transforms.policies.apply import NestedTransform, RandomChoice
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from .state.transform_state import TransformState
 
 __all__ = [
     "check_channels",

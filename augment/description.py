@@ -6,17 +6,15 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
 from .geometry.interpolation import NAMED, Interpolation
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["Description", "added", "as_pair", "as_tuple", "between", "is_count", "is_finite", "is_whole"]
 

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.random import bits, derive_key, sequence, uniform, unit_interval
+from stoker.types import Size
 
 from .description import Description, is_count, is_finite
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    Bools = npt.NDArray[np.bool_]
-    Float = npt.NDArray[np.float64]
-    Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Float = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["BlockMask", "PatchMask", "RandomMask"]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.random import derive_key, uniform
+from stoker.types import DType, Size
 
 from .checks import (
     check_channels,
@@ -19,30 +22,21 @@ from .checks import (
     checked_transform,
     fixed_size,
 )
+from .description import Description
+from .geometry.boxes import Objects
+from .params.image_params import ImageParams
 from .params.mean_image import stretched_mean
 from .params.optional_params import Channels
 from .params.parts import Parts
 from .state.finished import finished_params
 from .state.transform_state import TransformState
 from .steps.custom import last_custom_names
-from .transforms.combining.base import Combining
+from .transforms.base import Transform
+from .transforms.combining.base import Combining, Partners
 from .transforms.combining.copy_paste import CopyPaste
 from .transforms.combining.mosaic import DetectionMosaic
 from .transforms.pixels.erase import RandomErasing
 from .transforms.pixels.output import Form, OutputTransform, ToDtype
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import DType, Size
-
-    from .description import Description
-    from .geometry.boxes import Objects
-    from .params.image_params import ImageParams
-    from .transforms.base import Transform
-    from .transforms.combining.base import Partners
 
 __all__ = ["ImagePlan", "compile_image"]
 

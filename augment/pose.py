@@ -6,17 +6,15 @@ its centre stands for it: the first is at ``stride / 2``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Float = npt.NDArray[np.float64]
-    Float32 = npt.NDArray[np.float32]
+Float = npt.NDArray[np.float64]
+Float32 = npt.NDArray[np.float32]
 
 __all__ = ["from_heatmaps", "from_simcc", "heatmaps", "simcc"]
 

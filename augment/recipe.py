@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from stoker.errors import ConfigError
 
 from . import transforms as available
+from .batch.base import BatchTransform
 from .batch.mix import CutMix, MixUp
 from .batch.mosaic import Mosaic
 from .description import Description
@@ -32,12 +33,7 @@ from .patch_masks import BlockMask, RandomMask
 from .transforms.base import Transform
 from .views import Views
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from .batch.base import BatchTransform
-
-    AnyTransform = Transform | BatchTransform
+AnyTransform = Transform | BatchTransform
 
 __all__ = [
     "from_dict",

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
+from .description import Description
 from .transforms.base import Transform
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.types import Size
-
-    from .description import Description
 
 __all__ = ["resized"]
 

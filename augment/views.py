@@ -9,17 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.random import hash_words
 
 from .description import Description, is_count
 from .patch_masks import PatchMask
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["Views", "view_keys"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
@@ -18,9 +18,6 @@ from .files.reading import check_named
 from .in_place.cached_images import index_in_cache
 from .in_place.images import is_image_source
 from .remote.store import is_url
-
-if TYPE_CHECKING:
-    import os
 
 __all__ = ["open"]
 

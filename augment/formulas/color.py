@@ -7,14 +7,10 @@ that act on RGB columns; brightness and saturation take any shape in place of (N
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["GREY", "brightness", "grayscale", "hue", "permutation", "saturation"]
 

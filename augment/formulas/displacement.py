@@ -14,18 +14,14 @@ So all sums are exact in float64, and all engines make the same field, bit for b
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.random import sequence
+from stoker.types import Size
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["displacement", "gaussian_weights"]
 

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.random import sequence
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["normal_noise", "quantiles"]
 

@@ -8,19 +8,16 @@ An image is resampled once, with the support that shrinking needs, or its pixels
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    Float = npt.NDArray[np.float64]
-    Pixels = npt.NDArray[Any]
-    Indices = npt.NDArray[np.intp]
-    Color = Sequence[float] | npt.NDArray[np.floating[Any]]
+Float = npt.NDArray[np.float64]
+Pixels = npt.NDArray[Any]
+Indices = npt.NDArray[np.intp]
+Color = Sequence[float] | npt.NDArray[np.floating[Any]]
 
 __all__ = ["apply_matrix", "held_pixels", "interpolate", "pick", "resample"]
 

@@ -8,23 +8,19 @@ with edges of pixels at integers; results are in pixels of the output.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ..formulas.resample import apply_matrix, held_pixels
+from ..params.image_params import ImageParams
 from .boxes import BoxFormat, box_areas, clip_boxes, clip_quads, convert_boxes, corners, shares
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..params.image_params import ImageParams
-
-    Float = npt.NDArray[np.float64]
-    Owner = npt.NDArray[np.integer]
-    Pixels = npt.NDArray[np.intp]
+Float = npt.NDArray[np.float64]
+Owner = npt.NDArray[np.integer]
+Pixels = npt.NDArray[np.intp]
 
 __all__ = [
     "area_scale",

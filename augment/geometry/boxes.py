@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = [
     "BoxFormat",

@@ -8,22 +8,18 @@ edges of pixels at integers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ..params.image_params import ImageParams
 from ..steps import Displace
 from .boxes import corners
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from ..params.image_params import ImageParams
-
-    Float = npt.NDArray[np.float64]
-    Owner = npt.NDArray[np.integer]
+Float = npt.NDArray[np.float64]
+Owner = npt.NDArray[np.integer]
 
 __all__ = ["displace_boxes", "displace_keypoints", "displace_masks"]
 

@@ -10,25 +10,21 @@ pixel's value. Loaders get the same masks from C++: :mod:`stoker.pipeline.images
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ..formulas.resample import apply_matrix
+from ..params.image_params import ImageParams
 from .annotations import forward_matrix, nearest, shown, source_pixels
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ..params.image_params import ImageParams
-
-    Float = npt.NDArray[np.float64]
-    Mask = npt.NDArray[np.uint8]
-    Runs = npt.NDArray[np.integer[Any]]
+Float = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.uint8]
+Runs = npt.NDArray[np.integer[Any]]
 
 __all__ = ["decode_runs", "encode_runs", "fill_polygons", "mask_boxes", "transform_segments"]
 

@@ -10,21 +10,18 @@ converted, after its EXIF orientation has been applied; the conversion may have 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ..formulas.resample import apply_matrix, held_pixels
 from .boxes import BoxFormat, convert_boxes
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["keypoints_to_source", "masks_to_source", "to_source"]
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from ..steps import step_names
+from stoker.types import Size
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ..steps import Step
-    from .composition import Composition
-    from .optional_params import Border, Channels, Erase, MeanImage, Warp
+from ..steps import Step, step_names
+from .composition import Composition
+from .optional_params import Border, Channels, Erase, MeanImage, Warp
 
 __all__ = ["ImageParams"]
 

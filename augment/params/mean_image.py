@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from .image_params import ImageParams
 from .optional_params import Channels, MeanImage
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .image_params import ImageParams
 
 __all__ = ["stretched_mean"]
 

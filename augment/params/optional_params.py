@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..formulas.noise import normal_noise
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["Border", "Channels", "Erase", "MeanImage", "Noise", "Warp"]
 

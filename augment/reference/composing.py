@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.types import DType, Layout
 
 from ..formulas.resample import apply_matrix
 from ..params.composition import WHOLE_SHARE
+from ..params.image_params import ImageParams
 from .reference import finish, render
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy.typing as npt
-
-    from stoker.types import DType, Layout
-
-    from ..params.image_params import ImageParams
-
-    Pixels = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 __all__ = ["compose", "covered", "shown_parts"]
 

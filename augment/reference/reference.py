@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
+
+from stoker.types import DType, Layout, Size
 
 from ..formulas.resample import interpolate, pick, resample
 from ..geometry.interpolation import Interpolation
+from ..params.image_params import ImageParams
+from ..params.optional_params import Channels
 from ..steps import Displace
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import DType, Layout, Size
-
-    from ..params.image_params import ImageParams
-    from ..params.optional_params import Channels
 
 __all__ = ["convert", "execute", "finish", "render"]
 

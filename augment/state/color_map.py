@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..formulas.color import GREY
-from ..steps import Affine
+from ..steps import Affine, Step
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..steps import Step
-
-    Float = npt.NDArray[np.float64]
-    Rows = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["ColorMap"]
 

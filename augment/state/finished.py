@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.types import Size
 
 from ..geometry.interpolation import Interpolation
 from ..params.composition import WHOLE_SHARE, Composition
 from ..params.image_params import ImageParams
 from ..params.optional_params import Erase, Noise
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ..params.parts import Parts
-    from .transform_state import TransformState
+from ..params.parts import Parts
+from .transform_state import TransformState
 
 __all__ = ["finished_params"]
 

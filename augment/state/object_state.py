@@ -6,21 +6,17 @@ Arrays over axes have shape (2, N): the vertical axis first, then the horizontal
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from ..geometry.boxes import Objects
+from .geometry_state import GeometryState
 from .sample_arrays import put_arrays, taken_arrays
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..geometry.boxes import Objects
-    from .geometry_state import GeometryState
-
-    Int = npt.NDArray[np.int64]
-    Float = npt.NDArray[np.float64]
-    Rows = npt.NDArray[np.int64]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["ObjectState"]
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
 from ..params.optional_params import Border
 from .sample_arrays import put_arrays, taken_arrays
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    Int = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.int64]
+Int = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["MODES", "PaddingState", "continued"]
 

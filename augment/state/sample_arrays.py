@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["filled", "put_arrays", "taken_arrays"]
 

@@ -9,39 +9,32 @@ Arrays over axes have shape (2, N): the vertical axis first, then the horizontal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
+from ..geometry.boxes import Objects
 from ..geometry.interpolation import Interpolation
-from ..params.parts import WHOLE
+from ..params.composition import Paste
+from ..params.optional_params import Border
+from ..params.parts import WHOLE, Parts
+from ..steps import Step
 from .color_map import ColorMap
 from .geometry_state import GeometryState
 from .object_state import ObjectState
 from .padding_state import PaddingState
 from .warp_state import WarpState
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ..geometry.boxes import Objects
-    from ..params.composition import Paste
-    from ..params.optional_params import Border
-    from ..params.parts import Parts
-    from ..steps import Step
-
-    Int = npt.NDArray[np.int64]
-    Float = npt.NDArray[np.float64]
-    Rows = npt.NDArray[np.int64]
-    Keys = npt.NDArray[np.uint64]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 
 __all__ = ["TransformState"]
 

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
 from ..geometry.interpolation import Interpolation
 from ..params.optional_params import Warp
 from .sample_arrays import filled
 
-if TYPE_CHECKING:
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    Int = npt.NDArray[np.int64]
-    Float = npt.NDArray[np.float64]
-    Bool = npt.NDArray[np.bool_]
-    Rows = npt.NDArray[np.int64]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["WarpState"]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError, EngineError
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Pixels = npt.NDArray[np.uint8]
-    Rows = npt.NDArray[np.integer]
+Pixels = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.integer]
 
 __all__ = ["BatchStep", "Step", "check_array", "check_pixels", "to_uint8"]
 

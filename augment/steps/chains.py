@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..formulas.resample import pick, resample
 from .base import Step, to_uint8
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy.typing as npt
-
-    Pixels = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 __all__ = ["Distort", "WeightedSum", "step_names"]
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from .base import Step
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Pixels = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 __all__ = ["Compiled"]
 

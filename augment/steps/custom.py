@@ -6,14 +6,10 @@ The native engine calls custom steps that come last while it makes an image;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from .base import Step
 from .chains import step_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .base import Step
 
 __all__ = ["is_custom", "last_custom_names", "split_last_custom"]
 

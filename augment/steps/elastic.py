@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.types import Size
 
 from ..formulas.displacement import displacement
 from .base import Step, to_uint8
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    Pixels = npt.NDArray[np.uint8]
-    Float = npt.NDArray[np.float64]
+Pixels = npt.NDArray[np.uint8]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["Displace"]
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from .base import Step, check_array, to_uint8
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    Pixels = npt.NDArray[np.uint8]
-    Counts = npt.NDArray[np.intp]
-    Rule = Callable[[Counts], npt.NDArray[np.intp]]
+Pixels = npt.NDArray[np.uint8]
+Counts = npt.NDArray[np.intp]
+Rule = Callable[[Counts], npt.NDArray[np.intp]]
 
 __all__ = [
     "Affine",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.types import Size
 
 from ..description import Description, as_pair
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ..state.transform_state import TransformState
+from ..state.transform_state import TransformState
 
 __all__ = ["RandomTransform", "SizedTransform", "Transform"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -24,11 +26,6 @@ from .joining import Part, check_parts, join_classes, join_manifest, write_joine
 from .like_dataset import convert_like
 from .locked_dataset import locked_dataset, staging_folder
 from .summary import ChangeSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
 
 __all__ = ["append"]
 

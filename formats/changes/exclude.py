@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,23 +16,16 @@ from stoker.errors import ConfigError
 
 from ..conversion.targets.index_parts import merge_parts
 from ..dataset.consistency import open_index
+from ..dataset.index import Index
 from ..dataset.index_writing import write_index
-from ..dataset.manifest import IndexFile, index_name
+from ..dataset.manifest import IndexFile, Manifest, index_name
 from ..dataset.selection.select import matching
 from ..dataset.versions.publishing import NextVersion, publish_version
 from .keys_file import read_keys
 from .locked_dataset import locked_dataset, staging_folder
 from .summary import ChangeSummary
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy.typing as npt
-
-    from ..dataset.index import Index
-    from ..dataset.manifest import Manifest
-
-    Mask = npt.NDArray[np.bool_]
+Mask = npt.NDArray[np.bool_]
 
 __all__ = ["exclude"]
 

@@ -6,10 +6,12 @@ Classes are joined by their names. :mod:`.append` and :mod:`.merge` place the sh
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import ConfigError
@@ -19,15 +21,7 @@ from ..dataset.columns.array_columns import ArrayColumn, common_shape, shape_col
 from ..dataset.columns.list_column import ListColumn, renumber
 from ..dataset.index import KNOWN_COLUMNS, Index
 from ..dataset.index_writing import write_index
-from ..dataset.manifest import IndexFile, Manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from ..dataset.manifest import Option, Shard
+from ..dataset.manifest import IndexFile, Manifest, Option, Shard
 
 __all__ = ["Part", "check_parts", "join_classes", "join_manifest", "write_joined_index"]
 

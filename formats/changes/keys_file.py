@@ -5,13 +5,10 @@ Each line has a key, or a key, a tab and the folder of the dataset that it belon
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["read_keys", "write_keys"]
 

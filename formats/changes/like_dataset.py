@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from stoker.errors import ConfigError
 
 from ..conversion.convert import convert
+from ..conversion.execution import Summary
 from ..dataset.index import BAND_COLUMNS
+from ..dataset.manifest import Manifest, Option
 from ..sources.annotated.yolo.yolo_splits import is_data_file
 from ..sources.detect import find_format
 from ..sources.source import Source
 from ..text.convert import convert_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ..conversion.execution import Summary
-    from ..dataset.manifest import Manifest, Option
 
 __all__ = ["convert_like"]
 

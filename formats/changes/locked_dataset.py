@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import ConfigError
 
@@ -13,11 +15,6 @@ from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.naming import split_version
 from ..dataset.versions.publishing import remove_remains
 from ..files.publishing import folder_lock, os_errors, remove
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["STAGING_NAME", "locked_dataset", "staging_folder"]
 

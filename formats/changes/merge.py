@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 from stoker.errors import ConfigError, DatasetError
 
 from ..containers.registry import find_container
 from ..dataset.consistency import check_data_files, local_folder, open_index
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, TOKENIZER_NAME, Option, Shard
 from ..dataset.sha256_file import SHA256_NAME, read_sha256, sha256_content, with_sha256
 from ..dataset.versions.history import first_line, load_version
 from ..dataset.versions.naming import HISTORY_NAME, split_version
@@ -26,13 +28,6 @@ from .joining import Part, check_parts, join_classes, join_manifest, write_joine
 from .locked_dataset import STAGING_NAME, staging_folder
 from .shard_placing import place_shard
 from .summary import ChangeSummary
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ..dataset.manifest import Option, Shard
 
 __all__ = ["merge"]
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..containers.registry import find_container
+from ..dataset.manifest import Shard
 from ..files.publishing import remove, sync
 from ..remote.store import is_url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..dataset.manifest import Shard
-    from .joining import Part
+from .joining import Part
 
 __all__ = ["place_shard"]
 

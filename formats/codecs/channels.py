@@ -5,9 +5,10 @@ Engines call it for loaders with another ``color`` than "rgb".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from stoker import _native
@@ -21,11 +22,8 @@ from .orientation import exif_orientation, turned
 from .pixels import has_sixteen_bits, to_grey16, to_rgb
 from .registry import CODECS, open_image
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Pixels = npt.NDArray[np.uint8]
-    DeepPixels = npt.NDArray[np.uint8 | np.uint16 | np.float32]
+Pixels = npt.NDArray[np.uint8]
+DeepPixels = npt.NDArray[np.uint8 | np.uint16 | np.float32]
 
 __all__ = ["StoredForm", "decode_channels", "decode_grey", "stored_form"]
 

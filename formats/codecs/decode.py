@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 
 from .codec import Codec
 from .header import MAX_PIXELS
 from .registry import CODECS, decode_natively
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["decode_for_reference", "decode_rgb", "engine_decodes", "is_native"]
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import io
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib import format as npy_format
 
 from stoker.errors import DecodeError, ImageTooLargeError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["NPY_SIGNATURE", "NpyHeader", "decode_npy", "npy_damage", "npy_to_rgb", "read_npy_header"]
 

@@ -6,17 +6,14 @@ Other formats may have their size anywhere, so their images are read whole.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from stoker.errors import DecodeError
 
 from .codec import Codec
 from .header import Header, read_header
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Read = Callable[[int, int], bytes]
+Read = Callable[[int, int], bytes]
 
 __all__ = ["read_partial_header"]
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from PIL import ImageChops
+import numpy.typing as npt
+from PIL import Image, ImageChops
 
 from stoker.errors import DecodeError
 
 from .orientation import turned
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from PIL import Image
 
 __all__ = ["PixelCountError", "has_sixteen_bits", "planes_to_rgb", "raw_to_rgb", "to_grey16", "to_rgb"]
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from stoker import _native
@@ -24,13 +27,7 @@ from .npy import NPY_SIGNATURE, npy_damage, npy_to_rgb
 from .orientation import exif_orientation
 from .pixels import planes_to_rgb, raw_to_rgb, to_rgb
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    import numpy.typing as npt
-
-    Decode = Callable[[Any, int, int, int], npt.NDArray[np.uint8]]
+Decode = Callable[[Any, int, int, int], npt.NDArray[np.uint8]]
 
 __all__ = [
     "CODECS",

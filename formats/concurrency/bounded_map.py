@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
-
-    Item = TypeVar("Item")
-    Label = TypeVar("Label")
-    Result = TypeVar("Result")
+Item = TypeVar("Item")
+Label = TypeVar("Label")
+Result = TypeVar("Result")
 
 __all__ = ["bounded_map", "thread_map"]
 

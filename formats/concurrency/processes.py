@@ -6,21 +6,17 @@ import multiprocessing
 import os
 import signal
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from typing import Any
 
 from stoker.errors import ConfigError, EngineError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from concurrent.futures import Future
-    from multiprocessing.connection import Connection
-    from multiprocessing.context import BaseContext
-
-    Submit = Callable[..., Future[Any]]
+Submit = Callable[..., Future[Any]]
 
 __all__ = ["can_fork", "worker_processes"]
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    from ..files.reading import FileDigests
-    from .messages.image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
-    from .messages.wire import Span
+from ..files.reading import FileDigests
+from .messages.image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
+from .messages.wire import Span
 
 __all__ = [
     "Container",

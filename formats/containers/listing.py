@@ -15,29 +15,24 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from stoker._native import Shards
 from stoker.errors import CorruptRecordError, SourceError
 
 from ..files.reading import open_regular
-from .base import Container, PayloadFiles, Record
+from .base import Container, PayloadFiles, ReadStart, Record
+from .messages.image_record import FeatureNames
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from .base import ReadStart
-    from .messages.image_record import FeatureNames
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["LISTING", "LISTING_NAME", "FileListing", "read_listing", "write_listing"]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import shutil
 from array import array
+from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EIO, ENOSPC, errorcode
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lmdb
 import numpy as np
@@ -20,14 +21,9 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
 from ..files.reading import file_digests, open_regular, read_at
-from .base import Container, Record, Writing, WrittenShard
+from .base import Container, ReadStart, Record, Writing, WrittenShard
 from .lmdb_pages import BadPageError, walk
 from .messages.datum import parse_image, wrap_arrays, wrap_image
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .base import ReadStart
 
 __all__ = ["LMDB", "Writer", "scan"]
 

@@ -10,13 +10,11 @@ at most once: it ends, whatever the file holds.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..files.reading import read_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["BadPageError", "Node", "Tree", "walk"]
 

@@ -9,25 +9,19 @@ several pieces, without that number (include/dmlc/recordio.h in dmlc-core). The 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from stoker.errors import CorruptRecordError, SourceError
 
-from ..codecs.header import read_header
+from ..codecs.header import Header, read_header
 from ..files.reading import open_regular, read_at
-from .base import Container, Record
-from .messages.image_record import ExternalSample
+from .base import Container, ReadStart, Record
+from .messages.image_record import ExternalSample, FeatureNames, Label
 from .messages.wire import Span
 from .parts.labels import to_label
 from .parts.raw_pixels import raw_header
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ..codecs.header import Header
-    from .base import ReadStart
-    from .messages.image_record import FeatureNames, Label
 
 __all__ = ["LENGTH_BYTES", "RECORDIO", "join_pieces", "scan"]
 

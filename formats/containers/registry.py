@@ -6,17 +6,16 @@ and the checks of options take the names from the table.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.errors import ConfigError
 
 from ..files.reading import open_regular, read_at
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
+if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from .base import Container, ReadStart, Writing
 
 __all__ = [

@@ -11,9 +11,10 @@ import hashlib
 import shlex
 import struct
 from array import array
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +22,9 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
 from ..files.reading import FileDigests, digest_of, open_regular, read_at
-from .base import Container, Record, Sidecar, Writing, WrittenShard
+from .base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from .messages.image_example import parse_image, wrap_arrays, wrap_image
 from .messages.image_record import FeatureNames
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .base import ReadStart
 
 __all__ = ["DALI_INDEX", "TFRECORD", "Writer", "masked_crc", "scan"]
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
 
 from stoker.arguments import renamed_option
 
 from ..codecs.header import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
+from ..sources.format_names import SourceFormatName
+from .execution import Engine, Summary
 from .request import ConvertRequest, SupportsItems
 from .request_execution import convert_request
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from fractions import Fraction
-
-    from ..sources.format_names import SourceFormatName
-    from .execution import Engine, Summary
-    from .run import Progress
+from .run import Progress
 
 __all__ = ["convert"]
 

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from stoker.errors import ConfigError
 
 from ..concurrency.cores import available_cores, check_threads
 from ..files.paths import is_inside
 from ..remote.store import is_url
-from .run import Run
+from .plan import ConversionPlan
+from .run import Progress, Run, Runner
 from .runners.local_runner import LocalRunner
 from .runners.ray_runner import RayRunner
 from .targets.folder_target import convert_to_folder
+from .targets.published import PublishedDatasets
 from .targets.url_target import convert_to_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from fractions import Fraction
-
-    from .plan import ConversionPlan
-    from .run import Progress, Runner
-    from .targets.published import PublishedDatasets
-
 
 __all__ = ["Engine", "Summary", "check_num_threads", "check_outside_source", "execute"]
 

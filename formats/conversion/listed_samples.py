@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
 
 from stoker.errors import ConfigError, SourceError
 from stoker.log import EventLog
@@ -12,16 +12,12 @@ from ..sources.classes.class_limits import limit_classes, select_classes, select
 from ..sources.classes.class_names import number_classes, parse_class_map, rename_classes
 from ..sources.detect import list_source
 from ..sources.folders.local_images import may_be_image
+from ..sources.listing import Listing
 from ..sources.no_images import name_reasons
+from ..sources.registry import SourceFormat
+from ..sources.source import Source
 from .images.mask_values import mask_table
-
-if TYPE_CHECKING:
-    import os
-
-    from ..sources.listing import Listing
-    from ..sources.registry import SourceFormat
-    from ..sources.source import Source
-    from .request import ConvertRequest
+from .request import ConvertRequest
 
 __all__ = ["check_mask_map", "list_samples"]
 

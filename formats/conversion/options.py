@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, cast
+from typing import Any, ClassVar, Literal, SupportsIndex, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
@@ -16,12 +17,8 @@ from ..codecs.header import MAX_PIXELS
 from ..codecs.transcode import BYTES_PER_PIXEL
 from ..containers.registry import DEFAULT_CONTAINER, find_writing
 from ..files.byte_size import parse_byte_size
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..sources.format_names import SourceFormatName
-    from ..tokenization.captions import CaptionOptions
+from ..sources.format_names import SourceFormatName
+from ..tokenization.captions import CaptionOptions
 
 __all__ = [
     "QUALITY",

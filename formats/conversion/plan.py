@@ -8,30 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import version
 from stoker.errors import ConfigError
 from stoker.random import philox_permutation
 
 from ..dataset.columns.list_column import ListColumn
+from ..sources.listing import Listing
 from .images.image_encoder import ImageEncoder
-from .options import ConvertOptions
+from .options import ConvertOptions, ShardOptions
+from .shards.encoder import Encoder, IndexColumns
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from fractions import Fraction
-
-    import numpy.typing as npt
-
-    from ..sources.listing import Listing
-    from .options import ShardOptions
-    from .shards.encoder import Encoder, IndexColumns
-
-    Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["ConversionPlan", "DatasetPlan", "PlannedShard", "plan_conversion"]
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from fractions import Fraction
+from typing import Any, Protocol
 
 from ..sources.classes.class_names import parse_class_map
+from ..sources.format_names import SourceFormatName
+from .execution import Engine
 from .images.mask_values import parse_mask_map
 from .options import ConvertOptions, ResizeMode, parse_share, shard_bytes
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-    from fractions import Fraction
-
-    from ..sources.format_names import SourceFormatName
-    from .execution import Engine
-    from .run import Progress
+from .run import Progress
 
 __all__ = ["ConvertRequest", "SupportsItems"]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotation
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
@@ -20,22 +19,19 @@ from ..files.reading import check_named
 from ..remote.store import is_url
 from ..sources.classes.class_names import check_classes
 from ..sources.detect import find_format
+from ..sources.listing import Listing
 from ..sources.source import Source
 from ..sources.tables.block_images import BlockImages
 from .execution import Summary, check_num_threads, check_outside_source, execute
 from .images.captions import caption_choice, tokenize_captions
 from .images.image_encoder import ImageEncoder
 from .listed_samples import check_mask_map, list_samples
-from .options import parse_resize
+from .options import ConvertOptions, parse_resize
 from .plan import plan_conversion
+from .request import ConvertRequest
 from .run import no_progress
 from .samples.convert_samples import convert_samples
 from .targets.loss import check_loss, parse_loss
-
-if TYPE_CHECKING:
-    from ..sources.listing import Listing
-    from .options import ConvertOptions
-    from .request import ConvertRequest
 
 __all__ = ["convert_request"]
 

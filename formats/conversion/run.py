@@ -8,16 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from fractions import Fraction
+from typing import Protocol
 
+from .plan import ConversionPlan
+from .shards.planned_shard import ShardContext
+from .shards.shard_file import ShardResult
 from .targets.loss import check_loss
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from .plan import ConversionPlan
-    from .shards.planned_shard import ShardContext
-    from .shards.shard_file import ShardResult
 
 __all__ = ["Progress", "ProgressCounter", "Run", "Runner", "ShardMaker", "no_progress"]
 

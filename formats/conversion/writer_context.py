@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
 
 from stoker.errors import ConfigError, LockedError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-
-    from stoker.processes import OwnerProcess
+from stoker.processes import OwnerProcess
 
 __all__ = ["WriterContext"]
 

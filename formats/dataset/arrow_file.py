@@ -7,10 +7,8 @@ those of format/File.fbs and format/Message.fbs in the repository of Arrow, as F
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 __all__ = ["is_compressed"]
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, StaleIndexError
 
 from ..files.reading import check_named, file_digest
 from ..remote.store import is_url
 from .index import IMAGE_COLUMNS, Index
-
-if TYPE_CHECKING:
-    import os
-
-    from .manifest import Manifest, Shard
+from .manifest import Manifest, Shard
 
 __all__ = ["check_data_files", "is_index_whole", "local_folder", "open_index"]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import DatasetError
 
 from ..files.reading import file_digests
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["INDEX_NAME", "IndexFile", "Shard", "check_count", "index_name"]
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
 
 from stoker.errors import ConfigError
 
-from .reading.sample import read_sample
+from .reading.sample import Sample, read_sample
 from .selection.chosen_samples import ChosenSamples
 from .selection.class_names import class_numbers, has_class
 from .selection.numbering import Numbering
 from .selection.positions import in_first_part, in_first_part_of_each, selected_positions
 from .tokenizer_file import read_tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-    import pyarrow.compute as pc
-
-    from .reading.sample import Sample
 
 __all__ = ["Dataset"]
 

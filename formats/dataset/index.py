@@ -16,9 +16,12 @@ other columns are the user's.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
@@ -27,12 +30,6 @@ from .arrow_file import is_compressed
 from .columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from .columns.list_column import ListColumn
 from .reading.samples import Samples
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
 
 __all__ = ["BAND_COLUMNS", "IMAGE_COLUMNS", "KNOWN_COLUMNS", "REQUIRED_COLUMNS", "VERSION_METADATA", "Index"]
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import mmap
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
 from .columns.numbers import number_array
 from .index import KNOWN_COLUMNS, REQUIRED_COLUMNS, VERSION_METADATA, Index
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import IO
 
 _PIECE = 1 << 22  # bytes
 

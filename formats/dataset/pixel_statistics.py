@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from stoker import _native
@@ -20,14 +23,7 @@ from ..codecs.header import MAX_PIXELS
 from ..codecs.npy import decode_npy
 from ..concurrency.bounded_map import thread_map
 from ..concurrency.cores import check_threads
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
-
-    from .dataset import Dataset
+from .dataset import Dataset
 
 __all__ = ["PixelStatistics", "check_mean_image", "pixel_statistics", "save_mean_image"]
 

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping  # noqa: TC003 - the types of fields are read at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import DatasetError
 
 from ..files.reading import open_regular, read_at
 from .json_documents import from_document
 from .manifest import MOST_MANIFEST_BYTES, Manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["SHA256_NAME", "read_sha256", "sha256_content", "with_sha256"]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import DatasetError
 
 from ..files.reading import open_regular, read_at
 from .manifest import TOKENIZER_NAME
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["read_tokenizer"]
 

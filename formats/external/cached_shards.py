@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.progress_line import progress_line
 from stoker.urls import without_credentials
@@ -19,10 +18,7 @@ from ..containers.registry import CONTAINERS, is_local_shard
 from ..remote.store import Store, is_url
 from ..sources.archives.names import expand, is_pattern
 from .external_index import index
-from .shards import find_shards
-
-if TYPE_CHECKING:
-    from .shards import ExternalShard
+from .shards import ExternalShard, find_shards
 
 __all__ = ["index_shards_in_cache", "names_shards"]
 

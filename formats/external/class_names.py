@@ -7,14 +7,12 @@ classes; then the number alone would give samples of one class the name of anoth
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from stoker.errors import SourceError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ..containers.messages.image_record import ExternalSample, Label
+from ..containers.messages.image_record import ExternalSample, Label
 
 __all__ = ["ClassNames", "Contradiction", "LabelName", "check_class", "names_in", "unlike_those_before"]
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.arguments import check_progress
 from stoker.errors import DatasetError
 
 from ..containers.messages.image_record import FeatureNames
-from ..dataset.manifest import MANIFEST_NAME
+from ..dataset.manifest import MANIFEST_NAME, Manifest
 from ..dataset.versions.publishing import publish_index
 from ..files.reading import check_named
 from ..remote.store import Store, is_url
 from .indexer import Indexer
-from .shards import find_shards
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from ..dataset.manifest import Manifest
-    from .shards import ExternalShard
+from .shards import ExternalShard, find_shards
 
 __all__ = ["FeatureNames", "index"]
 

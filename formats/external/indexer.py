@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError, SourceError
 
+from ..containers.base import Container, Record, Sidecar
+from ..containers.messages.image_record import ExternalSample, FeatureNames
 from ..dataset.columns.annotation_columns import tasks_of
 from ..dataset.index import Index
 from ..dataset.manifest import INDEX_NAME, IndexFile, Manifest, Shard
@@ -20,19 +25,9 @@ from ..sources.listing import Skip
 from ..sources.no_images import no_images_error
 from .class_names import ClassNames, Contradiction, LabelName, check_class, names_in, unlike_those_before
 from .joined_records import JoinedRecords
-from .parsed_records import naming, parse_records, parsed_at_urls
+from .parsed_records import ParsedRecord, naming, parse_records, parsed_at_urls
 from .sample_rows import TAKEN_NAMES, SampleRows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from ..containers.base import Container, Record, Sidecar
-    from ..containers.messages.image_record import ExternalSample, FeatureNames
-    from .parsed_records import ParsedRecord
-    from .shards import ExternalShard
+from .shards import ExternalShard
 
 __all__ = ["Indexer"]
 

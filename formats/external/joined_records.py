@@ -5,17 +5,14 @@ No loader can read such a record in place. The indexer writes it in one piece to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from stoker.errors import SourceError
 
+from ..containers.base import Container, Record
 from ..dataset.manifest import Shard
 from ..files.reading import file_digest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ..containers.base import Container, Record
 
 __all__ = ["JoinedPlace", "JoinedRecords"]
 

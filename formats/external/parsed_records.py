@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DecodeError, SourceError, with_details
 
 from ..concurrency.bounded_map import thread_map
-from ..containers.messages.image_record import LeftOutError
+from ..containers.base import Container, Record
+from ..containers.messages.image_record import ExternalSample, FeatureNames, LeftOutError
 from ..dataset.reading.samples import NO_CHECKSUM
 from ..sources.archives.window import window_at_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from ..containers.base import Container, Record
-    from ..containers.messages.image_record import ExternalSample, FeatureNames
-    from .shards import ExternalShard
+from .shards import ExternalShard
 
 __all__ = ["ParsedRecord", "naming", "parse_records", "parsed_at_urls"]
 

@@ -8,25 +8,22 @@ numbers or missing, and otherwise text.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
 
+from ..containers.messages.image_record import ExternalObjects, ExternalSample, Value
 from ..dataset.columns.strings import each
 from ..dataset.index import IMAGE_COLUMNS, KNOWN_COLUMNS, REQUIRED_COLUMNS, Index
 from ..dataset.index_writing import concat_indexes, write_index
 from ..sources.annotated.object_issues import BadObjectError, checked_box
 from ..sources.annotated.object_table import ObjectTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ..containers.messages.image_record import ExternalObjects, ExternalSample, Value
-    from .joined_records import JoinedRecords
+from .joined_records import JoinedRecords
 
 __all__ = ["TAKEN_NAMES", "SampleRows"]
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError, StokerError, with_details
 from stoker.urls import without_credentials
 
 from ..concurrency.bounded_map import bounded_map
+from ..containers.base import Container
 from ..containers.registry import (
     CONTAINERS,
     DEFAULT_CONTAINER,
@@ -27,11 +28,6 @@ from ..containers.registry import (
 from ..files.publishing import remove
 from ..remote.store import Store, is_url
 from ..sources.archives.names import expand
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ..containers.base import Container
 
 __all__ = ["ExternalShard", "find_shards"]
 

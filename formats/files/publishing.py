@@ -8,16 +8,13 @@ import os
 import secrets
 import shutil
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import ConfigError, LockedError, StokerError, WriteError
 
 from .paths import printable_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = [
     "check_target",

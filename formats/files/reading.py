@@ -6,14 +6,12 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "FileDigests",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +24,8 @@ from ..dataset.columns.numbers import number_array
 from ..dataset.columns.strings import Strings, each
 from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import write_durably
+from ..sources.listing import Listing
 from .images import list_images, write_image_index
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ..sources.listing import Listing
 
 __all__ = ["index_in_cache"]
 

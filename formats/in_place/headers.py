@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import probe_jpeg_files
 
 from ..codecs.codec import Codec
 from ..codecs.header import MAX_PIXELS
 from ..concurrency.bounded_map import bounded_map
-from ..sources.listing import Skip
+from ..sources.listing import ListedFiles, Skip
 from ..sources.source_reader import SkippedError, check_image, read_source_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
-
-    from ..sources.listing import ListedFiles
 
 __all__ = ["ImageHeaders", "name_buffers", "read_headers"]
 

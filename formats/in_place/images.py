@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -25,17 +26,11 @@ from ..sources.classes.class_names import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folders.local_images import FoundFile, walk_images
 from ..sources.folders.suffixes import has_image_suffix, is_array_name
+from ..sources.listing import Listing, Skip
 from ..sources.lists.list_entries import has_list_suffix
 from ..sources.no_images import no_images_error
 from ..sources.source import Source
-from .headers import read_headers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from ..sources.listing import Listing, Skip
-    from .headers import ImageHeaders
+from .headers import ImageHeaders, read_headers
 
 __all__ = ["index_images", "is_flat", "is_image_source", "list_images", "write_image_index"]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import wait
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stoker.errors import MissingDependencyError, StorageError, install_hint
 
 from .retry import StoppedError
-
-if TYPE_CHECKING:
-    import threading
 
 __all__ = ["StoredFile", "file_system", "modified", "read_asynchronously"]
 

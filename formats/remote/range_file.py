@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .store import Store
+from .store import Store
 
 __all__ = ["RangeFile"]
 

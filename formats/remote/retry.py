@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import errno
 import random
+import threading
+from collections.abc import Callable
 from itertools import count
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from stoker.log import EventLog
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
 
 __all__ = ["Retrier", "StoppedError", "retries"]
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
 
 from stoker.errors import StorageError
 from stoker.urls import without_credentials
@@ -18,10 +20,6 @@ from .file_system import StoredFile, file_system, modified, read_asynchronously
 from .hints import BodyCutShortError, hint_for
 from .retry import Retrier, StoppedError
 from .web import crawl, look_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 __all__ = ["Store", "is_url"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
@@ -21,9 +21,6 @@ from .annotated.masks.mask_pairs import is_of_ade20k
 from .annotated.yolo.yolo_names import YAML_NAMES
 from .annotated.yolo.yolo_splits import read_data_file
 from .source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["check_has_one_split", "check_is_no_root"]
 

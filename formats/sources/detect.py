@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from stoker.errors import ConfigError, SourceError, StokerError
 
@@ -13,12 +13,9 @@ from .annotated.masks.mask_pairs import with_masks
 from .archives.names import is_pattern
 from .dataset_roots import check_has_one_split, check_is_no_root
 from .format_names import SourceFormatName
-from .registry import SOURCE_FORMATS
-
-if TYPE_CHECKING:
-    from .listing import Listing
-    from .registry import SourceFormat
-    from .source import Source
+from .listing import Listing
+from .registry import SOURCE_FORMATS, SourceFormat
+from .source import Source
 
 __all__ = ["find_format", "list_source"]
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from ..dataset.columns.strings import Strings, take_strings
 from .listing import ListedFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
 
 __all__ = ["FileTable"]
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
 from ..containers.registry import is_local_shard
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Sequence
-
-    from .listing import Skip
+from .listing import Skip
 
 __all__ = ["INDEX_SHARDS", "name_reasons", "no_images_error"]
 

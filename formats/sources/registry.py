@@ -28,8 +28,8 @@ column of labels is renumbered with the classes only if it is ``label`` or ``obj
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .annotated.boxes.crowdhuman import is_crowdhuman, list_crowdhuman
 from .annotated.boxes.mot import is_mot, list_mot
@@ -41,16 +41,12 @@ from .annotated.yolo.yolo import is_yolo, list_yolo
 from .archives.records import is_mds, is_recordio, list_mds, list_recordio
 from .archives.tar import is_tar, list_tar
 from .classes.class_folder import is_class_folder, list_class_folder
+from .format_names import SourceFormatName
+from .listing import Listing
 from .lists.file_list import is_list, list_listed_images
+from .source import Source
 from .tables.table_files import holds_tables
 from .tables.tables import list_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .format_names import SourceFormatName
-    from .listing import Listing
-    from .source import Source
 
 __all__ = ["SOURCE_FORMATS", "SourceFormat"]
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ..tokenization.captions import CAPTION
-from .folders.source_folder import open_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .folders.source_folder import SourceFolder
+from .folders.source_folder import SourceFolder, open_folder
 
 __all__ = ["Source"]
 

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from ..dataset.columns.list_column import ListColumn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from .choice import TokenizerChoice
-    from .tokenizers import Tokenizer
+from .choice import TokenizerChoice
+from .tokenizers import Tokenizer
 
 __all__ = [
     "CAPTION",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stoker import _native
 from stoker.errors import ConfigError, optional_import
@@ -15,10 +17,6 @@ from ..concurrency.bounded_map import thread_map
 from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
 from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
 
 __all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from stoker.errors import optional_import
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    Decode = Callable[[Sequence[int]], str]
+Decode = Callable[[Sequence[int]], str]
 
 __all__ = ["make_decoder"]
 

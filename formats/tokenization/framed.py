@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
 from .special_tokens import count_special_tokens
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from .tokenizers import Ids, Lengths, Tokenizer
+from .tokenizers import Ids, Lengths, Tokenizer
 
 __all__ = ["Framed", "add_frame"]
 

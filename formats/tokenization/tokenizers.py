@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.errors import ConfigError, SourceError, optional_import
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    Ids = npt.NDArray[np.int32]
-    Lengths = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+Lengths = npt.NDArray[np.int64]
 
 __all__ = ["SPECIAL_TOKENS", "Bytes", "File", "Tokenizer", "Whitespace"]
 

@@ -6,16 +6,13 @@ The file is a JSON document of the package tokenizers: https://huggingface.co/do
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
 
 __all__ = ["read_word_parts"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,13 +10,9 @@ from stoker.errors import DatasetError
 
 from ..codecs.registry import open_mask
 from ..dataset.columns.annotation_columns import from_columns, is_object_column
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..dataset.columns.list_column import ListColumn
-    from ..dataset.index import Index
-    from ..dataset.manifest import Manifest
+from ..dataset.columns.list_column import ListColumn
+from ..dataset.index import Index
+from ..dataset.manifest import Manifest
 
 __all__ = ["mask_problem", "object_problems"]
 

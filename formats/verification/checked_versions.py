@@ -6,28 +6,23 @@ and shards that later versions lack.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import DatasetError
 
 from ..dataset.consistency import open_index
+from ..dataset.data_files import IndexFile, Shard
+from ..dataset.index import Index
 from ..dataset.manifest import Manifest
 from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.naming import retired_manifest
 from ..files.reading import file_digest, file_digests
 from .problem import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from ..dataset.data_files import IndexFile, Shard
-    from ..dataset.index import Index
 
 __all__ = ["CheckedVersion", "checked_versions", "differing_digest"]
 

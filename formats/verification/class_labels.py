@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from stoker.errors import ConfigError, StokerError
 
+from ..containers.base import Record
 from ..containers.messages.image_record import FeatureNames, LeftOutError
 from ..containers.registry import find_container
-from ..external.class_names import ClassNames, names_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..containers.base import Record
-    from ..dataset.index import Index
-    from ..dataset.manifest import Manifest
-    from ..external.class_names import Contradiction, LabelName
+from ..dataset.index import Index
+from ..dataset.manifest import Manifest
+from ..external.class_names import ClassNames, Contradiction, LabelName, names_in
 
 __all__ = ["RecordClasses", "label_problems"]
 

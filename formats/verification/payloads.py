@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import bands_match, crc32c
 from stoker.errors import DecodeError, StaleIndexError
@@ -15,21 +17,13 @@ from ..codecs.decode import decode_rgb
 from ..codecs.header import MAX_PIXELS, read_header
 from ..codecs.npy import decode_npy
 from ..codecs.registry import CODECS
+from ..containers.base import PayloadFiles
 from ..dataset.columns.annotation_columns import MASK_COLUMNS
 from ..dataset.columns.array_columns import place_of
-from ..dataset.reading.samples import NO_CHECKSUM
+from ..dataset.index import Index
+from ..dataset.reading.samples import NO_CHECKSUM, Samples
 from ..files.reading import open_regular, read_at
 from .annotations import mask_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from ..containers.base import PayloadFiles
-    from ..dataset.index import Index
-    from ..dataset.reading.samples import Samples
 
 __all__ = ["listed_file_problems", "payload_problems"]
 

@@ -12,9 +12,10 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.cache_folder import cache_folder
 from stoker.errors import ConfigError
@@ -25,10 +26,6 @@ from ..containers.listing import LISTING
 from ..dataset.dataset import Dataset
 from ..dataset.sha256_file import SHA256_NAME, read_sha256, with_sha256
 from ..files.reading import file_digests
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = ["DataTree", "data_tree", "merkle_root"]
 

@@ -7,40 +7,35 @@ contain, the result is a report.
 from __future__ import annotations
 
 import heapq
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.arguments import check_progress
 from stoker.errors import CorruptRecordError, DatasetError
 
 from ..concurrency.bounded_map import bounded_map
 from ..concurrency.cores import check_threads
+from ..containers.base import Container, Record, Sidecar
 from ..containers.registry import find_container
 from ..dataset.consistency import local_folder
+from ..dataset.index import Index
+from ..dataset.manifest import Shard
 from ..dataset.versions.history import load_version
 from ..dataset.versions.naming import split_version
 from ..files.reading import open_regular, read_at
 from .annotations import object_problems
-from .checked_versions import checked_versions, differing_digest
+from .checked_versions import CheckedVersion, checked_versions, differing_digest
 from .class_labels import RecordClasses, label_problems
 from .payloads import listed_file_problems, payload_problems
 from .problem import Problem
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from ..containers.base import Container, Record, Sidecar
-    from ..dataset.index import Index
-    from ..dataset.manifest import Shard
-    from .checked_versions import CheckedVersion
-
-    _Check = tuple[int, Callable[[], list["Problem"]]]
+_Check = tuple[int, Callable[[], list["Problem"]]]
 
 __all__ = ["Problem", "Report", "verify"]
 

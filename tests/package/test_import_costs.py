@@ -26,6 +26,18 @@ def test_importing_stoker_imports_nothing_else() -> None:
     assert not loaded & {"numpy", "pyarrow", "PIL", "lmdb", "rich", "typer"}
 
 
+def test_the_help_of_the_command_line_loads_no_numpy() -> None:
+    code = """
+import runpy, sys
+sys.argv = ["stoker", "--help"]
+try:
+    runpy.run_module("stoker", run_name="__main__")
+except SystemExit:
+    print(*(name for name in ("numpy", "pyarrow", "PIL") if name in sys.modules), sep="", end="END")
+"""
+    assert python(code).endswith("\nEND")
+
+
 def test_loading_images_as_numpy_needs_no_framework() -> None:
     code = "import sys, stoker; stoker.ImageLoader; print(*sys.modules)"
     assert not {name.partition(".")[0] for name in python(code).split()} & set(FRAMEWORKS)

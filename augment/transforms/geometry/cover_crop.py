@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from enum import Enum
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from ...state.transform_state import TransformState
 from ..base import SizedTransform
-
-if TYPE_CHECKING:
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
 
 __all__ = ["CoverCrop"]
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from enum import Enum
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import added
+from ...state.transform_state import TransformState
 from ..base import SizedTransform
 from .area import ATTEMPTS, first_fit
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Int = npt.NDArray[np.int64]
-    Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["CenterCrop", "RandomResizedCrop"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from ...state.transform_state import TransformState
 from ..base import RandomTransform
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
 
 __all__ = ["RandomHorizontalFlip", "RandomVerticalFlip"]
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
+from ...state.transform_state import TransformState
 from ..base import SizedTransform
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
 
 __all__ = ["Letterbox"]
 

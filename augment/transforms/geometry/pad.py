@@ -7,27 +7,22 @@ objects are not repeated (torchvision refuses boxes there).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
 from ...description import as_tuple, is_whole
 from ...state.padding_state import MODES
+from ...state.transform_state import TransformState
 from ..base import SizedTransform, Transform
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...state.transform_state import TransformState
-
-    Int = npt.NDArray[np.int64]
+Int = npt.NDArray[np.int64]
 
 __all__ = ["Pad", "RandomCrop"]
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.types import Size
 
 from ...description import added, as_tuple, is_count
+from ...state.transform_state import TransformState
 from ..base import Transform
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...state.transform_state import TransformState
-
-    Int = npt.NDArray[np.int64]
+Int = npt.NDArray[np.int64]
 
 __all__ = ["Resize"]
 

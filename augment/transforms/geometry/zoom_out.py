@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.types import Size
 
 from ...description import between
+from ...state.transform_state import TransformState
 from ..base import Transform
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...state.transform_state import TransformState
 
 __all__ = ["RandomZoomOut"]
 

@@ -9,26 +9,22 @@ where a crop follows it, the mean is that of the crop.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ...description import between, is_finite
 from ...formulas import color
+from ...state.transform_state import TransformState
 from ..base import RandomTransform, Transform
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
-    Range = Sequence[float]
+Float = npt.NDArray[np.float64]
+Range = Sequence[float]
 
 __all__ = [
     "ColorJitter",

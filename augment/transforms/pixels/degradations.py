@@ -5,25 +5,21 @@ They act on the pixels of the output, after all geometry, padding included.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ...description import as_pair, as_tuple, is_count, is_finite
+from ...state.transform_state import TransformState
 from ...steps import AddNoise, Compress
 from ..base import Transform
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["JPEG", "GaussianNoise"]
 

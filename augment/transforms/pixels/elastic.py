@@ -5,25 +5,21 @@ It acts on the pixels of the output, after all geometry, padding included.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from enum import Enum
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import as_tuple, is_finite
 from ...geometry.interpolation import WARPING
+from ...state.transform_state import TransformState
 from ...steps import Displace
 from ..base import Transform
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["ElasticTransform"]
 

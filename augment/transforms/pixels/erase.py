@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import as_tuple, is_finite
+from ...state.transform_state import TransformState
 from ..base import Transform
 from ..geometry.area import ATTEMPTS, first_fit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-    from .output import Form
+from .output import Form
 
 __all__ = ["RandomErasing"]
 

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import as_pair, as_tuple, between, is_count, is_finite
+from ...state.transform_state import TransformState
 from ...steps import Blur, Sharpen
 from ..base import Transform
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["GaussianBlur", "RandomAdjustSharpness"]
 

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import is_finite, is_whole
+from ...state.transform_state import TransformState
 from ...steps import Autocontrast, Equalize, Posterize, Solarize
 from ..base import RandomTransform, Transform
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["RandomAutocontrast", "RandomEqualize", "RandomPosterize", "RandomSolarize"]
 

@@ -7,16 +7,14 @@ import io
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from .output import Form, OutputTransform, ToDtype
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["SubtractMean"]
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.types import DType
 
 from ...description import as_tuple, is_finite
 from ..base import Transform
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
 
 __all__ = ["Form", "Normalize", "OutputTransform", "ToDtype"]
 

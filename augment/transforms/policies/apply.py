@@ -7,27 +7,21 @@ size must follow. RandomErasing, Normalize and ToDtype cannot be within.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
 from ...description import Description, as_tuple, is_finite
+from ...state.transform_state import TransformState
 from ..base import Transform
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["Identity", "NestedTransform", "RandomApply", "RandomChoice", "RandomOrder"]
 

@@ -7,30 +7,24 @@ They may not crop or resize it. The sum is rounded; torchvision truncates it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import is_count, is_finite
 from ...formulas.color import GREY
 from ...formulas.dirichlet import DRAWS, dirichlet
 from ...geometry.interpolation import WARPING
-from ...steps import Affine, Distort, WeightedSum
+from ...state.transform_state import TransformState
+from ...steps import Affine, Distort, Step, WeightedSum
 from ..base import Transform
 from .operations import GEOMETRIC, LINEAR, Kind, Operations, magnitudes, signs
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-    from ...steps import Step
-
-    Int = npt.NDArray[np.int64]
-    Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["AugMix"]
 

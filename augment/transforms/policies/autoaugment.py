@@ -5,25 +5,21 @@ Differences from torchvision are those of :mod:`stoker.augment.transforms.polici
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...geometry.interpolation import WARPING
+from ...state.transform_state import TransformState
 from ..base import Transform
 from .operations import Kind, Operations, magnitudes, signs
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["AutoAugment"]
 

@@ -7,27 +7,21 @@ counterclockwise about the centre, and a factor is 1 + magnitude.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ...formulas import color
-from ...steps import Autocontrast, Equalize, Posterize, Sharpen, Solarize
+from ...state.transform_state import TransformState
+from ...steps import Autocontrast, Equalize, Posterize, Sharpen, Solarize, Step
 from ..warps.matrices import inverse_rotation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-    from ...steps import Step
-
-    Int = npt.NDArray[np.int64]
-    Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["GEOMETRIC", "LINEAR", "Kind", "Operations", "magnitudes", "signs"]
 

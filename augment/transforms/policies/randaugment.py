@@ -7,25 +7,21 @@ not rounded in between. Images must have one size where these transforms stand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from enum import Enum
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import is_count, is_whole
 from ...geometry.interpolation import WARPING
+from ...state.transform_state import TransformState
 from ..base import Transform
 from .operations import Kind, Operations, magnitudes, signs
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["RandAugment", "TrivialAugmentWide"]
 

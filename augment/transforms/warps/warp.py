@@ -14,28 +14,24 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from enum import Enum
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.types import Size
 
 from ...description import as_pair, as_tuple, between, is_finite
 from ...geometry.interpolation import WARPING
+from ...state.transform_state import TransformState
 from ..base import Transform
 from .matrices import expanded, homography, inverse_affine, inverse_rotation, is_convex
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from enum import Enum
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...state.transform_state import TransformState
-
-    Int = npt.NDArray[np.int64]
-    Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform"]
 

@@ -6,12 +6,9 @@ import bz2
 import contextlib
 import shlex
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["compression_of", "decompress_command", "decompressed_start"]
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
 from stoker.errors import CorruptRecordError, SourceError
 
 from ...files.reading import open_regular, read_at
-from ..base import Container, Part, Record
-from ..messages.image_record import ExternalSample, FeatureNames
+from ..base import Container, Part, ReadStart, Record
+from ..messages.image_record import ExternalSample, FeatureNames, Label
 from ..messages.wire import Span
 from ..parts.labels import to_label
 from .compression import compression_of, decompress_command, decompressed_start
 from .header import BadShardError, Column, read_header, starts_as_shard
 from .index_file import INDEX_FILE, check_index_file
 from .values import IMAGES, decode_value, find_image, is_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ..base import ReadStart
-    from ..messages.image_record import Label
 
 __all__ = ["MDS", "scan"]
 

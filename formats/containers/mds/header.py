@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...files.reading import read_at
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["BadShardError", "Column", "Header", "parse_columns", "read_header", "starts_as_shard"]
 

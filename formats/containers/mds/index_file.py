@@ -5,15 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ...files.reading import open_regular, read_at
-from .header import BadShardError, parse_columns
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .header import Header
+from .header import BadShardError, Header, parse_columns
 
 __all__ = ["INDEX_FILE", "check_index_file"]
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from stoker.errors import SourceError
 
-from ...codecs.header import read_header
+from ...codecs.header import Header, read_header
+from ..base import Part
+from ..messages.image_record import FeatureNames, Value
 from ..messages.wire import Span
 from ..parts.raw_pixels import raw_header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...codecs.header import Header
-    from ..base import Part
-    from ..messages.image_record import FeatureNames, Value
 
 __all__ = ["IMAGES", "decode_value", "find_image", "is_value"]
 

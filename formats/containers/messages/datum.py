@@ -7,21 +7,16 @@ Field numbers are those of caffe/proto/caffe.proto.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stoker.errors import CorruptRecordError, SourceError
 
 from ...codecs.codec import Codec
 from ...codecs.header import Header, read_header
-from .image_record import ExternalSample
+from ..base import Record
+from .image_record import ExternalSample, FeatureNames, ImageRecord, StoredArray
 from .wire import LENGTH, VARINT, Span, delimited, fields, signed, varint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..base import Record
-    from .image_record import FeatureNames, ImageRecord, StoredArray
 
 __all__ = ["Datum", "encode_datum", "parse_datum", "parse_image", "wrap_arrays", "wrap_image"]
 

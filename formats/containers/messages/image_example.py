@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import cast
 
 from stoker.errors import SourceError
 
 from ...codecs.codec import Codec
 from ...codecs.header import Header, read_header
+from ..base import Record
 from ..parts.example_objects import parse_objects
 from ..parts.labels import to_label
 from ..parts.raw_pixels import raw_header
-from .example import encode_example, encode_image_example, parse_example
-from .image_record import ExternalSample
+from .example import Feature, encode_example, encode_image_example, parse_example
+from .image_record import (
+    ExternalObjects,
+    ExternalSample,
+    FeatureNames,
+    ImageRecord,
+    Label,
+    StoredArray,
+    Value,
+)
 from .wire import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..base import Record
-    from .example import Feature
-    from .image_record import ExternalObjects, FeatureNames, ImageRecord, Label, StoredArray, Value
 
 __all__ = ["parse_image", "wrap_arrays", "wrap_image"]
 

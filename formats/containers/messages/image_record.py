@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 - the types of fields are read at run time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
+if TYPE_CHECKING:  # the help of the command line loads no NumPy
     from ...codecs.header import Header
     from .example import Feature
     from .wire import Span

@@ -6,12 +6,10 @@ is checked against the message that contains it, and nothing is allocated for it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from stoker.errors import CorruptRecordError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "FIXED32",

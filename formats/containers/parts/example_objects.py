@@ -6,16 +6,12 @@ There, boxes are shares of the image's height and width, and labels count from 1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from stoker.errors import SourceError
 
+from ...codecs.header import Header
 from ..messages.image_record import ExternalObjects
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...codecs.header import Header
 
 __all__ = ["parse_objects"]
 

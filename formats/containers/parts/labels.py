@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from stoker.errors import SourceError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..messages.image_record import Label
+from ..messages.image_record import Label
 
 __all__ = ["to_label"]
 

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import shlex
 import zlib
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
-from ...codecs.header import read_header
+from ...codecs.header import Header, read_header
 from ...codecs.partial_header import read_partial_header
 from ...files.reading import open_regular, read_at
-from ..base import Container, Record
+from ..base import Container, Part, Read, ReadStart, Record
 from ..messages.image_record import ExternalSample, FeatureNames, LeftOutError
+from ..messages.wire import Span
 from .headers import BLOCK, BadArchiveError, parse_header
 from .members import compression
 from .parts import SampleParts
 from .samples import find_samples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ...codecs.header import Header
-    from ..base import Part, Read, ReadStart
-    from ..messages.wire import Span
 
 __all__ = ["TAR_NAMES", "WEBDATASET", "archive_error", "image_part", "scan"]
 

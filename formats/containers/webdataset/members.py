@@ -7,14 +7,11 @@ but headers is read here.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
+from ..base import Read
 from .headers import BLOCK, BadArchiveError, Header, parse_header, parse_pax, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ..base import Read
 
 __all__ = ["Member", "compression", "find_members"]
 

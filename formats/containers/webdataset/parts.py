@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import SourceError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..base import Part
-    from ..messages.image_record import Value
+from ..base import Part
+from ..messages.image_record import Value
 
 __all__ = ["SampleParts"]
 

@@ -10,18 +10,13 @@ counted.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from ..base import Part
+from ..base import Part, Read
 from ..messages.wire import Span
 from .headers import BadArchiveError
-from .members import find_members
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..base import Read
-    from .members import Member
+from .members import Member, find_members
 
 __all__ = ["TarSample", "find_samples"]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from pathlib import Path
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,8 @@ import pyarrow as pa
 from stoker.errors import ConfigError, SourceError
 
 from ...concurrency.bounded_map import thread_map
-from ...sources.listing import Skip
+from ...dataset.manifest import Manifest
+from ...sources.listing import Listing, Skip
 from ...tokenization.captions import (
     CAPTION,
     CAPTION_COLUMNS,
@@ -22,15 +25,8 @@ from ...tokenization.captions import (
     split_captions,
 )
 from ...tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
-
-if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
-    from ...dataset.manifest import Manifest
-    from ...sources.listing import Listing
-    from ...tokenization.tokenizers import Tokenizer
-    from ..request import ConvertRequest
+from ...tokenization.tokenizers import Tokenizer
+from ..request import ConvertRequest
 
 __all__ = [
     "ListedCaptions",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stoker import _native
 
 from ...codecs.codec import Codec
 from ...codecs.decode import decode_rgb
+from ...codecs.header import Header
 from ...codecs.registry import CODECS
 from ...codecs.transcode import TranscodeRules, target_codec, transcode
 from ...sources.source_reader import SkippedError, check_image
-from ..options import QUALITY, SUBSAMPLING
-
-if TYPE_CHECKING:
-    from ...codecs.header import Header
-    from ..options import ConvertOptions
+from ..options import QUALITY, SUBSAMPLING, ConvertOptions
 
 __all__ = ["EncodedImage", "encode_image"]
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import DecodeError
 
 from ...codecs.registry import SIGNATURE_BYTES, is_image_start
 from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns
+from ...dataset.columns.annotations import Annotations
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import origin_columns
 from ...dataset.manifest import TOKENIZER_NAME
-from ...sources.listing import Skip
+from ...sources.listing import ListedBlocks, Listing, Skip
 from ...sources.source_reader import SkippedError, read_place, read_source_file
-from .encode_image import encode_image
+from ..options import ConvertOptions
+from ..shards.encoder import EncodedRecord
+from .encode_image import EncodedImage, encode_image
 from .sample_record import (
     ImageColumns,
     ImageSample,
+    RecordDetails,
     RecordRules,
     band_columns,
     encode_record,
@@ -30,18 +36,8 @@ from .sample_record import (
     place_columns,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from ...dataset.columns.annotations import Annotations
-    from ...sources.listing import ListedBlocks, Listing
+if TYPE_CHECKING:  # a conversion of tables alone loads Parquet
     from ...sources.tables.block_images import BlockImages
-    from ..options import ConvertOptions
-    from ..shards.encoder import EncodedRecord
-    from .encode_image import EncodedImage
-    from .sample_record import RecordDetails
 
 __all__ = ["ImageEncoder"]
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from ...codecs.registry import CODECS, open_mask
+from ...dataset.columns.annotations import Annotations
 from ...sources.annotated.masks.mask_pixels import mask_values
 from ...sources.source_reader import SkippedError, check_image
+from .mask_values import MaskRules
 from .resize_geometry import ResizeGeometry, clip_objects, resize_mask, resize_objects
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...dataset.columns.annotations import Annotations
-    from .mask_values import MaskRules
 
 __all__ = ["Dropped", "encode_mask", "fit_objects"]
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ...sources.source_reader import SkippedError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["NAMED_MAPS", "MaskRules", "mask_table", "parse_mask_map"]
 

@@ -7,13 +7,10 @@ because 0 is the background.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...containers.messages.example import Feature
-    from ...dataset.columns.annotations import Annotations
+from ...containers.messages.example import Feature
+from ...dataset.columns.annotations import Annotations
 
 __all__ = ["object_features"]
 

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ...dataset.columns.annotations import Annotations
 from ...dataset.columns.run_lengths import mask_of_runs, runs_of_mask
+from ..options import ResizeMode
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...dataset.columns.annotations import Annotations
-    from ..options import ResizeMode
-
-    Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32]
 
 __all__ = ["ResizeGeometry", "clip_objects", "resize_geometry", "resize_mask", "resize_objects"]
 

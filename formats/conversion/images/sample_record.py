@@ -6,44 +6,35 @@ those of samples that a program hands over.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker._native import crc32c, make_bands
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, StokerError
 
 from ...codecs.codec import Codec
-from ...containers.messages.image_record import ImageRecord
+from ...containers.messages.image_record import ImageRecord, StoredArray
 from ...containers.registry import find_writing
 from ...dataset.columns.annotation_columns import to_columns
+from ...dataset.columns.annotations import AnnotationInfo, Annotations
 from ...dataset.columns.array_columns import PLACE_TYPES
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import Origin
 from ...dataset.index import BAND_COLUMNS
 from ...sources.listing import Skip
+from ..options import ConvertOptions
 from ..shards.encoder import EncodedRecord
-from .image_objects import encode_mask, fit_objects
+from .encode_image import EncodedImage
+from .image_objects import Dropped, encode_mask, fit_objects
 from .mask_values import MaskRules, mask_table
 from .object_features import object_features
-from .resize_geometry import resize_geometry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.errors import StokerError
-
-    from ...containers.messages.image_record import StoredArray
-    from ...dataset.columns.annotations import AnnotationInfo, Annotations
-    from ..options import ConvertOptions
-    from .encode_image import EncodedImage
-    from .image_objects import Dropped
-    from .resize_geometry import ResizeGeometry
+from .resize_geometry import ResizeGeometry, resize_geometry
 
 __all__ = [
     "ImageColumns",

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ...concurrency.task_group import TaskGroup
+from ..plan import ConversionPlan
+from ..run import ProgressCounter, ShardMaker
 from ..shards.planned_shard import ShardContext
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..plan import ConversionPlan
-    from ..run import ProgressCounter, ShardMaker
 
 __all__ = ["LocalRunner"]
 

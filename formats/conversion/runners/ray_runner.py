@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import EngineError, StokerError, optional_import
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..plan import ConversionPlan
-    from ..run import ProgressCounter, ShardMaker
+from ..plan import ConversionPlan
+from ..run import ProgressCounter, ShardMaker
 
 __all__ = ["RayRunner", "cluster"]
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from itertools import chain, count, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
 from ...concurrency.cores import check_threads
+from ..execution import Summary
 from ..plan import shuffled
-from ..run import no_progress
-from .datasets import find_items
+from ..run import Progress, no_progress
+from .datasets import Items, find_items
 from .workers import made_samples
 from .writer import Writer
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Generator, Iterable, Mapping
-
-    from ..execution import Summary
-    from ..run import Progress
-    from .datasets import Items
 
 __all__ = ["convert_samples"]
 

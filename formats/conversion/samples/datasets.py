@@ -8,17 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from stoker.errors import ConfigError
 
 from ...dataset.columns.array_columns import ARRAY_DTYPES
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["Items", "find_items"]
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
 
 from stoker.errors import StokerError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from concurrent.futures import Future
+from ...sources.listing import Skip
+from ..shards.encoder import EncodedRecord
+from .sample_encoder import SampleEncoder
+from .values.given_sample import GivenSample
 
-    from ...sources.listing import Skip
-    from ..shards.encoder import EncodedRecord
-    from .sample_encoder import SampleEncoder
-    from .values.given_sample import GivenSample
-
-    Outcome = EncodedRecord | Skip | StokerError
+Outcome = EncodedRecord | Skip | StokerError
 
 __all__ = ["EncodingPool"]
 

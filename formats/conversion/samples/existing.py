@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, DatasetError
 
@@ -15,16 +16,11 @@ from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...remote.store import is_url
 from ...sources.classes.class_names import check_classes
 from ...tokenization.captions import CAPTION_COLUMNS
+from ..images.captions import WrittenCaptions
+from .options import WriterOptions
 from .sample_encoder import SampleEncoder
 from .values.columns import ColumnType
 from .values.given_sample import SampleChecker, SampleForm
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from ..images.captions import WrittenCaptions
-    from .options import WriterOptions
 
 __all__ = ["WriterStart", "appended_classes"]
 

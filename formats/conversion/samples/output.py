@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from ...dataset.columns.annotations import AnnotationInfo
+from ...dataset.manifest import Manifest
 from ...dataset.versions.publishing import check_unchanged, remove_remains
 from ...files.publishing import check_target, folder_lock, os_errors
 from ...sources.listing import Listing, Skip
+from ..options import ConvertOptions
 from ..plan import DatasetPlan, PlannedShard
-from ..shards.shard_file import ShardFile, new_attempt
+from ..shards.encoder import EncodedRecord
+from ..shards.shard_file import ShardFile, ShardResult, new_attempt
 from ..targets.appending import AppendedShards
 from ..targets.folder_state import WRITER_FINGERPRINT, FolderState, empty_trash
-from ..targets.published import count_published
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    from ...dataset.manifest import Manifest
-    from ..options import ConvertOptions
-    from ..shards.encoder import EncodedRecord
-    from ..shards.shard_file import ShardResult
-    from ..targets.published import PublishedDatasets
-    from .sample_encoder import SampleEncoder
+from ..targets.published import PublishedDatasets, count_published
+from .sample_encoder import SampleEncoder
 
 __all__ = ["ShardedOutput"]
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import DecodeError
 
 from ...dataset.columns.annotation_columns import MASK_COLUMNS
-from ...dataset.columns.annotations import AnnotationInfo
+from ...dataset.columns.annotations import AnnotationInfo, Annotations
 from ...dataset.columns.array_columns import array_types, place_of, shape_column
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.origin_columns import origin_columns
@@ -20,30 +22,23 @@ from ...sources.annotated.coco.coco_categories import swap_of
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
 from ...tokenization.captions import CaptionTokens, encode_captions
+from ...tokenization.tokenizers import Tokenizer
 from ..images.encode_image import encode_image
 from ..images.sample_record import (
     ImageColumns,
     ImageSample,
+    RecordDetails,
     RecordRules,
     band_columns,
     encode_record,
     object_columns,
     place_columns,
 )
+from ..options import ConvertOptions
+from ..shards.encoder import EncodedRecord
 from .values.columns import number_column
+from .values.given_sample import GivenSample, SampleChecker, SampleForm
 from .values.pictures import image_file, mask_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from ...dataset.columns.annotations import Annotations
-    from ...tokenization.tokenizers import Tokenizer
-    from ..images.sample_record import RecordDetails
-    from ..options import ConvertOptions
-    from ..shards.encoder import EncodedRecord
-    from .values.given_sample import GivenSample, SampleChecker, SampleForm
 
 __all__ = ["SampleEncoder"]
 

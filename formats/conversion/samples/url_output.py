@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import StorageError
 
+from ...dataset.manifest import Manifest
 from ...files.publishing import remove
 from ...remote.store import Store, is_url
-from ..shards.shard_file import shard_files
-from ..targets.folder_state import STATE_NAME
-from ..targets.published import count_published
+from ..options import ConvertOptions
+from ..plan import DatasetPlan
+from ..shards.shard_file import ShardFile, ShardResult, shard_files
+from ..targets.folder_state import STATE_NAME, FolderState
+from ..targets.published import PublishedDatasets, count_published
 from ..targets.url_target import UrlTarget, upload_files
 from .output import ShardedOutput
-
-if TYPE_CHECKING:
-    import os
-    from contextlib import ExitStack
-
-    from ...dataset.manifest import Manifest
-    from ..options import ConvertOptions
-    from ..plan import DatasetPlan
-    from ..shards.shard_file import ShardFile, ShardResult
-    from ..targets.folder_state import FolderState
-    from ..targets.published import PublishedDatasets
-    from .sample_encoder import SampleEncoder
+from .sample_encoder import SampleEncoder
 
 __all__ = ["UrlOutput", "open_output"]
 

@@ -7,24 +7,21 @@ dataset does not depend on the number of workers.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import EngineError, SourceError, StokerError
 
 from ...concurrency.processes import worker_processes
 from ..runners.ray_runner import cluster
+from .datasets import Items
 from .values.pictures import image_file, mask_file
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    from .datasets import Items
-
-    Made = list[dict[str, Any] | None]
-    Start = Callable[[list[Any], int], Callable[[], Made]]
+Made = list[dict[str, Any] | None]
+Start = Callable[[list[Any], int], Callable[[], Made]]
 
 __all__ = ["made_samples"]
 

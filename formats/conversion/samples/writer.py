@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 from stoker.errors import SourceError, StokerError
 from stoker.processes import Cleanup, OwnerProcess
@@ -17,19 +19,14 @@ from ...sources.listing import Skip
 from ..execution import Summary
 from ..images.captions import written_captions
 from ..options import parse_resize, shard_bytes
+from ..shards.encoder import EncodedRecord
 from ..writer_context import WriterContext
 from .encoding_pool import EncodingPool
 from .existing import WriterStart
 from .options import WriterOptions
+from .output import ShardedOutput
 from .url_output import open_output
 from .values.objects import upper_box_format
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Sequence
-
-    from ..shards.encoder import EncodedRecord
-    from .output import ShardedOutput
 
 __all__ = ["Writer"]
 

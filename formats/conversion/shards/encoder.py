@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+import numpy as np
+import numpy.typing as npt
 
-    import numpy as np
-    import numpy.typing as npt
+from stoker.errors import StokerError
 
-    from stoker.errors import StokerError
-
-    from ...sources.listing import Skip
+from ...sources.listing import Skip
 
 __all__ = ["EncodedRecord", "Encoder", "IndexColumns"]
 

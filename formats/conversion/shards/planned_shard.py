@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from ...concurrency.bounded_map import bounded_map
 from ...sources.listing import Skip
+from ..plan import ConversionPlan, PlannedShard
+from .encoder import EncodedRecord
 from .shard_file import ShardFile, ShardResult, finished_shard, new_attempt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import ThreadPoolExecutor
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from ..plan import ConversionPlan, PlannedShard
-    from .encoder import EncodedRecord
 
 __all__ = ["Cancelled", "ShardContext", "write_shard"]
 

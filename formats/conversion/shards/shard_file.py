@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import secrets
 from array import array
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +23,7 @@ from ...dataset.data_files import Shard
 from ...dataset.index_writing import write_index
 from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
 from ...sources.listing import Skip
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from .encoder import EncodedRecord, IndexColumns
+from .encoder import EncodedRecord, IndexColumns
 
 __all__ = ["ShardFile", "ShardResult", "finished_shard", "new_attempt", "published_names", "shard_files"]
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from stoker._native import crc32c
@@ -23,18 +24,11 @@ from stoker.errors import StorageError
 
 from ...containers.registry import find_container
 from ...dataset.index import Index
-from ...dataset.manifest import SKIPPED_NAME
+from ...dataset.manifest import SKIPPED_NAME, Manifest
 from ...sources.listing import Skip
 from ..options import ConvertOptions
+from ..plan import ConversionPlan
 from .published import PublishedDatasets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from ...dataset.manifest import Manifest
-    from ..plan import ConversionPlan
 
 __all__ = ["FoundDataset", "find_converted"]
 

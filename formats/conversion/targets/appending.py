@@ -8,8 +8,9 @@ of all versions, and shards named ``shard-v2-...``;
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
@@ -17,17 +18,10 @@ from ...dataset.index import Index
 from ...dataset.manifest import SKIPPED_NAME, IndexFile, Manifest, Shard, index_name
 from ...dataset.versions.publishing import NextVersion, publish_version
 from ...files.publishing import move_durably, sync_folder, write_durably
-from ...sources.listing import count_reasons, skipped_lines
-from ..shards.shard_file import published_names, shard_files
+from ...sources.listing import Skip, count_reasons, skipped_lines
+from ..shards.shard_file import ShardResult, published_names, shard_files
 from .index_parts import merge_parts, ordered_part
 from .published import PublishedDatasets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ...sources.listing import Skip
-    from ..shards.shard_file import ShardResult
 
 __all__ = ["AppendedShards"]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import DatasetError, SourceError
 
@@ -29,14 +30,9 @@ from ...dataset.versions.naming import is_of_version
 from ...files.publishing import move_durably, remove, sync_folder, write_durably
 from ...files.reading import file_digest
 from ...sources.listing import skipped_lines
+from ..plan import DatasetPlan
 from ..shards.shard_file import ShardResult, finished_shard, published_names, shard_files
 from .split_output import SplitOutput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from ..plan import DatasetPlan
 
 __all__ = ["STATE_NAME", "WRITER_FINGERPRINT", "FolderState", "empty_trash"]
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import SampleError, SourceError
 
 from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.publishing import check_target, folder_lock, os_errors
-from ..shards.planned_shard import write_shard
+from ..plan import ConversionPlan
+from ..run import Run
+from ..shards.planned_shard import ShardContext, write_shard
+from ..shards.shard_file import ShardResult
 from .already_converted import FoundDataset, find_converted
 from .folder_state import FolderState, empty_trash
 from .published import PublishedDatasets, count_published
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ..plan import ConversionPlan
-    from ..run import Run
-    from ..shards.planned_shard import ShardContext
-    from ..shards.shard_file import ShardResult
 
 __all__ = ["FolderShardMaker", "convert_to_folder"]
 

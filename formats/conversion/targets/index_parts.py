@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...dataset.index import Index
 from ...dataset.index_writing import concat_indexes, write_index
 from ...files.publishing import remove, sync
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = ["empty_index", "merge_parts", "ordered_part", "renumbered_part"]
 

@@ -6,19 +6,15 @@ The request checks the listing before it converts anything, and each target all 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
 
 from ...sources.folders.local_images import may_be_image
+from ...sources.listing import Listing, Skip
 from ...sources.no_images import name_reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...sources.listing import Listing, Skip
-    from ..shards.shard_file import ShardResult
+from ..shards.shard_file import ShardResult
 
 __all__ = ["check_loss", "parse_loss"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ...sources.listing import count_reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from ..plan import DatasetPlan
-    from ..shards.shard_file import ShardResult
+from ..plan import DatasetPlan
+from ..shards.shard_file import ShardResult
 
 __all__ = ["PublishedDatasets", "count_published"]
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ...containers.registry import find_writing
 from ...dataset.columns.array_columns import ArrayColumn, common_shape, shape_column
 from ...dataset.index import Index
 from ...dataset.manifest import INDEX_NAME, IndexFile, Manifest
-from ...sources.listing import count_reasons
+from ...sources.listing import Skip, count_reasons
+from ..plan import DatasetPlan
 from ..shards.shard_file import ShardResult, shard_files
 from .index_parts import empty_index, merge_parts, renumbered_part
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ...sources.listing import Skip
-    from ..plan import DatasetPlan
 
 __all__ = ["NamedShard", "SplitOutput"]
 

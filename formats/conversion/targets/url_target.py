@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, SampleError, SourceError
 
@@ -21,19 +21,13 @@ from ...concurrency.bounded_map import thread_map
 from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ...dataset.versions.naming import is_of_version
 from ...remote.store import Store
-from ..shards.planned_shard import write_shard
-from ..shards.shard_file import published_names, shard_files
+from ..plan import ConversionPlan, DatasetPlan
+from ..run import Run
+from ..shards.planned_shard import ShardContext, write_shard
+from ..shards.shard_file import ShardResult, published_names, shard_files
 from .already_converted import FoundDataset, find_converted
 from .folder_state import STATE_NAME, WRITER_FINGERPRINT, FolderState
 from .published import PublishedDatasets, count_published
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ..plan import ConversionPlan, DatasetPlan
-    from ..run import Run
-    from ..shards.planned_shard import ShardContext
-    from ..shards.shard_file import ShardResult
 
 __all__ = ["UrlShardMaker", "UrlTarget", "convert_to_url", "upload_files"]
 

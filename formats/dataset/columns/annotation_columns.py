@@ -6,20 +6,17 @@ A sample has one list in each column of objects; :data:`OBJECT_COLUMNS` has thei
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from .annotations import Annotations
 from .list_column import ListColumn
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]
 
 __all__ = [
     "MASK_COLUMNS",

@@ -7,20 +7,16 @@ The manifest has the dtype and the sides that all arrays share.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import DatasetError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from .list_column import ListColumn
+from .list_column import ListColumn
 
 __all__ = [
     "ARRAY_DTYPES",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["number_array"]
 

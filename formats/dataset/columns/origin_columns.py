@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
-
-    Float = npt.NDArray[np.float64]
-    Int64 = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["ORIGIN_COLUMNS", "Origin", "Origins", "has_origins", "origin_columns"]
 

@@ -6,14 +6,10 @@ background and object. The first run is background, and may be empty.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Runs = npt.NDArray[np.uint32]
+Runs = npt.NDArray[np.uint32]
 
 __all__ = ["checked_runs", "decompress_runs", "mask_of_runs", "runs_of_mask"]
 

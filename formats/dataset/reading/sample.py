@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import DatasetError, DecodeError, SampleError
 
@@ -11,14 +15,7 @@ from ...codecs.decode import decode_rgb
 from ..columns.annotation_columns import is_object_column
 from ..columns.array_columns import place_of, shape_column
 from ..index import KNOWN_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from .stored_samples import StoredSamples
+from .stored_samples import StoredSamples
 
 __all__ = ["Sample", "read_sample"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DatasetError, SampleError, StaleIndexError
@@ -12,23 +15,14 @@ from stoker.errors import CorruptRecordError, DatasetError, SampleError, StaleIn
 from ...containers.registry import find_container
 from ...files.reading import open_regular, read_at
 from ..columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
-from ..columns.array_columns import place_of, shape_column
-from ..columns.list_column import take_lists
+from ..columns.annotations import Annotations
+from ..columns.array_columns import ArrayColumn, place_of, shape_column
+from ..columns.list_column import ListColumn, take_lists
 from ..columns.origin_columns import ORIGIN_COLUMNS, Origins, has_origins
+from ..index import Index
+from ..manifest import Manifest
 from ..selection.selected_rows import SelectedRows
 from .samples import NO_CHECKSUM
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from ..columns.annotations import Annotations
-    from ..columns.array_columns import ArrayColumn
-    from ..columns.list_column import ListColumn
-    from ..index import Index
-    from ..manifest import Manifest
 
 __all__ = ["StoredSamples"]
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
+from ..columns.annotations import Annotations
 from ..columns.list_column import ListColumn
 from ..reading.stored_samples import StoredSamples
-from .object_choice import objects_matching
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import numpy.typing as npt
-
-    from ..columns.annotations import Annotations
-    from .numbering import Numbering
-    from .object_choice import ObjectChoice
+from .numbering import Numbering
+from .object_choice import ObjectChoice, objects_matching
 
 __all__ = ["ChosenSamples"]
 

@@ -6,22 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..columns.list_column import expand_ranges
+from ..index import Index
 from .object_columns import all_objects
 from .select import matching_rows
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..index import Index
-
-    Bool = npt.NDArray[np.bool_]
-    Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["ObjectChoice", "objects_matching"]
 

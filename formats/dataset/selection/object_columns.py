@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..columns.annotation_columns import columns_of, from_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import numpy.typing as npt
-
-    from ..columns.annotations import Annotations
-    from ..index import Index
+from ..columns.annotations import Annotations
+from ..index import Index
 
 __all__ = ["all_objects", "columns_of_objects"]
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
 
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import numpy.typing as npt
-    import pyarrow.compute as pc
-
-    from ..index import Index
+from ..index import Index
 
 __all__ = ["checked_positions", "in_first_part", "in_first_part_of_each", "selected_positions"]
 

@@ -18,23 +18,19 @@ Only the syntax listed in :func:`parse` is accepted, and nothing is evaluated as
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.errors import ConfigError, StaleIndexError
 
+from ..index import Index
 from .class_names import names_classes
 from .object_columns import columns_of_objects
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from ..index import Index
 
 __all__ = ["matching", "matching_rows", "parse"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ..index import Index
+from ..reading.samples import Samples
 from .positions import checked_positions
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..index import Index
-    from ..reading.samples import Samples
 
 __all__ = ["SelectedRows"]
 

@@ -10,15 +10,12 @@ import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import DatasetError
 
 from ..manifest import MANIFEST_NAME, Manifest
 from .naming import HISTORY_NAME, retired_manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["Version", "first_line", "history_lines", "load_version", "no_version", "read_versions"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, LockedError
 
@@ -22,9 +22,6 @@ from ..manifest import MANIFEST_NAME, Manifest, index_name
 from ..sha256_file import SHA256_NAME, read_sha256, sha256_content
 from .history import history_lines
 from .naming import HISTORY_NAME, retired_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["NextVersion", "check_unchanged", "publish_index", "publish_version", "remove_remains"]
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import bz2
 import tempfile
 import zlib
-from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotation
+from collections.abc import (
+    Callable,
+    Iterator,
+)
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,9 +26,6 @@ from ...containers.mds.index_file import INDEX_FILE
 from ...containers.messages.image_record import FeatureNames, LeftOutError
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["is_compressed_shard", "mds_images", "uncompressed"]
 

@@ -7,17 +7,14 @@ import glob
 import itertools
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
 
 from ...containers.registry import CONTAINERS
 from ...files.reading import check_named
 from ...remote.store import Store, is_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["expand", "expand_braces", "is_pattern"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
+from ...containers.messages.image_record import FeatureNames
 from ...dataset.index import KNOWN_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...containers.messages.image_record import FeatureNames
 
 __all__ = ["free_name", "name_parts"]
 

@@ -10,31 +10,28 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import CorruptRecordError, DecodeError, SourceError, with_details
 
 from ...codecs.codec import Codec
 from ...concurrency.bounded_map import thread_map
 from ...concurrency.cores import available_cores
+from ...containers.base import Container, Record
 from ...containers.mds.container import MDS
 from ...containers.mds.index_file import INDEX_FILE
-from ...containers.messages.image_record import FeatureNames, LeftOutError
+from ...containers.messages.image_record import ExternalSample, FeatureNames, LeftOutError
 from ...containers.recordio import RECORDIO
 from ...remote.store import is_url
 from ..folders.suffixes import holds_alone
 from ..listing import Listing, Skip
 from ..no_images import no_images_error
+from ..source import Source
 from ..source_status import source_status
 from .compressed_mds import is_compressed_shard, uncompressed
 from .names import expand, is_pattern
 from .part_names import free_name, name_parts
 from .shard_images import Gathered, ShardImage, ShardImages
-
-if TYPE_CHECKING:
-    from ...containers.base import Container, Record
-    from ...containers.messages.image_record import ExternalSample
-    from ..source import Source
 
 __all__ = ["is_mds", "is_recordio", "list_mds", "list_recordio"]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...dataset.columns.strings import Strings
 from ..listing import ListedBlocks, ListedPlaces, Listing, Skip
 from ..lists.entry_columns import EntryColumns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["Gathered", "ShardImage", "ShardImages"]
 

@@ -7,35 +7,30 @@ the archive is read in windows, and what lies between two windows is not fetched
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import SourceError, with_details
 
 from ...concurrency.bounded_map import thread_map
-from ...containers.messages.image_record import LeftOutError
+from ...containers.base import Part, Read
+from ...containers.messages.image_record import FeatureNames, LeftOutError, Value
 from ...containers.webdataset.container import TAR_NAMES, archive_error, image_part
 from ...containers.webdataset.headers import BadArchiveError
 from ...containers.webdataset.parts import SampleParts
-from ...containers.webdataset.samples import find_samples
+from ...containers.webdataset.samples import TarSample, find_samples
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
 from ..folders.suffixes import holds_without_images
 from ..listing import Listing, Skip
 from ..no_images import no_images_error
+from ..source import Source
 from .names import expand, is_pattern
 from .part_names import name_parts
 from .shard_images import Gathered, ShardImage, ShardImages
 from .window import Window, window_at_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...containers.base import Part, Read
-    from ...containers.messages.image_record import FeatureNames, Value
-    from ...containers.webdataset.samples import TarSample
-    from ..source import Source
 
 __all__ = ["is_tar", "list_tar"]
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
+from ...containers.base import Read
 from ...remote.store import Store
-
-if TYPE_CHECKING:
-    from ...containers.base import Read
 
 __all__ = ["Window", "window_at_url"]
 

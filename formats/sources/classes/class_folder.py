@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from array import array
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import SourceError
@@ -26,12 +26,8 @@ from ..folders.suffixes import has_image_suffix
 from ..folders.walk import SkippedFolder
 from ..listing import Listing, Skip
 from ..no_images import no_images_error
+from ..source import Source
 from ..source_reader import looks_like_image
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..source import Source
 
 __all__ = ["is_class_folder", "list_class_folder", "list_folder"]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
@@ -17,14 +17,9 @@ from stoker.errors import ConfigError, SourceError
 from ...dataset.columns.annotation_columns import from_columns, to_columns
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.strings import take_strings
-from ..listing import Skip
+from ..listing import Listing, Skip
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..listing import Listing
-
-    Labels = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64]
 
 __all__ = ["limit_classes", "select_classes", "select_objects"]
 

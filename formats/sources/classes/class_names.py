@@ -6,13 +6,15 @@ both have the same classes. With one list of names, label 3 means the same class
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
@@ -20,16 +22,9 @@ from stoker.errors import ConfigError, SourceError
 from ...dataset.columns.list_column import renumber
 from ...dataset.manifest import Manifest
 from ...files.reading import open_regular, read_at
+from ..listing import Listing
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ..listing import Listing
-
-    Labels = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64]
 
 __all__ = [
     "check_classes",

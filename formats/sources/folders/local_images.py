@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...files.paths import is_regular, printable_name
+from ...remote.file_system import StoredFile
 from ..file_table import FileTable
-from ..listing import Skip
+from ..listing import ListedFiles, Skip
 from ..source_reader import looks_like_image
 from .suffixes import has_image_suffix, is_array_name, why_no_image
 from .walk import EMPTY, FileEntry, SkippedFolder, walk_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ...remote.file_system import StoredFile
-    from ..listing import ListedFiles
 
 __all__ = ["FoundFile", "find_images", "find_remote_images", "may_be_image", "walk_images"]
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
 from ...concurrency.bounded_map import thread_map
 from ...files.paths import leaves_folder
 from ...files.reading import open_regular, read_at
+from ...remote.file_system import StoredFile
 from ...remote.store import Store, is_url
+from ..listing import ListedFiles, Skip
 from .local_images import find_images, find_remote_images
 from .walk import FileEntry, walk_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ...remote.file_system import StoredFile
-    from ..listing import ListedFiles, Skip
 
 __all__ = ["SourceFolder", "open_folder", "split_at_folder"]
 

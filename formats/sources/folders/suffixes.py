@@ -6,12 +6,9 @@ Suffixes are a hint only: the content decides when a file is converted.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ...codecs.registry import CODECS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = [
     "IMAGE_SUFFIXES",

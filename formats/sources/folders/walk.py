@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stoker.errors import SourceError
 
 from ...files.paths import is_inside, printable_name
 from ..listing import Skip
 from .suffixes import has_image_suffix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["EMPTY", "FileEntry", "SkippedFolder", "walk_folder"]
 

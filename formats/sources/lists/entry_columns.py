@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ...dataset.columns.list_column import ListColumn
 from ...dataset.columns.strings import Strings, each, take_strings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import numpy.typing as npt
-
-    Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["EntryColumns"]
 

@@ -16,11 +16,13 @@ import os
 import posixpath
 import stat
 from array import array
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from stoker.urls import without_credentials
@@ -31,16 +33,10 @@ from ...remote.store import Store, is_url
 from ..file_table import FileTable
 from ..listing import ListedFiles, Listing, Skip
 from ..no_images import no_images_error
+from ..source import Source
 from .entry_columns import EntryColumns
 from .list_entries import ListColumns, fail, has_cells, has_list_suffix, read_entries
 from .missing_files import likely_cause
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    import numpy.typing as npt
-
-    from ..source import Source
 
 __all__ = ["NamedFiles", "find_files", "is_list", "list_file", "list_listed_images", "resolve"]
 

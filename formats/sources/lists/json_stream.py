@@ -12,16 +12,14 @@ import math
 import os
 import re
 import zlib
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from stoker.errors import SourceError
 
 from ...files.reading import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
 
 __all__ = ["stream_array", "stream_object", "unpacked"]
 

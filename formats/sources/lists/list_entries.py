@@ -6,10 +6,12 @@ import csv
 import json
 import os
 import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from stoker.errors import SourceError
 
@@ -21,11 +23,6 @@ from ...files.reading import open_regular
 from ..format_names import SOURCE_DESCRIPTIONS
 from ..no_images import INDEX_SHARDS
 from .json_stream import stream_array
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from pathlib import Path
-    from typing import TextIO
 
 __all__ = ["ListColumns", "fail", "has_cells", "has_list_suffix", "read_entries"]
 

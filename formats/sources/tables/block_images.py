@@ -12,27 +12,23 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...files.reading import read_at
 from ..archives.compressed_mds import mds_images
+from ..listing import ListedBlocks
 from .table_files import checked, opened_table, reading_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    import numpy.typing as npt
-
-    from ..listing import ListedBlocks
 
 __all__ = ["BlockImages"]
 

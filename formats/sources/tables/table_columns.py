@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
 from ..archives.part_names import free_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .table_files import TableFile
+from .table_files import TableFile
 
 __all__ = ["TableColumns", "find_columns", "holds_texts"]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator  # noqa: TC003 - contextmanager's annotation
+from collections.abc import (
+    Iterator,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,12 +22,8 @@ from ...remote.range_file import RangeFile
 from ...remote.store import Store, is_url
 from ..archives.names import expand, is_pattern
 from ..folders.suffixes import holds_without_images
+from ..source import Source
 from ..source_status import source_status
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..source import Source
 
 __all__ = [
     "TableFile",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,7 @@ import pyarrow.compute as pc
 from stoker.errors import SourceError
 
 from ...dataset.columns.strings import each
-from .table_columns import holds_texts
-
-if TYPE_CHECKING:
-    from .table_columns import TableColumns
+from .table_columns import TableColumns, holds_texts
 
 __all__ = ["key_column", "label_column", "value_column"]
 

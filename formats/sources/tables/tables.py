@@ -10,9 +10,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,18 +20,12 @@ from stoker.errors import SourceError
 
 from ...concurrency.bounded_map import bounded_map
 from ..listing import ListedBlocks, Listing, Skip
-from .table_columns import find_columns
-from .table_files import find_tables, open_table
+from ..source import Source
+from .table_columns import TableColumns, find_columns
+from .table_files import TableFile, find_tables, open_table
 from .table_values import key_column, label_column, value_column
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..source import Source
-    from .table_columns import TableColumns
-    from .table_files import TableFile
-
-    Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["list_table"]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import ConfigError
@@ -15,11 +17,6 @@ from ....containers.messages.image_record import StoredArray
 from ....dataset.columns.array_columns import ARRAY_DTYPES, array_types
 from ....dataset.columns.origin_columns import ORIGIN_COLUMNS
 from ....dataset.index import KNOWN_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import numpy.typing as npt
 
 __all__ = ["ColumnType", "column_type", "number_column", "store_array", "store_value"]
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
-from .columns import store_array, store_value, types_of
+from ....containers.messages.image_record import StoredArray
+from ....dataset.columns.annotations import Annotations
+from .columns import ColumnType, store_array, store_value, types_of
 from .objects import OBJECT_FIELDS, OPTIONAL_FIELDS, make_objects
-
-if TYPE_CHECKING:
-    from ....containers.messages.image_record import StoredArray
-    from ....dataset.columns.annotations import Annotations
-    from .columns import ColumnType
 
 __all__ = ["GivenSample", "SampleChecker", "SampleForm"]
 

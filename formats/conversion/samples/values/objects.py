@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ....dataset.columns.annotations import Annotations
 from ....dataset.columns.run_lengths import checked_runs, decompress_runs, runs_of_mask
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float32]
-    Runs = npt.NDArray[np.uint32]
+Floats = npt.NDArray[np.float32]
+Runs = npt.NDArray[np.uint32]
 
 __all__ = ["BOX_FORMATS", "OBJECT_FIELDS", "OPTIONAL_FIELDS", "make_objects", "upper_box_format"]
 

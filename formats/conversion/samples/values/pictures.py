@@ -6,18 +6,16 @@ import io
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from stoker.errors import ConfigError
 
 from ....files.reading import open_regular, read_at
 from ....sources.source_reader import SkippedError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["image_file", "mask_file"]
 
