@@ -71,8 +71,13 @@ NB_MODULE(_native, m) {
     m.def("cpu_level", [] { return name(cpu_level()); });
     m.def("jpeg_decoder", [] { return uses_own_jpeg_decoder() ? "stoker" : "libjpeg-turbo"; });
     nb::list decoded;
-    for (const CodecEntry& entry : decoded_codecs()) decoded.append(static_cast<int>(entry.codec));
+    nb::dict libraries;
+    for (const CodecEntry& entry : decoded_codecs()) {
+        decoded.append(static_cast<int>(entry.codec));
+        if (!entry.library.empty()) libraries[std::string(entry.name).c_str()] = entry.library;
+    }
     m.attr("DECODED_CODECS") = nb::tuple(decoded);
+    m.attr("LIBRARIES") = libraries;
     m.def("probe", probe_of, "data"_a);
     bind_columns(m);
     bind_buffer_pool(m);

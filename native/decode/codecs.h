@@ -29,6 +29,7 @@ constexpr Decoding decoding() {
 struct CodecEntry {
     Codec codec;
     std::string_view name = {};       // for messages
+    std::string library = {};         // name and version of the library that decodes it
     std::string_view signature = {};  // the first bytes of each payload; a dot is any byte
     // Reads a header that begins with the signature; throws std::invalid_argument for a damaged one. probe() sets
     // the codec.

@@ -101,7 +101,8 @@ class BatchAssembler:
         objects, masks, patches = annotated.objects, annotated.masks, self._patches(planned, column)
         on_gpu = not isinstance(images, np.ndarray)
         if on_gpu:
-            images = self._adapter.images(images, self._config.image_format.dtype)
+            with self._totals.worker.stage("copying"):
+                images = self._adapter.images(images, self._config.image_format.dtype)
         if kept is None:
             return ImageContents(images, objects, masks, patches, to_source, image_size)
         shown = column.images_of(kept, n)
@@ -126,7 +127,8 @@ class BatchAssembler:
         images, views = contents.images, column.views
         if not isinstance(images, np.ndarray):
             return images if views is None else self._adapter.views(images, views)
-        return self._adapter.images(_with_views(images, views), self._config.image_format.dtype)
+        with self._totals.worker.stage("copying"):
+            return self._adapter.images(_with_views(images, views), self._config.image_format.dtype)
 
     def _transform(
         self, images: ImageContents, labels: Array | None, draw_keys: Int64, size: Size

@@ -80,7 +80,7 @@ class BatchCompletion:
     ) -> None:
         self._config = config
         self._assembler = (
-            PatchAssembler(config, adapter, epoch)
+            PatchAssembler(config, adapter, totals, epoch)
             if config.size_plan.patch_planner
             else BatchAssembler(config, adapter, totals, epoch)
         )

@@ -230,7 +230,10 @@ class TextBatchProducer:
         else:
             value = batched_values(self._config.dataset, name, made.slices.positions)
         # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.
-        return value if isinstance(value, int) else self._adapter.column(value)
+        if isinstance(value, int):
+            return value
+        with self._totals.worker.stage("copying"):
+            return self._adapter.column(value)
 
     def _rows(self, slices: TokenSlices) -> npt.NDArray[np.int64]:
         if slices.groups is None:

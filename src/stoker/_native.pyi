@@ -193,6 +193,12 @@ class WordCounts:
 DECODED_CODECS: tuple[int, ...]
 """Codecs that C++ decodes; the numbers are those of ``stoker.formats.codecs.codec.Codec``."""
 
+LIBRARIES: dict[str, str]
+"""Name and version of the library that decodes each codec, such as ``{"PNG": "libdeflate 1.14"}``.
+
+Of libjpeg-turbo and libdeflate it is the version that the module was built with.
+"""
+
 def probe(data: Any) -> tuple[int, int, int, int, int]:
     """Read the header of an image, a buffer, without decoding.
 

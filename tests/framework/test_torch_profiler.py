@@ -17,7 +17,7 @@ from stoker.errors import ConfigError
 torch = pytest.importorskip("torch")
 
 OPTIONS: dict[str, Any] = {"batch_size": 16, "transforms": [RandomResizedCrop(8)], "output": "torch"}
-PYTHON_STAGES = {"planning", "fetching", "executing", "handing over", "waiting"}
+PYTHON_STAGES = {"planning", "fetching", "executing", "handing over", "copying", "waiting"}
 
 
 @pytest.fixture

@@ -1,6 +1,10 @@
 // JPEG: its number, signature, header and decoder.
 #include <stdexcept>
 
+#include <cstdio>  // jpeglib.h needs it before itself
+
+#include <jpeglib.h>
+
 #include "decode/codecs.h"
 #include "decode/header_bytes.h"
 #include "decode/jpeg/jpeg_decoder.h"
@@ -47,8 +51,12 @@ Header read_header(HeaderBytes jpeg) {
     return header;
 }
 
+#define STOKER_TEXT_OF(value) #value
+#define STOKER_TEXT(macro) STOKER_TEXT_OF(macro)
+
 const RegisteredCodec registered({.codec = Codec::jpeg,
                                   .name = "JPEG",
+                                  .library = "libjpeg-turbo " STOKER_TEXT(LIBJPEG_TURBO_VERSION),
                                   .signature = "\xFF\xD8\xFF",
                                   .read_header = read_header,
                                   .decoding = decoding<JpegDecoder>()});

@@ -1,6 +1,8 @@
 // PNG: its number, signature, header and decoder.
 #include <stdexcept>
 
+#include <libdeflate.h>
+
 #include "decode/codecs.h"
 #include "decode/header_bytes.h"
 #include "decode/png/png_decoder.h"
@@ -45,6 +47,7 @@ Header read_header(HeaderBytes png) {
 
 const RegisteredCodec registered({.codec = Codec{2},
                                   .name = "PNG",
+                                  .library = "libdeflate " LIBDEFLATE_VERSION_STRING,
                                   .signature = "\x89PNG\r\n\x1A\n",
                                   .read_header = read_header,
                                   .decoding = decoding<PngDecoder>(),

@@ -53,6 +53,7 @@ def examine() -> list[Finding]:
         Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
         _native(),
         Finding("JPEG decoder", _jpeg_decoder()),
+        Finding("PNG decoder", _png_decoder()),
         _webp_decoder(),
         Finding("cores", f"{available_cores()} that this process may use"),
         *_ranks(),
@@ -74,13 +75,22 @@ def _native() -> Finding:
 def _jpeg_decoder() -> str:
     from stoker import _native
 
+    library = _native.LIBRARIES["JPEG"]
     own = _native.jpeg_decoder() == "stoker"
-    return "Stoker's for baseline images, libjpeg-turbo for others" if own else "libjpeg-turbo"
+    return f"Stoker's for baseline images, {library} for others" if own else library
+
+
+def _png_decoder() -> str:
+    from stoker import _native
+
+    return f"Stoker's, with {_native.LIBRARIES['PNG']}"
 
 
 def _webp_decoder() -> Finding:
     if is_native(Codec.WEBP):
-        return Finding("WebP decoder", "libwebp, in the native engine")
+        from stoker import _native
+
+        return Finding("WebP decoder", f"{_native.LIBRARIES['WebP']}, in the native engine")
     advice = (
         "Pillow takes longer. Install libwebp (Debian: libwebp-dev), then install Stoker again from source."
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Stats", "StatsTotals", "explain_slow_engine", "factors_in_words"]
 
 _KEYS_KEPT = 1000
-_STAGES = ("planning", "executing", "handing over", "idle")
+_STAGES = ("planning", "executing", "handing over", "copying", "idle")
 
 
 class _Mark(NamedTuple):
@@ -128,9 +128,9 @@ class Stats:
         waited: Seconds that the consumer waited for a batch.
         waited_share: ``waited / seconds``, at most 1.
         producer: Seconds of the worker thread, by what it did: "planning" batches and checking payloads,
-            waiting for a remote dataset ("fetching") and for the engine ("executing"), "handing over" to the
-            framework, "idle" with ``prefetch`` batches ready, and the name of each batch transform and
-            function.
+            waiting for a remote dataset ("fetching") and for the engine ("executing"), "handing over" what
+            was made, "copying" it to the framework, "idle" with ``prefetch`` batches ready, and the name of
+            each batch transform and function.
         skipped: Bad samples left out (``on_error="skip"``).
         replaced: Bad samples replaced (``on_error="replace"``).
         bad_keys: Keys of the first thousand bad samples.
@@ -199,7 +199,8 @@ class Stats:
             "fetching": "Storage or network take the time"
             f"{self._bandwidth()}: bring the dataset here first (stoker stage).",
             "executing": self._advice_on_engine(),
-            "handing over": "Copying to the framework takes the time: use a smaller dtype.",
+            "handing over": "Putting batches together takes the time: use fewer columns.",
+            "copying": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
         waited = f"{share:.0%} of the time for {self._data()}"
         gains = f" {factors_in_words(self.ablated)}" if self.ablated else ""

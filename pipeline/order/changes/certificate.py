@@ -73,7 +73,8 @@ def make_certificate(
 def _versions(engine: str) -> dict[str, str | None]:
     """Versions of what makes batches; with an engine of images, also of what decodes them.
 
-    Entries of libraries are those that Pillow uses. The entries of decoders say what the native engine uses.
+    Entries of libraries are those that Pillow uses. The entries of decoders, and of ``native_``, say what the
+    native engine uses.
     """
     versions = {"stoker": __version__, "numpy": np.__version__, "python": platform.python_version()}
     if not engine:
@@ -85,6 +86,7 @@ def _versions(engine: str) -> dict[str, str | None]:
         "jpeg_decoder": _native.jpeg_decoder(),
         "webp_decoder": "libwebp" if is_native(Codec.WEBP) else "pillow",
     }
+    decoders |= {f"native_{codec.lower()}": library for codec, library in _native.LIBRARIES.items()}
     dali = {"dali": sys.modules["nvidia.dali"].__version__} if engine == "dali" else {}
     return {**versions, **decoders, **dali}
 

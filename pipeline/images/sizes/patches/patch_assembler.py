@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ....adapters import Adapter
+    from ....execution.observation.stats import StatsTotals
     from ...columns.contents import Contents
     from ...config import ImageLoaderConfig
     from ...planned_batches import PlannedBatch
@@ -32,14 +33,16 @@ class PatchAssembler:
     Args:
         config: Config of the loader, with a plan of patches.
         adapter: Makes arrays of the framework.
+        totals: Adds up where the time goes.
         epoch: Epoch that keys the draw of one of several captions.
     """
 
-    def __init__(self, config: ImageLoaderConfig, adapter: Adapter, epoch: int) -> None:
+    def __init__(self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
         assert isinstance(config.size_plan.planner, PatchPlanner), "called for patches alone"
         self._planner = config.size_plan.planner
         self._config = config
         self._adapter = adapter
+        self._totals = totals
         self._epoch = epoch
 
     def make(
@@ -71,7 +74,8 @@ class PatchAssembler:
             drawn = captions.draw(shown, planned.draw_keys[chosen], config.draw_seed, self._epoch)
             made |= captions.packed(config.columns, drawn, groups, self._planner.max_images)
         made = {name: self._adapter.column(made[name]) for name in config.columns if name != "patches"}
-        made["patches"] = self._adapter.images(filled, config.image_format.dtype)
+        with self._totals.worker.stage("copying"):
+            made["patches"] = self._adapter.images(filled, config.image_format.dtype)
         return config.batch_type(*(made[name] for name in config.columns))
 
     def _by_segment(self, values: Int64, groups: Int64) -> Int64:

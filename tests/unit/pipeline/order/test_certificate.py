@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stoker
-from stoker import ImageLoader, TextLoader
+from stoker import ImageLoader, TextLoader, _native
 from stoker.augment import CenterCrop, RandomHorizontalFlip
 from stoker.errors import ConfigError
 from stoker.formats.files.reading import FileDigests
@@ -77,6 +77,8 @@ def test_a_certificate_names_the_decoders(thumbnails: Path, monkeypatch: pytest.
     base = certify(thumbnails)
     assert base["versions"]["pillow"] == PIL.__version__
     assert {base["versions"]["jpeg_decoder"]} <= {"stoker", "libjpeg-turbo"}
+    assert base["versions"]["native_png"] == _native.LIBRARIES["PNG"]
+    assert base["versions"]["native_jpeg"].startswith("libjpeg-turbo ")
     monkeypatch.setattr(PIL, "__version__", "99.0")
     assert differing(base, certify(thumbnails)) == {"versions"}
     monkeypatch.setitem(sys.modules, "nvidia.dali", SimpleNamespace(__version__="9.9"))

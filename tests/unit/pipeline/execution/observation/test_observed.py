@@ -124,7 +124,7 @@ def test_stages_are_ranges_of_nvtx(thumbnails: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))  # type: ignore[arg-type]
     with load(thumbnails) as loader:
         list(loader)
-    names = ("planning", "executing", "handing over", "waiting", "idle")
+    names = ("planning", "executing", "handing over", "copying", "waiting", "idle")
     assert {("stoker", f"stoker.{name}") for name in names} <= shown
 
 
@@ -172,7 +172,7 @@ def test_a_trace_has_a_track_for_each_native_thread(thumbnails: Path, tmp_path: 
     assert 1 <= len(native) <= 2
     assert all(number >= 2 * 61 for number in counts.values())
     others = {event["name"] for name in tracks.keys() - native.keys() for event in tracks[name]}
-    assert {"waiting", "planning", "executing", "handing over"} <= others
+    assert {"waiting", "planning", "executing", "handing over", "copying"} <= others
     with load(thumbnails) as loader:
         list(loader)
         with loader.trace(tmp_path / "empty.json"):

@@ -106,5 +106,5 @@ def test_a_loader_shows_its_threads(thumbnails: Path, tmp_path: Path) -> None:
     assert set(consumer) == {"waiting"}
     assert len(consumer) == 5  # four batches, and the end of the pass
     (worker,) = [names for track, names in found.items() if not track.startswith("stoker-native")]
-    assert [worker.count(name) for name in ("executing", "handing over")] >= [4, 4]
+    assert [worker.count(name) for name in ("executing", "handing over", "copying")] >= [4, 4, 4]
     assert worker.count("planning") >= 5

@@ -56,7 +56,8 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
         (5.0, "planning", "larger batches"),
         (5.0, "executing", "more threads"),
         (5.0, "fetching", "stoker stage"),
-        (5.0, "handing over", "smaller dtype"),
+        (5.0, "handing over", "fewer columns"),
+        (5.0, "copying", "smaller dtype"),
     ],
 )
 def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None:
