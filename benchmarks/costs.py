@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -30,7 +29,6 @@ __all__ = [
     "median",
     "show_costs",
     "timed",
-    "write_json",
 ]
 
 
@@ -112,9 +110,3 @@ def show_costs(costs: Mapping[str, Cost], console: Console, title: str, sample: 
     for name, cost in costs.items():
         table.add_row(name, f"{1 / cost.seconds:,.0f}", f"{1000 * cost.cpu_seconds:.2f}")
     console.print(table)
-
-
-def write_json(path: Path | None, document: Any) -> None:
-    """Write figures into the file of ``--json``, if one is given."""
-    if path is not None:
-        path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")

@@ -11,7 +11,6 @@ is named a model.
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +20,7 @@ from time import process_time
 from typing import Any
 
 import stoker
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.cluster.overhead import DTYPES, SIDE, image_loader
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.usage import usage_of_tree
@@ -196,7 +195,7 @@ def main() -> None:
             "given": asdict(given),
             "modelled": modelled,
         }
-        args.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_json(args.json, document)
 
 
 if __name__ == "__main__":

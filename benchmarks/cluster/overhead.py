@@ -9,7 +9,6 @@ the CPU time of Ray's idle processes apart, because it does not depend on the ra
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections import defaultdict
@@ -22,7 +21,7 @@ from typing import Any
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.usage import process_tree, usage_of_tree
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
@@ -146,10 +145,7 @@ def main() -> None:
             f"{dtype}: {1 - worker['rate'] / local['rate']:.0%} fewer images a second, "
             f"{worker['cpu_ms'] / local['cpu_ms'] - 1:.0%} more CPU time"
         )
-    if args.json:
-        args.json.write_text(
-            json.dumps({"machine": describe(allowed_cores()), "measured": found}, indent=1) + "\n"
-        )
+    write_json(args.json, {"machine": describe(allowed_cores()), "measured": found})
 
 
 if __name__ == "__main__":

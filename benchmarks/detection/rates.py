@@ -32,8 +32,9 @@ from stoker.augment import (
     load_recipe,
     recipe_names,
 )
+from stoker.benchmarks.arguments import write_json
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, write_json
+from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like
 from stoker.benchmarks.detection.torchvision_pipelines import (
     IMAGE_PIPELINES,
     MASK_PIPELINES,

@@ -9,7 +9,6 @@ its JPEG engines. Nothing of this was measured on a GPU, so the result is named 
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.report.machine import allowed_cores, describe
@@ -183,7 +182,7 @@ def main() -> None:
             "given": {name: value for name, value in asdict(parts).items() if not name.endswith("_core")},
             "modelled": found,
         }
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_json(given.json, document)
 
 
 if __name__ == "__main__":

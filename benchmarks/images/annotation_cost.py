@@ -27,7 +27,7 @@ from rich.table import Table
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in, replicate
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
@@ -219,10 +219,8 @@ def main() -> None:
     _show(found, console)
     share = found["+ boxes"].images_per_second / found["images only"].images_per_second
     show_goals([Goal("boxes: share of the rate of images alone", _AIM, share)], console)
-    if given.json:
-        figures = {name: asdict(one) for name, one in found.items()}
-        machine = describe(allowed_cores())
-        given.json.write_text(json.dumps({"machine": machine, "loads": figures}, indent=2) + "\n")
+    figures = {name: asdict(one) for name, one in found.items()}
+    write_json(given.json, {"machine": describe(allowed_cores()), "loads": figures})
 
 
 if __name__ == "__main__":

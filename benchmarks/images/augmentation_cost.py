@@ -9,14 +9,13 @@ as cores. Figures are medians, printed with their goals.
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
@@ -83,8 +82,7 @@ def main() -> None:
         documents.append(
             {**to_json(comparison), "goals": [{**asdict(goal), "met": goal.met} for goal in aimed]}
         )
-    if given.json:
-        given.json.write_text(json.dumps(documents, indent=2) + "\n")
+    write_json(given.json, documents)
 
 
 if __name__ == "__main__":

@@ -19,15 +19,9 @@ import numpy as np
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.arguments import write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import (
-    Cost,
-    cost_parser,
-    costs_in_turns,
-    imagenet_like,
-    median,
-    write_json,
-)
+from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, median
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
 CAPTIONS = 5

@@ -11,7 +11,6 @@ torch's DataLoader. All take turns.
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
@@ -30,7 +29,7 @@ import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform
 from stoker.augment.state.transform_state import TransformState
 from stoker.augment.steps import BatchStep, Compiled, Step
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.costs import timed
 from stoker.benchmarks.images.views import TorchvisionViews, torchvision_crop
@@ -198,9 +197,8 @@ def main() -> None:
         shown = (cost.with_step, cost.without, cost.bare, cost.overhead)
         table.add_row(name, *(f"{1000 * seconds:.3f}" for seconds in shown))
     Console().print(table)
-    if given.json:
-        figures = {name: {**asdict(cost), "overhead": cost.overhead} for name, cost in costs.items()}
-        given.json.write_text(json.dumps(figures, indent=2) + "\n")
+    figures = {name: {**asdict(cost), "overhead": cost.overhead} for name, cost in costs.items()}
+    write_json(given.json, figures)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Each becomes at most 256 patches of 16 x 16 pixels. Captions have log-normal len
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing import pack
 from stoker.bucketing.report.row_report import report_rows
@@ -70,9 +69,7 @@ def main() -> None:
             f"{one['cpu_seconds']:.1f}",
         )
     Console().print(table)
-    if given.json:
-        found = {"machine": describe(allowed_cores()), "plans": figures}
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(given.json, {"machine": describe(allowed_cores()), "plans": figures})
 
 
 if __name__ == "__main__":

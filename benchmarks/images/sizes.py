@@ -27,15 +27,9 @@ from rich.console import Console
 
 import stoker
 from stoker.augment import CoverCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
+from stoker.benchmarks.arguments import write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import (
-    Cost,
-    cost_parser,
-    costs_in_turns,
-    imagenet_like,
-    show_costs,
-    write_json,
-)
+from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, show_costs
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler

@@ -22,15 +22,9 @@ from rich.console import Console
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
+from stoker.benchmarks.arguments import write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import (
-    Cost,
-    cost_parser,
-    costs_in_turns,
-    imagenet_like,
-    show_costs,
-    write_json,
-)
+from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, show_costs
 from stoker.benchmarks.peers.base import MEAN, STD
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -118,30 +118,14 @@ class PeerSource:
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as values that JSON has, for the process of a peer."""
-        return {
-            "dataset": str(self.dataset),
-            "container": self.container,
-            "shards": [str(path) for path in self.shards],
-            "table": str(self.table),
-            "records": self.records,
-            "raw": self.raw,
-            "scratch": str(self.scratch),
-            "remote": self.remote,
-        }
+        paths = {"dataset": str(self.dataset), "table": str(self.table), "scratch": str(self.scratch)}
+        return {**asdict(self), **paths, "shards": [str(path) for path in self.shards]}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PeerSource:
         """Return the source that :meth:`to_json` described."""
-        return cls(
-            dataset=Path(value["dataset"]),
-            container=value["container"],
-            shards=tuple(Path(path) for path in value["shards"]),
-            table=Path(value["table"]),
-            records=value["records"],
-            raw=value["raw"],
-            scratch=Path(value["scratch"]),
-            remote=value["remote"],
-        )
+        paths = {name: Path(value[name]) for name in ("dataset", "table", "scratch")}
+        return cls(**{**value, **paths, "shards": tuple(Path(path) for path in value["shards"])})
 
 
 class PeerPayloads:

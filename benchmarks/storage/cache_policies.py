@@ -9,8 +9,6 @@ through a cache, and its misses are compared with those of both policies without
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
@@ -21,6 +19,7 @@ import numpy.typing as npt
 
 import stoker
 from stoker.augment import CenterCrop
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.formats.caching.block_files import BLOCK_BYTES
 from stoker.pipeline.caching.next_use import make_next_use
 from stoker.pipeline.caching.planned_draws import PlannedDraws
@@ -167,7 +166,7 @@ def _following(used: npt.NDArray[np.int64]) -> list[int]:
 
 def main() -> None:
     """Print the table, and write it as JSON if asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--dataset", type=Path, help="folder of a dataset that a loader reads")
     given = parser.parse_args()
@@ -179,8 +178,7 @@ def main() -> None:
     for one in found:
         rates = f"{one.least_recent:16.1%}  {one.next_use:8.1%}  {one.optimum:7.1%}"
         print(f"{one.samples:18}  {one.share:5.0%}  {rates}")
-    if given.json:
-        given.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n", "utf-8")
+    write_json(given.json, [asdict(one) for one in found])
 
 
 def _show_loader(shards: Path) -> None:

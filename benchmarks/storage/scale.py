@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 import stoker
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
@@ -249,8 +249,7 @@ def main() -> None:
     print_reading(found["reading"])
     found["staging"] = measure_staging()
     print_staging(found["staging"])
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+    write_json(given.json, found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ process, all threads, and tokens without padding. Rounds alternate, and medians 
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import stoker
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,8 +119,7 @@ def main() -> None:
                 print(f"{mean:>12} {batch_size:>6} {ours:>12} {theirs:>13}", flush=True)
                 row = {"mean_length": mean, "batch_size": batch_size, "stoker": ours, "pad_sequence": theirs}
                 figures.append(row)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"million_tokens_per_cpu_second": figures}, indent=1) + "\n")
+    write_json(arguments.json, {"million_tokens_per_cpu_second": figures})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 import stoker
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.text.transformer import Transformer
 from stoker.pipeline.text.bucket_comparison import text_lengths
@@ -206,8 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             seed=0,
         )
         document = compare(shards, epochs=given.epochs, seed=given.seed)
-    if given.json:
-        given.json.write_text(json.dumps(document, indent=1) + "\n")
+    write_json(given.json, document)
     if given.png:
         plot(document["runs"], given.png, f"{given.text.name}, {document['machine']['cpu']}")
 

@@ -8,7 +8,6 @@ prints the accuracies on held-out photographs:
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ from torch import nn
 
 import stoker
 from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
 __all__ = ["IMAGE_SIZE", "evaluate", "make_network", "stoker_loaders", "train"]
@@ -160,9 +159,8 @@ def main() -> None:
     for name, values in results.items():
         spread = statistics.stdev(values) if len(values) > 1 else float(np.nan)
         print(f"{name:18} mean {statistics.mean(values):.3f}  standard deviation {spread:.3f}")
-    if options.json:
-        made = {"machine": describe(allowed_cores()), "epochs": options.epochs, "accuracy": results}
-        options.json.write_text(json.dumps(made, indent=1) + "\n")
+    made = {"machine": describe(allowed_cores()), "epochs": options.epochs, "accuracy": results}
+    write_json(options.json, made)
 
 
 if __name__ == "__main__":

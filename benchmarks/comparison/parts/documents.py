@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
@@ -54,7 +53,7 @@ def write_document(path: Path | None, loaders: Sequence[Any], **facts: Any) -> N
             **facts,
             "loaders": [asdict(one) for one in loaders],
         }
-        path.write_text(json.dumps(document, indent=2) + "\n")
+        write_json(path, document)
 
 
 def measure_each(given: argparse.Namespace, what: str, measure: Callable[[str], T], **facts: Any) -> list[T]:
