@@ -132,23 +132,29 @@ def _yolo(root: Path, folders: list[Path]) -> list[str]:
 def _masks(root: Path, folders: list[Path]) -> list[str]:
     names = {one.name for one in folders}
     pairs = [pair for pair in _MASKS if names.issuperset(pair)]
-    return [_command_of(root / images, root / masks) for images, masks in pairs]
+    return [command for images, masks in pairs for command in _commands_of(root / images, root / masks)]
 
 
-def _command_of(images: Path, masks: Path) -> str:
-    """The command for images and their masks; of one split, where the folders hold several."""
+def _commands_of(images: Path, masks: Path) -> list[str]:
+    """The commands for images and their masks; of one split, where the folders hold several."""
     inside = [one.name for one in _entries(images) if _SPLIT.fullmatch(one.name) and one.is_dir()]
     splits = sorted(name for name in inside if (masks / name).is_dir())
     splits.sort(key=lambda name: not name.lower().startswith("train"))
     first = splits[0] if splits else "."
-    # Cityscapes' folder has masks of objects beside those of classes.
-    option = "--instances" if masks.name == "gtFine" else "--masks"
-    command = f"stoker convert {images / first} TARGET {option} {masks / first}"
-    if masks.name == "annotations" and any(is_of_ade20k(one.as_posix()) for one in _entries(images / first)):
-        command += " --mask-map ade20k"
+    convert, target = f"stoker convert {images / first} TARGET", masks / first
+    if masks.name == "gtFine":  # Cityscapes' folder has masks of objects beside those of classes
+        found = {
+            "objects": f"{convert} --instances {target}",
+            "classes": f"{convert} --masks {target} --mask-map cityscapes",
+        }
+    else:
+        names = (one.as_posix() for one in _entries(images / first))
+        is_ade = masks.name == "annotations" and any(map(is_of_ade20k, names))
+        found = {"masks": f"{convert} --masks {target}{' --mask-map ade20k' * is_ade}"}
     if len(splits) < 2:
-        return f"with masks: {command}"
-    return f"one split: {command} (and in the same way, each with another TARGET: {', '.join(splits[1:])})"
+        return [f"with {kind}: {command}" for kind, command in found.items()]
+    others = f"and in the same way, each with another TARGET: {', '.join(splits[1:])}"
+    return [f"one split with {kind}: {command} ({others})" for kind, command in found.items()]
 
 
 def _mot(root: Path, folders: list[Path]) -> list[str]:

@@ -73,6 +73,8 @@ for name in ("leftImg8bit/train/ulm", "gtFine/train/ulm"):
     Path(name).mkdir(parents=True)
 Image.new("RGB", (40, 30)).save("leftImg8bit/train/ulm/ulm_0_0_leftImg8bit.png")
 Image.fromarray(values).save("gtFine/train/ulm/ulm_0_0_gtFine_instanceIds.png")
+labels = np.where(values > 33, values // 1000, values).astype(np.uint8)
+Image.fromarray(labels).save("gtFine/train/ulm/ulm_0_0_gtFine_labelIds.png")
 for name, value in {"SegmentationObject": 1, "SegmentationClass": 8}.items():
     (voc / name).mkdir()
     Image.fromarray((values > 0) * np.uint8(value)).save(voc / name / "one.png")

@@ -65,7 +65,8 @@ def _root(folder: Path, *files: str) -> Path:
              "gtFine/val/bonn/2.png", "leftImg8bit/test/berlin/3.png"],
             "images and masks",
             ["stoker convert {root}/leftImg8bit/train TARGET --instances {root}/gtFine/train "
-             "(and in the same way, each with another TARGET: val);"],
+             "(and in the same way, each with another TARGET: val);",
+             "TARGET --masks {root}/gtFine/train --mask-map cityscapes"],
         ),
         (
             ["images/1.jpg", "masks/1.png"],
