@@ -189,7 +189,10 @@ def prepare(
             ),
             "stoker": lambda epoch: on_threads(decode, payloads),
         }
-    runs = {"pillow": crops(crop_with_pillow(kind)), "stoker": partial(_load, opened, kind, threads)}
+    runs: dict[str, Callable[[int], int]] = {
+        "pillow": crops(crop_with_pillow(kind)),
+        "stoker": partial(_load, opened, kind, threads),
+    }
     if find_spec("torchvision"):
         runs["torchvision"] = crops(crop_with_torchvision(kind))
     return runs
