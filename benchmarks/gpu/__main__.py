@@ -1,4 +1,4 @@
-"""All measurements on a GPU by one command, for an hour on a machine that is lent.
+"""All measurements on a GPU by one command, in about an hour.
 
     python -m stoker.benchmarks.gpu --work build/gpu [--device cuda:0] [--minutes 9.5] [--scale full]
 

@@ -1,4 +1,4 @@
-"""The sizes of a run: of a lent hour on a GPU, of its rehearsal on a CPU, and of a test of the rehearsal."""
+"""The sizes of a run: of an hour on a GPU, of its rehearsal on a CPU, and of a test of the rehearsal."""
 
 from __future__ import annotations
 

@@ -43,18 +43,18 @@ def append(
 ) -> ChangeSummary:
     """Add the samples of a source to a dataset: its next version. Shards and earlier versions stay.
 
-    The samples are converted as those of the dataset were: with its container, size, encoding and tokenizer.
-    If the call is killed, the last version stands, and the same call goes on. Where the dataset has all
-    samples of the source already, under their keys and with their bytes, no version is made.
+    The samples are converted like those of the dataset: with its container, size, encoding and tokenizer. If
+    the call is killed, the last version stays valid, and the same call goes on. If the dataset already has
+    all samples of the source, with the same keys and bytes, no version is made.
 
-    :class:`stoker.Writer` with ``append=True`` makes the same kind of version, of samples that it is given.
+    :class:`stoker.Writer` with ``append=True`` makes the same kind of version from samples of a program.
 
     Args:
         dataset: The dataset's folder.
         src: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
         classes: Names of the classes, those of the dataset first, to add classes after them. None takes
             those of the dataset, and a further class in the source is an error.
-        num_threads: By default the number of cores that this process may use.
+        num_threads: Number of threads; by default the number of cores that this process may use.
         progress: Called as by :func:`stoker.convert`.
         options: Options of :func:`stoker.convert` that say how a source is read, such as ``source_format``,
             ``images``, ``fields``, ``label_column`` or ``strict``; of text ``label``, ``columns``,

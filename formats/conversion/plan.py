@@ -1,4 +1,4 @@
-"""Planning a conversion: the split, the shard and the position of every sample.
+"""The plan of a conversion: the split, the shard and the position of every sample.
 
 A plan is a pure function of a listing and options: nothing is read and nothing is written. So every shard of
 a plan can be made anywhere, at any time, and again.

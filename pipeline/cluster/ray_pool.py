@@ -218,7 +218,7 @@ class RayPool:
     def _refuse(self, worker: Worker, reason: str) -> None:
         self.refused[worker.name] = reason
         self.forget(worker.node)
-        _LOG.warning(f"refused {worker.name}", f"no batches are made on {worker.name}: {reason}")
+        _LOG.warning(f"refused {worker.name}", f"the worker on {worker.name} makes no batches: {reason}")
 
     def died(self, worker: Worker, error: Exception | None) -> list[int]:
         """Start a worker again that died, if it does not die too often; return its requests' numbers."""
@@ -228,7 +228,8 @@ class RayPool:
         if worker.restarts == _RESTARTS:
             self.refused[worker.name] = f"its worker died {_RESTARTS + 1} times, last of: {reason}"
             _LOG.warning(
-                f"refused {worker.name}", f"no batches are made on {worker.name}: {self.refused[worker.name]}"
+                f"refused {worker.name}",
+                f"the worker on {worker.name} makes no batches: {self.refused[worker.name]}",
             )
             return lost
         _LOG.warning(

@@ -1,4 +1,4 @@
-"""The engines that there are: a row each, from which loaders choose one and make it.
+"""The table of engines, with a row for each; loaders choose an engine from it and make it.
 
 A new engine is a module with a class that fulfils :class:`~stoker.pipeline.engines.base.Engine`, and a row.
 """

@@ -36,7 +36,7 @@ def apportion_draws(weights: Sequence[float], n: int) -> Int64:
         ConfigError: A weight is not a number from 0, or all are 0.
     """
     if not all(0 <= weight < float("inf") for weight in weights) or not any(weights):
-        raise ConfigError(f"weights must be numbers from 0, one of them above, found {list(weights)}")
+        raise ConfigError(f"weights must be numbers from 0, with at least one above 0, found {list(weights)}")
     exact = [Fraction(weight) for weight in weights]
     total = sum(exact)
     shares = [n * weight / total for weight in exact]

@@ -1,4 +1,4 @@
-"""Samplers: they determine which samples an epoch draws, if it is not each sample once.
+"""Samplers, which decide the samples that an epoch draws, if it does not draw each sample once.
 
 A sampler is a description without a dataset; :meth:`Sampler.order` makes an order from it. Loaders call
 :func:`open_source` and :func:`make_loader_order`.
@@ -84,7 +84,7 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class ClassBalanced:
-    """Draws with equal quotas of all classes, to within one, and within a class of all samples.
+    """Draws all classes equally often, to within one draw, and all samples of a class equally often.
 
     ``ClassBalanced("object_labels")`` draws for the classes of objects: a class draws the images that show
     it, an image may be drawn for several classes, and one without objects is not drawn (class-aware sampling
@@ -128,7 +128,7 @@ class ClassBalanced:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Repeated augmentation: each sample several times in a row, each time with other random parameters.
+    """Repeated augmentation: draws each sample several times in a row, with different random parameters.
 
     The repeats of a sample are in one global batch if its size is a multiple of ``times``, and on different
     ranks if there are several. With ``samples=len(dataset)`` an epoch has its usual length and draws one in
@@ -231,7 +231,7 @@ def _checked(weights: npt.ArrayLike, n: int) -> npt.NDArray[np.float64]:
     if values.shape != (n,):
         raise ConfigError(f"weights must be one number a sample, {n}, found shape {values.shape}")
     if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
-        raise ConfigError("weights must be finite numbers from 0, one of them above")
+        raise ConfigError("weights must be finite numbers from 0, with at least one above 0")
     with np.errstate(over="ignore"):
         if not np.isfinite(values.sum()):
             raise ConfigError(

@@ -53,7 +53,7 @@ class ContextSlices:
         """
         if length % self.multiple:
             raise ConfigError(
-                f"rows of {length} tokens cannot be dealt to {self.size} ranks in equal slices",
+                f"rows of {length} tokens cannot be divided among {self.size} ranks in equal slices",
                 hint=f"Give pad_multiple={self.multiple}, or boundaries or pack that are multiples of it.",
             )
         parts = np.arange(length).reshape(self.multiple, -1)
@@ -82,7 +82,7 @@ class ContextSlices:
             found[name] = whole
         if all(found[name] is arrays[name] for name in arrays):
             raise ConfigError(
-                "no array of the batch has rows of tokens that could be dealt to context-parallel ranks",
+                "no array of the batch has rows of tokens that could be divided among context-parallel ranks",
                 hint="Name columns such as 'input_ids', with rows that are padded or packed.",
             )
         return found

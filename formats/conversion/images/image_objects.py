@@ -101,7 +101,7 @@ def _wrong_runs(objects: Annotations, source: tuple[int, int]) -> list[Dropped]:
 def _without_far_keypoints(
     objects: Annotations, source: tuple[int, int]
 ) -> tuple[Annotations, list[Dropped]]:
-    """Unlabel the keypoints that lie further outside the image than it is wide or high."""
+    """Unlabel the keypoints that lie outside the image by more than its width or height."""
     if objects.keypoints is None:
         return objects, []
     size = np.array([source[1], source[0]], np.float32)

@@ -55,7 +55,7 @@ Place = tuple[int, int, int]
 
 
 class ImageSample(NamedTuple):
-    """What is known of an image besides its pixels.
+    """What a record says about an image besides its pixels.
 
     Attributes:
         key: Its name.
@@ -73,7 +73,7 @@ class ImageSample(NamedTuple):
 
 
 class ImageColumns:
-    """The columns that every image has, see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`.
+    """The columns that every image has; see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`.
 
     :class:`stoker.formats.dataset.reading.samples.Samples` says what they mean.
     """

@@ -1,4 +1,4 @@
-"""Converting a plan into a URL.
+"""The conversion of a plan into a URL.
 
 As in a folder, ``.stoker-convert`` collects the finished shards, their parts of the index and their results,
 each result after its shard. At the end the shards get their names, and the manifest comes last. An object
@@ -98,7 +98,7 @@ class UrlTarget:
 
     @contextmanager
     def removed_with_source(self) -> Iterator[None]:
-        """A block in which an error of the source removes the conversion: nothing of it can be resumed."""
+        """A block that removes the conversion on an error of the source, after which it cannot be resumed."""
         try:
             yield
         except (SampleError, SourceError):

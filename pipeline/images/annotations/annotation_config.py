@@ -156,7 +156,7 @@ def make_annotation_config(
         )
     if "to_source" in columns and Displace.__name__ in plan.needs:
         raise ConfigError(
-            "the column 'to_source' holds matrices, and none expresses what ElasticTransform does to images",
+            "the column 'to_source' holds matrices, which cannot express ElasticTransform",
             hint="Leave one of the two out. The way back is for evaluation, which has no random transforms.",
         )
     multi_label = "labels" in dataset.tasks

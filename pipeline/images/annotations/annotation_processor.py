@@ -278,7 +278,8 @@ def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
         mask = np.asarray(image)
     if int(mask.max(initial=0)) > np.iinfo(dtype).max:
         raise ValueError(
-            f"it holds the value {mask.max()}, and masks of this dataset leave as {dtype}; convert it with "
+            f"it holds the value {mask.max()}, and the loader hands out masks of this dataset as {dtype}; "
+            f"convert it with "
             "--ignore-index 65535, or with the names of all classes in classes.txt, for int64"
         )
     return mask.astype(dtype)

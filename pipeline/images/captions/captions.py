@@ -272,7 +272,7 @@ def _of_ids(dataset: SampleSource, tokens: Tokens) -> Captions:
 def _checked(captions: Captions) -> Captions:
     if captions.closing >= captions.tokens.max_length:
         raise ConfigError(
-            f"Tokens: max_length={captions.tokens.max_length} leaves no place beside the special tokens",
+            f"Tokens: max_length={captions.tokens.max_length} leaves no room beside the special tokens",
             hint=f"Give at least {captions.closing + 1}.",
         )
     return captions

@@ -192,7 +192,7 @@ def plan_columns(
         return (ImageColumn("image", plan, by_size=plans, ragged=ragged),), batch_transform_plan
     if sizes or padding:
         raise ConfigError(
-            "sizes go with one list of transforms, found named columns of images",
+            "sizes needs a single list of transforms, found named columns of images",
             hint="Leave sizes out: each list of a mapping has a size of its own.",
         )
     if not transforms:
@@ -244,7 +244,7 @@ def _refuse_views(transforms: object) -> None:
     given = transforms if isinstance(transforms, Sequence) else (transforms,)
     if any(isinstance(one, Views) for one in given):
         raise ConfigError(
-            "Views stand where transforms are",
+            "Views stand in place of transforms",
             hint='Name them: transforms={"large": Views(2, [...]), "small": Views(8, [...])}.',
         )
 

@@ -105,14 +105,14 @@ class EngineImages(CheckpointedImages):
     def ablate(self, images: int = 192, rounds: int = 3) -> Ablation:
         """Measure what reading, decoding and augmentation cost: the rate without each, in turns.
 
-        The loader's arguments are measured on some images of its dataset, in passes of other loaders. As it
-        is, a loader reads shards anew from their storage, as far as the operating system forgets their bytes
-        when it is asked to. Without reading, the bytes are in memory, and are not compared with checksums.
-        Without decoding, pixels are in memory. Without augmentation, the same parts of images are decoded,
-        and nothing is done with them; images of several samples, such as mosaics, have no such rate.
+        The loader's arguments are measured on some images of its dataset, in passes of other loaders. The
+        full loader reads shards again from their storage, as far as the operating system drops their bytes
+        from its cache. Without reading, the bytes are in memory, and are not compared with checksums. Without
+        decoding, pixels are in memory. Without augmentation, the same parts of images are decoded and not
+        processed further; images of several samples, such as mosaics, have no such rate.
 
-        The verdict of ``stats()`` has the factors from then on, also in other processes on this machine that
-        load the dataset with these transforms.
+        Later verdicts of ``stats()`` have the factors, also in other processes on this machine that load the
+        dataset with these transforms.
 
         Args:
             images: Images to measure, evenly spread; fewer if they are large.

@@ -1,4 +1,4 @@
-"""The engine of an image loader: chosen, made, and measured where several would do.
+"""The engine of an image loader: its choice, its making, and the measurement where several engines would do.
 
 It also holds what the producers of all epochs share with the engine.
 """
@@ -87,7 +87,7 @@ class EngineSetup:
         """Make the engine and all that its producers share; warn if "auto" has only the slow engine.
 
         Args:
-            totals: Adds up where the time goes; takes down which engine runs.
+            totals: Adds up where the time goes, and records which engine runs.
             read_ahead: Batches whose bytes are asked for before the engine needs them.
         """
         plan, work = self.plan(), self.config

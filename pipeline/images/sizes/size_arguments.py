@@ -109,7 +109,7 @@ def with_planner(
     if isinstance(given, Patches):
         if on_error == "replace":
             raise ConfigError(
-                "on_error='replace' puts an image of another size into a packed row",
+                "on_error='replace' would put an image of another size into a packed row",
                 hint="Give on_error='skip', which leaves the place of a bad image empty.",
             )
         patches = PatchPlanner(sizes, plan.seed, shuffle, last_batch, given, plan.batch_size)

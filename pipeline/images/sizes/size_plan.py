@@ -113,7 +113,7 @@ class SizePlan:
             )
         if not self.equal_epochs:
             raise ConfigError(
-                "steps_per_epoch goes with batches of as many samples each, found pixels_per_batch",
+                "steps_per_epoch needs batches of a fixed number of samples, found pixels_per_batch",
                 hint="Give batch_size in its place, or leave steps_per_epoch out.",
             )
         return steps * self.batch_size * ranks.world_size

@@ -28,7 +28,7 @@ _WEIGHTS = re.compile(r"quotas=\(([\d, ]*)\)(?:, parts=(\[\[.*\]\]))?\)")
 def check_allowed(allow: Collection[str]) -> None:
     """Raise ConfigError if ``allow`` of ``load_state_dict`` names what cannot change."""
     if isinstance(allow, str) or set(allow) - {"weights"}:
-        raise ConfigError(f"allow can name 'weights' alone, found {allow!r}", hint='Give allow=("weights",).')
+        raise ConfigError(f"allow can name only 'weights', found {allow!r}", hint='Give allow=("weights",).')
 
 
 def resumed_mixture(given: Any, order: Any, state: Any, point: int, allow: Collection[str]) -> Mixture | None:
@@ -56,7 +56,7 @@ def resumed_mixture(given: Any, order: Any, state: Any, point: int, allow: Colle
     if saved.parts[-1].length != own.parts[-1].length:
         raise CheckpointError(
             f"an epoch of the mixture had {saved.parts[-1].length} samples and has {own.parts[-1].length}",
-            hint="Give stoker.mix the number of before: samples=.",
+            hint="Give stoker.mix the earlier number: samples=.",
         )
     is_last = saved.parts[-1].begin <= point and saved.parts[-1].quotas == own.parts[-1].quotas
     if is_last and len(own.parts) == 1:

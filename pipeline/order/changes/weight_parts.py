@@ -186,7 +186,7 @@ def scheduled_parts(
     if not steps or any(type(step) is not int or step < 1 for step in steps) or steps != sorted(set(steps)):
         raise ConfigError(
             f"schedule must have weights by steps, ascending from 1, found steps {steps}",
-            hint="The weights beside the datasets hold from step 0 on.",
+            hint="The weights that are given with the datasets apply from step 0 on.",
         )
     begins = [0, *(step * global_batch for step in steps)]
     parts = []

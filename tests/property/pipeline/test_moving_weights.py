@@ -147,13 +147,13 @@ def test_mistakes_are_named(thumbnails: Path) -> None:
         ({"schedule": {5: (1, 1)}}, "give both, or neither"),
         ({"schedule": {0: (1, 1)}, "global_batch": 8}, r"ascending from 1, found steps \[0\]"),
         ({"schedule": {5: (1,)}, "global_batch": 8}, "a weight for each of 2 datasets"),
-        ({"schedule": {5: (0, 0)}, "global_batch": 8}, "one of them above"),
+        ({"schedule": {5: (0, 0)}, "global_batch": 8}, "with at least one above 0"),
     ]:
         with pytest.raises(ConfigError, match=what):
             mixed(thumbnails, (1, 1), **given)
     with load(mixed(thumbnails, (1, 1))) as loader:
         state = loader.state_dict()
-        with pytest.raises(ConfigError, match="allow can name 'weights' alone"):
+        with pytest.raises(ConfigError, match="allow can name only 'weights'"):
             loader.load_state_dict(state, allow=("seed",))
         for damaged in ("[[0, [1]]]", "[[5, [30, 31]]]", "[[0, [30, 31]], [0, [30, 31]]]"):
             order = state["identity"]["order"][:-1] + f", parts={damaged})"

@@ -112,7 +112,9 @@ def test_a_machine_with_another_release_or_data_is_refused_by_name(
     monkeypatch.setattr("stoker.pipeline.cluster.batch_maker.__version__", "0.0")
     assert len(list(shared)) == 4
     assert made_by(shared) == {"local"}
-    assert "no batches are made on machine (a0): it has Stoker 0.0, and this process has" in caplog.text
+    assert (
+        "the worker on machine (a0) makes no batches: it has Stoker 0.0, and this process has" in caplog.text
+    )
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample")

@@ -206,7 +206,7 @@ class TestStream:
         ({"sampler": ClassBalanced(), "shuffle": BlockShuffle(1)}, "ClassBalanced draws at random itself"),
         ({"sampler": Weighted(np.ones(3))}, r"weights must be one number a sample, 61, found shape \(3,\)"),
         ({"sampler": Weighted(np.ones((61, 1)))}, r"weights must be one number a sample, 61, found shape"),
-        ({"sampler": Weighted(np.zeros(61))}, "finite numbers from 0, one of them above"),
+        ({"sampler": Weighted(np.zeros(61))}, "finite numbers from 0, with at least one above 0"),
         ({"sampler": Weighted(np.full(61, np.inf))}, "finite numbers from 0"),
         ({"sampler": Weighted(np.arange(61) - 1)}, "finite numbers from 0"),
         ({"sampler": Weighted(np.full(61, np.nan))}, "finite numbers from 0"),

@@ -62,8 +62,8 @@ def test_mistakes_are_named(shards: Path) -> None:
             {"context": (0, 4), "context_slices": "zigzag"},
             "must be 'contiguous' or 'balanced', found 'zigzag'",
         ),
-        ({"context": (0, 4), "pack": 36}, "rows of 36 tokens cannot be dealt to 4 ranks"),
-        ({"context": (0, 4), "buckets": None}, "rows of 1 tokens cannot be dealt"),
+        ({"context": (0, 4), "pack": 36}, "rows of 36 tokens cannot be divided among 4 ranks"),
+        ({"context": (0, 4), "buckets": None}, "rows of 1 tokens cannot be divided"),
         ({"context": (0, 1), "fields": ("q", "a"), "pad_multiple": 2}, "rows of one field"),
     ]:
         with pytest.raises(ConfigError, match=what):

@@ -63,7 +63,7 @@ def impossible_tiff() -> bytes:
         (png(np.zeros((HEIGHT, WIDTH), np.uint8))[:50], "cannot be decoded"),
         (png(np.zeros((8, 8), np.uint8)), "8 x 8 pixels, its image 60 x 80"),
         (png(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), "mode RGB"),
-        (png(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* leave as uint8"),
+        (png(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* as uint8"),
         (impossible_tiff(), "cannot be decoded"),
         (EPS, "none of the formats of masks"),
         (encode(np.zeros((HEIGHT, WIDTH), np.uint8)), "none of the formats of masks"),

@@ -123,7 +123,7 @@ def test_a_cut_caption_keeps_the_token_at_its_end(tmp_path: Path) -> None:
         writer.write(np.zeros((8, 8, 3), np.uint8), c="abcdef")
     (batch,) = _loader(tmp_path / "d", caption=Tokens(4), columns=("caption",))
     assert batch.caption.tolist() == [[*b"abc", 258]]
-    with pytest.raises(ConfigError, match="no place beside the special tokens"):
+    with pytest.raises(ConfigError, match="no room beside the special tokens"):
         _loader(tmp_path / "d", caption=Tokens(1))
 
 

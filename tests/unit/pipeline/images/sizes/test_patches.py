@@ -159,7 +159,7 @@ def test_a_grid_has_the_largest_scale_that_fits(most: int) -> None:
         ({"transforms": [Normalize(), MixUp(0.2)]}, "MixUp mixes samples"),
         ({"transforms": {"a": [Resize((8, 8))]}}, "found named columns of images"),
         ({"columns": ("image",)}, r"there is no 'image' with sizes=Patches"),
-        ({"on_error": "replace"}, "puts an image of another size into a packed row"),
+        ({"on_error": "replace"}, "would put an image of another size into a packed row"),
         ({"layout": "NHWC4"}, "patches have none to add"),
         ({"engine": "dali", "device": "cpu"}, "dali"),
     ],

@@ -110,7 +110,7 @@ def test_a_state_names_the_sizes_that_differ(load: Callable[..., ImageLoader]) -
         ({"sizes": {0: 8}, "batch_size": None, "pixels_per_batch": 63}, "holds no image of 8 x 8"),
         (
             {"sizes": {0: 8, 1: 16}, "batch_size": None, "pixels_per_batch": 512, "steps_per_epoch": 3},
-            "steps_per_epoch goes with batches of as many samples each",
+            "steps_per_epoch needs batches of a fixed number of samples",
         ),
         ({"sizes": {0: 8}, "transforms": {"a": CROP}}, "found named columns of images"),
         ({"sizes": {0: 8}, "transforms": [RandomHorizontalFlip()]}, "no crop or resize stands in the list"),
