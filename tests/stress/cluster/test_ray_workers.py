@@ -18,6 +18,7 @@ import ray, stoker
 from ray._private.internal_api import memory_summary
 from ray.cluster_utils import Cluster
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
+from stoker.pipeline.images.engine import images as engine_images
 
 SCALE = 2.5  # custom functions go to the workers by value
 OPTIONS = {
@@ -55,6 +56,7 @@ FAULTS = (
 ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
 with stoker.ImageLoader(sys.argv[1], **OPTIONS) as alone:
     expected = [[digest(batch) for batch in alone] for _ in range(2)]
+engine_images._MOST_TOGETHER = 2  # several requests in an epoch
 draw = random.Random(int(sys.argv[2]))
 loader = stoker.ImageLoader(sys.argv[1], **OPTIONS, workers=stoker.RayWorkers(local=False))
 saved = None
@@ -78,6 +80,7 @@ with stoker.ImageLoader(sys.argv[1], **OPTIONS) as alone:
     assert [digest(batch) for batch in alone] == expected[1][1:]
 loader.close()
 until(lambda: not workers())
+until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1 + len(nodes))  # lost ones cannot be asked
 until(lambda: "0 MiB, 0 objects" in memory_summary(address=cluster.address, stats_only=True))
 """
 )
