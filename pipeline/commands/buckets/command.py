@@ -22,8 +22,8 @@ __all__ = ["buckets"]
 
 _BUCKETS_SHOWN = 32
 _LEGEND = """\
-sorted: windows of 100 batches, sorted by length. Several fields take a k-d split, the default of TextLoader for
-them. Its default for one field is "optimal", with eight buckets.
+sorted: windows of 100 batches, sorted by length. Several fields take a k-d split, which is the default of
+TextLoader for them. Its default for one field is "optimal", with eight buckets.
 padding %: share of the padded tokens that is padding. a sample: tokens of padding for each sample.
 shapes: number of distinct shapes of a batch. bound %: least padding with as many padded lengths.
 ranks: useful work of all ranks, 1 where no rank waits for another. alike: correlation of lengths in a batch.
