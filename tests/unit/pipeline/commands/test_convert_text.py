@@ -52,6 +52,18 @@ def test_two_fields_have_nested_shapes(tmp_path: Path, pairs: list[Path]) -> Non
     assert text_lengths(stoker.open(tmp_path / "d"), ["de"]).max() == 7
 
 
+def test_three_fields_are_compared_without_the_optimum_of_two(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({name: "a " * (1 + i % k) for name, k in (("x", 3), ("y", 5), ("z", 7))})
+        for i in range(40)
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    run("convert-text", tmp_path / "t.jsonl", tmp_path / "d", "--fields", "x,y,z")
+    said = run("buckets", tmp_path / "d", "--batch-size", 4)
+    assert "sorted" in said
+    assert "optimal  " not in said
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [(["--fields", "fr"], "en, de"), (["--method", "best"], "optimal"), (["--pack", "9"], "capacity")],
