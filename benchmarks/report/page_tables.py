@@ -1,4 +1,4 @@
-"""The tables of the page of the comparison: loaders by a figure, and the loaders that are better than Stoker."""
+"""The tables of the page of the comparison: loaders by a figure, and loaders that are better than Stoker."""
 
 from __future__ import annotations
 

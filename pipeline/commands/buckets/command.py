@@ -22,13 +22,13 @@ __all__ = ["buckets"]
 
 _BUCKETS_SHOWN = 32
 _LEGEND = """\
-sorted: windows of 100 batches, sorted by length. Several fields take a k-d split, which is the default of
-TextLoader for them. Its default for one field is "optimal", with eight buckets.
-padding %: share of the padded tokens that is padding. a sample: tokens of padding for each sample.
+sorted: windows of 100 batches, sorted by length. Samples of several fields are ordered by a k-d split,
+  which is the default of TextLoader for them; its default for one field is "optimal" with eight buckets.
+padding %: share of the padded tokens that is padding. pad/sample: tokens of padding for each sample.
 shapes: number of distinct shapes of a batch. bound %: least padding with as many padded lengths.
-ranks: useful work of all ranks, 1 where no rank waits for another. alike: correlation of lengths in a batch.
-next: correlation of the mean lengths of successive batches. partners: effective number of samples that may
-share a batch with a sample."""
+ranks: share of useful work, 1 if no rank waits for another.
+similar: correlation of lengths within a batch. next: correlation of the mean lengths of successive batches.
+partners: effective number of samples that may share a batch with a sample."""
 
 
 def buckets(
@@ -137,7 +137,9 @@ def buckets(
 
 def _comparison(reports: dict[str, PlanReport]) -> Table:
     """Return a table with a row for each method."""
-    made = table("method", "padding %", "a sample", "shapes", "bound %", "ranks", "alike", "next", "partners")
+    made = table(
+        "method", "padding %", "pad/sample", "shapes", "bound %", "ranks", "similar", "next", "partners"
+    )
     for name, report in reports.items():
         made.add_row(
             name,

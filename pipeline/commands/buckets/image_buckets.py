@@ -24,13 +24,13 @@ __all__ = ["compare_images", "compare_padded", "fill_packed"]
 
 _FACTORS = {"None": None, "0": 0, "1": 1, "3": 3, "6": 6}
 _PADDED_LEGEND = """\
-padding %: share of the pixels of padded batches, if all images are resized to one shorter side before.
-groups: number of groups of aspect ratios that have images. alike: correlation of aspect ratios in a batch.
-next: correlation of the mean ratios of successive batches. partners: effective number of samples that may
-share a batch with a sample."""
+padding %: share of the pixels of a batch that is padding, if all images first get the same shorter side.
+groups: number of groups of aspect ratios that have images.
+similar: correlation of aspect ratios within a batch. next: that of the mean ratios of successive batches.
+partners: effective number of samples that may share a batch with a sample."""
 _LEGEND = """\
 cropped %: share of an image that its crop leaves out. shapes: number of distinct shapes.
-alike: correlation of aspect ratios in a batch. next: correlation of the mean ratios of successive batches.
+similar: correlation of aspect ratios within a batch. next: that of the mean ratios of successive batches.
 partners: effective number of samples that may share a batch with a sample."""
 
 
@@ -93,7 +93,7 @@ def compare_padded(
         name: report_ratio_groups(RatioGroupSampler(sizes, factor, batch_size, seed=seed, world_size=ranks))
         for name, factor in _FACTORS.items()
     }
-    made = table("aspect_ratio_group_factor", "padding %", "groups", "steps", "alike", "next", "partners")
+    made = table("aspect_ratio_group_factor", "padding %", "groups", "steps", "similar", "next", "partners")
     for name, report in reports.items():
         made.add_row(name, f"{report.padding:.2f}", f"{report.groups:,}", f"{report.steps:,}", *_cost(report))
     out.print(made)
@@ -155,7 +155,7 @@ def _cost(report: ShapeReport | RatioReport) -> tuple[str, ...]:
 
 def _comparison(reports: dict[str, ShapeReport]) -> Table:
     """Return a table with a row for each method."""
-    made = table("method", "cropped %", "shapes", "steps", "alike", "next", "partners")
+    made = table("method", "cropped %", "shapes", "steps", "similar", "next", "partners")
     for name, report in reports.items():
         made.add_row(name, f"{report.cropped:.2f}", f"{report.shapes:,}", f"{report.steps:,}", *_cost(report))
     return made
