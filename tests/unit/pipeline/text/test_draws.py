@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.shards.drawn_texts import load, rows, write
 from helpers.data.shards.text_shards import same
 
 import stoker
@@ -18,42 +19,16 @@ from stoker.errors import CheckpointError, ConfigError, DatasetError
 from stoker.pipeline.order.epoch_order import Sequential
 from stoker.pipeline.order.mixtures.mixture import Mixture
 
-COLUMNS = ("input_ids", "attention_mask", "row", "key", "dataset")
-
-
-def write(folder: Path, name: str, number: int, **options: Any) -> Path:
-    """``number`` lines of 1 to 30 letters, all different."""
-    lines = [
-        "".join(chr(33 + (i * i + j + number) % 90) for j in range(1 + i * 7 % 30)) for i in range(number)
-    ]
-    (folder / f"{name}.txt").write_text("\n".join(lines))
-    given = {"tokenizer": "bytes", "shards": 2, **options}
-    stoker.convert_text(folder / f"{name}.txt", folder / name, **given)
-    return folder / name
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("text")
-    write(made, "a", 60)
-    write(made, "b", 24, format="lmdb", seed=4)
-    return made
+    write(made := tmp_path_factory.mktemp("text"), "a", 60)
+    return write(made, "b", 24, format="lmdb", seed=4).parent
 
 
 @pytest.fixture
 def mixture(folder: Path) -> Mixture:
     return mix([(folder / "a", 0.75), (folder / "b", 0.25)], samples=80)
-
-
-def load(dataset: Any, **options: Any) -> stoker.TextLoader:
-    given: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",)}
-    given |= {"buckets": 3} if options.get("pack") is None else {}
-    given |= {"batch_size": 4} if "max_tokens" not in options else {}
-    return stoker.TextLoader(dataset, **{**given, **options})
-
-
-def rows(loader: stoker.TextLoader) -> list[int]:
-    return [int(row) for batch in loader for row in batch.row]
 
 
 def test_weights_with_and_without_replacement(folder: Path) -> None:
@@ -107,7 +82,8 @@ def test_a_mixture_has_exact_shares_and_a_column_dataset(folder: Path, mixture: 
         for batch in load(folder / name, columns=("input_ids", "attention_mask", "row", "key")):
             for ids, mask, row, key in zip(*batch, strict=True):
                 texts[number, int(row) + 60 * number] = ids[mask].tolist(), key
-    loader = load(mixture, shuffle=True, columns=COLUMNS)
+    columns = ("input_ids", "attention_mask", "row", "key", "dataset")
+    loader = load(mixture, shuffle=True, columns=columns)
     drawn: Counter[tuple[int, int]] = Counter()
     for _ in range(6):
         epoch = []

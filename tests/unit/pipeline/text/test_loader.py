@@ -102,21 +102,9 @@ def test_without_shuffle_every_epoch_is_the_same_and_in_order_within_a_bucket(sh
 def test_ranks_see_one_shape_at_each_step_and_every_sample_once(
     shards: Path, options: dict[str, Any], last_batch: str
 ) -> None:
-    columns = ("input_ids", "row", "mask")
-    each = [
-        list(
-            make(
-                shards,
-                batch_size=None if options else 5,
-                rank=r,
-                world_size=3,
-                columns=columns,
-                last_batch=last_batch,
-                **options,
-            )
-        )
-        for r in range(3)
-    ]
+    given = {"batch_size": None if options else 5, "last_batch": last_batch, **options}
+    given["columns"] = ("input_ids", "row", "mask")
+    each = [list(make(shards, rank=r, world_size=3, **given)) for r in range(3)]
     assert len({len(batches) for batches in each}) == 1
     for step in zip(*each, strict=True):
         assert len({batch.input_ids.shape for batch in step}) == 1

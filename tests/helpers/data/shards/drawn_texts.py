@@ -1,0 +1,30 @@
+"""Datasets of lines that all differ, and loaders of text that draw from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import stoker
+
+
+def write(folder: Path, name: str, number: int, **options: Any) -> Path:
+    """``number`` lines of 1 to 30 letters, all different."""
+    lines = [
+        "".join(chr(33 + (i * i + j + number) % 90) for j in range(1 + i * 7 % 30)) for i in range(number)
+    ]
+    (folder / f"{name}.txt").write_text("\n".join(lines))
+    given = {"tokenizer": "bytes", "shards": 2, **options}
+    stoker.convert_text(folder / f"{name}.txt", folder / name, **given)
+    return folder / name
+
+
+def load(dataset: Any, **options: Any) -> stoker.TextLoader:
+    given: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",)}
+    given |= {"buckets": 3} if options.get("pack") is None else {}
+    given |= {"batch_size": 4} if "max_tokens" not in options else {}
+    return stoker.TextLoader(dataset, **{**given, **options})
+
+
+def rows(loader: stoker.TextLoader) -> list[int]:
+    return [int(row) for batch in loader for row in batch.row]
