@@ -1,8 +1,9 @@
-"""The training for clusters: it goes on after a stop, from Slurm's script, and as the worker of Ray Train."""
+"""The training for clusters: it goes on after a stop, from Slurm's script, in Kubernetes and in Ray Train."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
+from helpers.processes.warm_python import WarmPython
 
 import stoker
+from stoker.augment import CenterCrop
 
 CLUSTERS = Path(__file__).parents[2] / "examples" / "clusters"
 pytest.importorskip("torch", reason="needs pip install torch")
@@ -35,6 +38,15 @@ def shards(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
         for number in range(48):
             writer.write(make_jpeg(number), label=number % 12, key=f"k{number}")
     return tmp_path / "shards"
+
+
+@pytest.fixture
+def many(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    """Samples for five steps."""
+    with stoker.Writer(tmp_path / "many", classes=[*"abcdefghijkl"]) as writer:
+        for number in range(80):
+            writer.write(make_jpeg(number), label=number % 12, key=f"k{number}")
+    return tmp_path / "many"
 
 
 def options(shards: Path, checkpoint: Path, *more: object) -> list[str]:
@@ -68,41 +80,110 @@ def test_a_training_goes_on_after_a_stop(
     assert train.main(parse(options(shards, tmp_path / "stopped.pt"))) == whole
 
 
-def test_the_script_of_slurm_stages_and_trains(shards: Path, tmp_path: Path) -> None:
-    stubs = tmp_path / "bin"
+SRUN = """
+ntasks=$SLURM_NTASKS
+while [[ $1 == --* ]]; do [[ $1 == --ntasks=* ]] && ntasks=${1#*=}; shift; done
+for ((task = 0; task < ntasks; ++task)); do
+  SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NTASKS=$ntasks "$@"
+done
+"""
+PYTHON = 'echo "$RANK $WORLD_SIZE ${LOCAL_RANK:-0} $MASTER_ADDR $MASTER_PORT $*" >> '
+SPY = """
+import os, runpy, signal, sys
+import stoker
+
+steps = 0
+
+class Spied(stoker.ImageLoader):
+    def __init__(self, *given, **options):
+        super().__init__(*given, **options, columns=("image", "label", "row"))
+
+    def __iter__(self):
+        global steps
+        for images, labels, rows in super().__iter__():
+            steps += 1
+            if str(steps) == os.environ["KILLED_AT"]:
+                os.kill(os.getpid(), signal.SIGTERM)
+            try:
+                yield images, labels
+            finally:
+                with open(os.environ["TRAINED"], "a") as file:
+                    print(*rows.tolist(), file=file)
+
+stoker.ImageLoader = Spied
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Callable[..., list[list[str]]]:
+    """``commands(line, **environment)``: what a line of bash calls "python" with, a list for each process.
+
+    Each has the rank, the number of ranks, the local rank, the address and the port, and the arguments.
+    """
+    stubs, called = tmp_path / "bin", tmp_path / "called"
     stubs.mkdir()
-    srun = 'while [[ $1 == --* ]]; do shift; done\nSLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0 exec "$@"'
-    commands = {
-        "srun": srun,
+    programs = {
+        "srun": SRUN,
         "scontrol": "echo 127.0.0.1",
         "stoker": f'exec {sys.executable} -m stoker "$@"',
-        "python": f'echo "$RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $*" > {tmp_path}/called',
+        "python": f"{PYTHON}{called}",
     }
-    for name, text in commands.items():
+    for name, text in programs.items():
         (stubs / name).write_text(f"#!/bin/bash\n{text}\n")
         (stubs / name).chmod(0o755)
-    given = {"SOURCE": str(shards), "LOCAL": str(tmp_path / "local"), "EXAMPLES": str(CLUSTERS), "USER": "me"}
-    given |= {"SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "here", "MASTER_PORT": "0"}
-    environment = {**os.environ, **given, "PATH": f"{stubs}:{os.environ['PATH']}"}
-    more = options(shards, tmp_path / "c.pt")[2:]
-    done = subprocess.run(
-        ["bash", str(CLUSTERS / "slurm.sbatch"), *more],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+
+    def run(line: list[str], **given: str) -> list[list[str]]:
+        called.unlink(missing_ok=True)
+        environment = {**os.environ, **given, "PATH": f"{stubs}:{os.environ['PATH']}"}
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return [one.split() for one in called.read_text().splitlines()]
+
+    return run
+
+
+def free_port() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
+
+
+def train(python: WarmPython, called: list[str], trained: Path, killed_at: int) -> None:
+    """Runs a training process, which appends its rows to a file, and may get a SIGTERM at a step."""
+    rank, world_size, local_rank, address, port, *arguments = called
+    environment = {"RANK": rank, "WORLD_SIZE": world_size, "LOCAL_RANK": local_rank, "MASTER_PORT": port}
+    environment |= {"MASTER_ADDR": address, "TRAINED": str(trained), "KILLED_AT": str(killed_at)}
+    python.output(SPY, *arguments, environment=environment)
+
+
+def test_the_script_of_slurm_goes_on_after_preemptions(
+    warm_torch: WarmPython, many: Path, tmp_path: Path, commands: Callable[..., list[list[str]]]
+) -> None:
+    """It stages once, and trains every sample once in each epoch, through two SIGTERMs."""
+    given = {"SOURCE": str(many), "LOCAL": str(tmp_path / "local"), "EXAMPLES": str(CLUSTERS), "USER": "me"}
+    given |= {"SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "here", "SLURM_NTASKS": "1"}
+    line = ["bash", str(CLUSTERS / "slurm.sbatch"), *options(many, tmp_path / "c.pt")[2:]]
+    for killed_at in (2, 4, 0):  # in the middle of the first epoch, and of the second
+        (called,) = commands(line, **given, MASTER_PORT=free_port())
+        assert called[:4] == ["0", "1", "0", "127.0.0.1"]
+        assert (Path(called[5]), called[6:8]) == (CLUSTERS / "train.py", ["--data", given["LOCAL"]])
+        train(warm_torch, called, tmp_path / "trained", killed_at)
+    loader = stoker.ImageLoader(
+        many, batch_size=16, shuffle=True, last_batch="drop", columns=("row",), transforms=[CenterCrop(8)]
     )
-    assert done.returncode == 0, done.stderr
-    *ranks, script = (called := (tmp_path / "called").read_text().split())[:5]
-    assert (ranks, Path(script)) == (["0", "1", "0", "127.0.0.1"], CLUSTERS / "train.py")
-    train = load("train")
-    given_options = train.arguments().parse_args(called[5:])
-    assert Path(given_options.data) == tmp_path / "local"
-    assert train.main(given_options) > 0
-    assert (tmp_path / "c.pt").exists()
+    expected = [batch.row.tolist() for _ in range(2) for batch in loader]
+    lines = (tmp_path / "trained").read_text().splitlines()
+    assert [[int(row) for row in line.split()] for line in lines] == expected
+    for epoch in (expected[:5], expected[5:]):
+        assert sorted(row for batch in epoch for row in batch) == [*range(80)]
 
 
-def test_the_job_of_kubernetes_runs_commands_that_exist() -> None:
+def test_the_job_of_kubernetes_stages_and_trains_a_rank_in_each_pod(
+    shards: Path, tmp_path: Path, commands: Callable[..., list[list[str]]]
+) -> None:
     service, job = yaml.safe_load_all((CLUSTERS / "kubernetes.yaml").read_text())
     spec = job["spec"]["template"]["spec"]
     assert (service["kind"], job["kind"], spec["subdomain"]) == (
@@ -112,9 +193,17 @@ def test_the_job_of_kubernetes_runs_commands_that_exist() -> None:
     )
     assert spec["initContainers"][0]["command"][:2] == ["stoker", "stage"]
     (container,) = spec["containers"]
-    words = container["args"][0].split()
-    script = words.index("examples/clusters/train.py")
-    assert (CLUSTERS.parents[1] / words[script]).exists()
-    given = load("train").arguments().parse_args(words[script + 1 :])
+    local = str(tmp_path / "local")
+    stage = [sys.executable, "-m", *spec["initContainers"][0]["command"][:2], str(shards), local]
+    subprocess.run(stage, check=True)
+    assert len(stoker.open(local)) == 48
+    values = {one["name"]: one["value"] for one in container["env"]}
+    called = [
+        commands([*container["command"], *container["args"]], **values, JOB_COMPLETION_INDEX=str(pod))[0]
+        for pod in range(job["spec"]["completions"])
+    ]
+    assert [one[:4] for one in called] == [[str(pod), "2", "0", "train-0.train"] for pod in (0, 1)]
+    script, *arguments = called[0][5:]
+    assert (CLUSTERS.parents[1] / script) == CLUSTERS / "train.py"
+    given = load("train").arguments().parse_args(arguments)
     assert given.data == spec["initContainers"][0]["command"][3]
-    assert {one["name"] for one in container["env"]} == {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
