@@ -3,11 +3,12 @@
     python -m stoker.benchmarks.decoding.pillow_on_threads PHOTOS [--codec png] [--whole] [--rounds 5]
 
 The program writes the photographs again: as PNGs of several kinds of pixels and compression levels, as lossy
-and lossless WebP, with alpha, and as JPEGs to load in grey. The libraries take turns to make random resized
-crops of 224 pixels, without conversion to floats. With ``--whole`` they decode whole images, and do nothing
-else. A round is a pass over all images, on two threads each; the loader makes ten passes, because it works
-ahead, and a pass alone would pay for batches of the next. The result is printed as JSON: medians of images
-a second of processor time, and of the ratios of rounds. torchvision is left out where it is not installed.
+and lossless WebP, with alpha, as JPEGs to load in grey, as ``.npy``, and as HEIC if pillow-heif is installed,
+which decodes it for all of them. The libraries take turns to make random resized crops of 224 pixels, without
+conversion to floats. With ``--whole`` they decode whole images, and do nothing else. A round is a pass over
+all images, on two threads each; the loader makes ten passes, because it works ahead, and a pass alone would
+pay for batches of the next. The result is printed as JSON: medians of images a second of processor time, and
+of the ratios of rounds. torchvision is left out where it is not installed.
 """
 
 from __future__ import annotations
@@ -73,6 +74,21 @@ class _Kind:
             return image
         return image.quantize(256) if self.mode == "P" else image.convert(self.mode)
 
+    def write(self, image: Image.Image, target: Path) -> None:
+        """Write the photograph as it is stored."""
+        if self.suffix == "npy":
+            np.save(target, np.asarray(self.stored(image)))
+        else:
+            self.stored(image).save(target, **self.options)
+
+    def opened(self, data: bytes) -> Image.Image:
+        """The stored image; NumPy reads arrays."""
+        return (
+            Image.fromarray(np.load(io.BytesIO(data)))
+            if self.suffix == "npy"
+            else Image.open(io.BytesIO(data))
+        )
+
 
 _KINDS = {
     "png": _Kind("png", "rgb", "RGB", {}),
@@ -86,7 +102,10 @@ _KINDS = {
     "lossless-webp": _Kind("webp", "rgb", "RGB", {"lossless": True}),
     "rgba-webp": _Kind("webp", "rgba", "RGBA", {"quality": 90}),
     "gray": _Kind("jpg", "gray", "RGB", {"quality": 90}),
+    "npy": _Kind("npy", "as_stored", "RGB", {}),
 }
+if find_spec("pillow_heif"):
+    _KINDS["heic"] = _Kind("heic", "rgb", "RGB", {"quality": 80})
 
 
 def encode(photos: Path, kind: _Kind, folder: Path) -> None:
@@ -97,7 +116,7 @@ def encode(photos: Path, kind: _Kind, folder: Path) -> None:
         target = folder / f"{number:05}.{kind.suffix}"
         if number < len(files):
             with Image.open(files[number]) as image:
-                kind.stored(image).save(target, **kind.options)
+                kind.write(image, target)
         else:
             target.hardlink_to(folder / f"{number % len(files):05}.{kind.suffix}")
 
@@ -116,8 +135,8 @@ def crop_with_pillow(kind: _Kind) -> Crop:
 
 
 def _decoded_by_pillow(data: bytes, kind: _Kind) -> Image.Image:
-    mode = {"rgb": "RGB", "gray": "L", "rgba": "RGBA", "as_stored": "I;16"}[kind.color]
-    with Image.open(io.BytesIO(data)) as image:
+    mode = {"rgb": "RGB", "gray": "L", "rgba": "RGBA", "as_stored": kind.mode}[kind.color]
+    with kind.opened(data) as image:
         if mode == "L":
             image.draft("L", image.size)
         image.load()
@@ -144,7 +163,7 @@ def crop_with_torchvision(kind: _Kind) -> Crop:
     from torchvision.transforms.v2 import functional
 
     torch.set_num_threads(1)
-    decode = {"png": decode_png, "webp": decode_webp, "jpg": decode_jpeg}[kind.suffix]
+    decoders = {"png": decode_png, "webp": decode_webp, "jpg": decode_jpeg}
     modes = {
         "gray": ImageReadMode.GRAY,
         "rgba": ImageReadMode.RGB_ALPHA,
@@ -154,8 +173,12 @@ def crop_with_torchvision(kind: _Kind) -> Crop:
 
     def crop(data: bytes, box: Box) -> Any:
         top, left, bottom, right = box
-        pixels = decode(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=mode)
-        pixels = pixels.float() if kind.color == "as_stored" else pixels
+        if kind.suffix in decoders:
+            encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+            pixels = decoders[kind.suffix](encoded, mode=mode)
+        else:
+            pixels = torch.from_numpy(np.array(kind.opened(data))).permute(2, 0, 1)
+        pixels = pixels.float() if kind.mode == "I;16" else pixels
         return functional.resized_crop(pixels, top, left, bottom - top, right - left, [_SIZE, _SIZE])
 
     return crop
@@ -225,6 +248,10 @@ def _rate(run: Callable[[int], int], epoch: int) -> float:
 
 def main() -> None:
     """Run from the command line."""
+    if "heic" in _KINDS:
+        import pillow_heif
+
+        pillow_heif.register_heif_opener()
     parser = make_parser(__doc__)
     parser.add_argument("photos", type=Path, help="a folder of JPEG files, at any depth")
     parser.add_argument("--codec", nargs="+", choices=list(_KINDS), default=list(_KINDS))
@@ -235,7 +262,7 @@ def main() -> None:
     given = parser.parse_args()
     result: dict[str, Any] = {"machine": describe(allowed_cores())}
     for name in given.codec:
-        if given.whole and name == "gray":  # only a loader decodes JPEGs to grey
+        if given.whole and name in ("gray", "npy", "heic"):  # only a loader makes these
             continue
         with tempfile.TemporaryDirectory() as folder:
             images, dataset = Path(folder) / "images", Path(folder) / "shards"
