@@ -62,7 +62,7 @@ class RayData:
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Start Ray with a core for each thread, and describe the dataset."""
-        ray.init(num_cpus=settings.num_threads, include_dashboard=False, log_to_driver=False)
+        ray.init("local", num_cpus=settings.num_threads, include_dashboard=False, log_to_driver=False)
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
