@@ -35,7 +35,7 @@ LOADER_ARGUMENTS = {
     "transforms",
     "generator": "`seed`. The default is 0, so two runs see the same order unless you give them different "
     "seeds",
-    "batch_sampler": "`sampler` for images, which says what is drawn; `batch_size` says how much",
+    "batch_sampler": "`sampler`, which chooses the samples, and `batch_size`; for texts also `batch_sampler`",
     "shuffle_buffer": _FULL_SHUFFLE,
     "buffer_size": _FULL_SHUFFLE,
     "drop_remainder": _DROP,

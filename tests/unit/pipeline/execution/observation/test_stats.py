@@ -150,6 +150,6 @@ def test_the_verdict_names_the_datasets(now: list[float]) -> None:
 
 def test_the_rate_of_a_maker_goes_from_its_first_request_to_its_latest_answer() -> None:
     traffic = Traffic()
-    traffic.made("local", samples=30, size=100, asked=10.0, received=12.0)
-    traffic.made("local", samples=20, size=50, asked=11.0, received=15.0)
+    traffic.made("local", 1, samples=30, size=100, asked=10.0, received=12.0)
+    traffic.made("local", 1, samples=20, size=50, asked=11.0, received=15.0)
     assert traffic.makers() == (MakerStats("local", 2, 50, 10.0, 150, 3.0),)
