@@ -1,10 +1,11 @@
-"""The cost of augmentation: the rates of loaders with ColorJitter and with RandAugment.
+"""The cost of augmentation: the rates of loaders with one more transform.
 
     python -m stoker.benchmarks.images.augmentation_cost [--source DIR] [--rounds 5] [--json FILE]
 
-Random resized crop, flip and normalisation are the base, to which ColorJitter(0.4, 0.4, 0.4, 0.1) or
-RandAugment(2, 9) is added. All loaders take turns in one run, each with as many threads or worker processes
-as cores. Figures are medians, printed with their goals.
+Random resized crop, flip and normalisation are the base, to which ColorJitter(0.4, 0.4, 0.4, 0.1),
+RandAugment(2, 9), ElasticTransform(), GaussianNoise() or JPEG((50, 90)) is added. All loaders take turns in
+one run, each with as many threads or worker processes as cores. Figures are medians, printed with their
+goals. DALI has no pipeline by hand for the last three.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
+from stoker.benchmarks.peers import PEERS
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.benchmarks.report.table import show
@@ -26,8 +28,9 @@ from stoker.benchmarks.report.table import show
 __all__ = ["main"]
 
 _LOADERS = ("stoker", "torch", "dali")
-_ADDED = {"jitter": ("ColorJitter", 0.85), "randaugment": ("RandAugment", 0.6)}
+_AIMED = {"jitter": ("ColorJitter", 0.85), "randaugment": ("RandAugment", 0.6)}
 """Name of the added transform, and goal for the share of the base rate, by suffix of a peer's name."""
+_ADDED = (*_AIMED, "elastic", "noise", "jpeg")
 _TIMES_OTHERS = 2.0
 
 
@@ -35,7 +38,7 @@ def goals(comparison: Comparison) -> list[Goal]:
     """Return the goals of the loaders that were measured."""
     found = []
     base = comparison.rate_of("stoker")
-    for name, (words, share) in _ADDED.items():
+    for name, (words, share) in _AIMED.items():
         own = comparison.rate_of(f"stoker-{name}")
         if own is None:
             continue
@@ -69,7 +72,12 @@ def main() -> None:
     for workload in (WORKLOADS[name] for name in given.workloads):
         comparison = run_bench(
             make_dataset(workload, given.source, given.work),
-            [f"{loader}{end}" for end in ("", *(f"-{name}" for name in _ADDED)) for loader in _LOADERS],
+            [
+                name
+                for end in ("", *(f"-{added}" for added in _ADDED))
+                for loader in _LOADERS
+                if (name := f"{loader}{end}") in PEERS
+            ],
             own=(),
             rounds=given.rounds,
             num_threads=given.threads,

@@ -15,6 +15,7 @@ from stoker.errors import ConfigError
 
 __all__ = [
     "JITTER",
+    "JPEG_QUALITY",
     "MEAN",
     "RAND_AUGMENT",
     "RATIO",
@@ -42,6 +43,8 @@ STD = (0.229, 0.224, 0.225)
 
 JITTER = (0.4, 0.4, 0.4, 0.1)
 """Brightness, contrast, saturation and hue of ColorJitter."""
+JPEG_QUALITY = (50, 90)
+"""Least and highest quality of the transform JPEG."""
 RAND_AUGMENT = (2, 9)
 """Number of operations, and magnitude, of RandAugment."""
 

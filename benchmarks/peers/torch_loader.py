@@ -15,7 +15,15 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from stoker.benchmarks.peers.base import JITTER, RAND_AUGMENT, Payload, PeerPayloads, PeerSettings, PeerSource
+from stoker.benchmarks.peers.base import (
+    JITTER,
+    JPEG_QUALITY,
+    RAND_AUGMENT,
+    Payload,
+    PeerPayloads,
+    PeerSettings,
+    PeerSource,
+)
 from stoker.benchmarks.peers.loose_files import FilePayloads, write_files
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
@@ -25,7 +33,15 @@ except ImportError:
     TorchvisionImages = None  # type: ignore[assignment,misc]  # torchvision is not installed
 
 
-__all__ = ["TorchFiles", "TorchJitter", "TorchLoader", "TorchRandAugment"]
+__all__ = [
+    "TorchElastic",
+    "TorchFiles",
+    "TorchJPEG",
+    "TorchJitter",
+    "TorchLoader",
+    "TorchNoise",
+    "TorchRandAugment",
+]
 
 _PREFETCH = 4
 _PREFETCH_LARGE = 2
@@ -161,3 +177,33 @@ class TorchRandAugment(TorchLoader):
         from torchvision.transforms import InterpolationMode, v2
 
         return (v2.RandAugment(*RAND_AUGMENT, interpolation=InterpolationMode.BILINEAR),)
+
+
+class TorchElastic(TorchLoader):
+    """The same loader with ElasticTransform."""
+
+    def colors(self) -> Sequence[Any]:
+        """See :class:`TorchLoader`."""
+        from torchvision.transforms import v2
+
+        return (v2.ElasticTransform(),)
+
+
+class TorchNoise(TorchLoader):
+    """The same loader with GaussianNoise, which works on uint8."""
+
+    def colors(self) -> Sequence[Any]:
+        """See :class:`TorchLoader`."""
+        from torchvision.transforms import v2
+
+        return (v2.GaussianNoise(),)
+
+
+class TorchJPEG(TorchLoader):
+    """The same loader with JPEG."""
+
+    def colors(self) -> Sequence[Any]:
+        """See :class:`TorchLoader`."""
+        from torchvision.transforms import v2
+
+        return (v2.JPEG(JPEG_QUALITY),)

@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 
 import stoker
 from stoker.augment import (
+    JPEG,
     ColorJitter,
+    ElasticTransform,
+    GaussianNoise,
     Normalize,
     RandAugment,
     RandomHorizontalFlip,
@@ -18,6 +21,7 @@ from stoker.augment import (
 )
 from stoker.benchmarks.peers.base import (
     JITTER,
+    JPEG_QUALITY,
     MEAN,
     RAND_AUGMENT,
     RATIO,
@@ -28,7 +32,16 @@ from stoker.benchmarks.peers.base import (
     WithLoaderState,
 )
 
-__all__ = ["StokerBlocks", "StokerJitter", "StokerNative", "StokerRandAugment", "StokerWithoutReadAhead"]
+__all__ = [
+    "StokerBlocks",
+    "StokerElastic",
+    "StokerJPEG",
+    "StokerJitter",
+    "StokerNative",
+    "StokerNoise",
+    "StokerRandAugment",
+    "StokerWithoutReadAhead",
+]
 
 _PREFETCH = 4  # the default
 
@@ -116,3 +129,21 @@ class StokerRandAugment(StokerNative):
     """The same loader with RandAugment."""
 
     colors: ClassVar[Sequence[Transform]] = (RandAugment(*RAND_AUGMENT),)
+
+
+class StokerElastic(StokerNative):
+    """The same loader with ElasticTransform."""
+
+    colors: ClassVar[Sequence[Transform]] = (ElasticTransform(),)
+
+
+class StokerNoise(StokerNative):
+    """The same loader with GaussianNoise."""
+
+    colors: ClassVar[Sequence[Transform]] = (GaussianNoise(),)
+
+
+class StokerJPEG(StokerNative):
+    """The same loader with JPEG."""
+
+    colors: ClassVar[Sequence[Transform]] = (JPEG(JPEG_QUALITY),)
