@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..execution.epochs.history import History
     from ..execution.ranks.ranks import Ranks
+    from ..order.changes.substitutes import Fitting
     from .config import ImageLoaderConfig
 
 __all__ = ["CheckpointedImages"]
@@ -89,8 +90,8 @@ class CheckpointedImages(SharedLoader):
         """
         state = super().state_dict()
         if self._plan.planner:
-            history = self._history[1] if self._history[0] == state["epoch"] else ()
-            state |= {"world_size": self._ranks.world_size, "history": [list(part) for part in history]}
+            history = [list(part) for part in self._history_of(state["epoch"])]
+            state |= {"world_size": self._ranks.world_size, "history": history}
         if lightning.is_caller():
             state["global_batch"] = self._global_batch
         return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
@@ -142,15 +143,22 @@ class CheckpointedImages(SharedLoader):
         super().set_epoch(epoch)
         self._history = (0, ())
 
+    @property
+    def _fitting(self) -> Fitting:
+        return self._plan.planner.fitting if self._plan.planner else super()._fitting
+
     def _check_exclusion(self) -> None:
-        if self._plan.planner:
+        planner = self._plan.patch_planner
+        if planner and planner.captions:
             raise ConfigError(
-                f"{self._plan.planned_by} plan epochs by sizes of images, and take no substitutes",
-                hint="Leave the samples out of the next epoch: dataset.select(...), or stoker exclude.",
+                "exclude has no substitutes for images whose captions are packed beside their patches",
+                hint="Leave the samples out of the next training: dataset.select(...), or stoker exclude.",
             )
 
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:
-        return (epoch * self._samples + position,)
+        # Draws, or steps: these are at most as many, for each shows a sample.
+        before = sum(done for _, done in self._history_of(epoch))
+        return (epoch * self._samples + before + position,)
 
     def _first_draw(self, state: Any) -> int:
         try:
@@ -159,10 +167,13 @@ class CheckpointedImages(SharedLoader):
             return 0
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
-        history = self._history[1] if self._history[0] == epoch else ()
+        history = self._history_of(epoch)
         return self._plan.steps(
             self._samples, self._ranks, self._last_batch, epoch=epoch, start=start, history=history
         )
+
+    def _history_of(self, epoch: int) -> History:
+        return self._history[1] if self._history[0] == epoch else ()
 
     @property
     def _global_batch(self) -> int:

@@ -98,9 +98,10 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
         parts = [(*schedule.draws(step), schedule.size(step), schedule.groups(step)) for step in own]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
         draws, mask = (np.concatenate([part[k] for part in parts]) for k in range(2))
-        shown_at = np.where(mask, draws, config.order.n - 1)  # padding repeats draws at the end of the epoch
+        counts = [len(draws) for draws, *_ in parts]
+        shown_at = schedule.shown_at(np.repeat(own, counts), draws, mask)
         drawn = drawn_at(config.order, epoch, draws, shown_at)
-        ends = np.cumsum([len(draws) for draws, *_ in parts])
+        ends = np.cumsum(counts)
         plain = _batches(config, parts, [np.split(one, ends[:-1]) for one in drawn], epoch)
         if config.images[0].plan.combining:
             yield from _with_partners(config, list(plain), draws, shown_at, epoch)
@@ -135,7 +136,7 @@ def _with_partners(
         config: Config of the loader.
         batches: The batches.
         draws: (N,) int64, the draws of their samples, one batch after the other.
-        shown_at: (N,) int64, the draws of the epoch at which these are shown.
+        shown_at: (N,) int64, when these are shown; see :meth:`Schedule.shown_at`.
         epoch: Number of the epoch.
     """
     order, dataset = config.order, config.dataset

@@ -90,6 +90,16 @@ class Schedule:
             return draws % self.n, real
         return draws[real], np.ones(int(real.sum()), dtype=np.bool_)
 
+    def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
+        """When the draws of steps are shown, (M,) int64, as the points of exclusions count within an epoch.
+
+        Args:
+            steps: (M,) int64, the step of each draw.
+            draws: (M,) int64, of :meth:`draws`.
+            mask: (M,) bool, which of them are no padding.
+        """
+        return np.where(mask, draws, self.n - 1)  # padding repeats draws at the end of the epoch
+
     def consumed(self, steps: int) -> int:
         """Draws of the epoch that the ranks have received after ``steps`` steps."""
         return min(self.n, self.start + steps * self.global_batch)

@@ -159,7 +159,9 @@ class EngineImages(CheckpointedImages):
 
     def _use_ledger(self, ledger: Ledger) -> None:
         config = self._config
-        order = substituted(original(config.order), ledger, config.seed)
+        order = original(config.order)
+        if ledger:
+            order = substituted(order, ledger, config.seed, self._fitting)
         self._ledger, self._config = ledger, replace(config, order=order)
         self._producers.change(self._config)
 

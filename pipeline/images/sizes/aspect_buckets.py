@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.description import is_finite
-from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes
+from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes, nearest_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 from stoker.errors import ConfigError
 
 from ...execution.arguments import optional_number, whole_number
-from ...order.rank_draws import Schedule
+from ...order.changes.substitutes import Fitting
 from .cover import cover_by_default
-from .image_planner import ImagePlanner
+from .image_planner import ImagePlanner, PlannedSchedule
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.bucketing import BatchPlan
     from stoker.formats.dataset.dataset import Dataset
     from stoker.types import Size
 
@@ -87,6 +86,11 @@ class BucketPlanner(ImagePlanner):
         """The shapes as pairs."""
         return tuple((height, width) for height, width in self.shapes.tolist())
 
+    @property
+    def fitting(self) -> Fitting:
+        """See :class:`ImagePlanner`: those of the same nearest shape."""
+        return Fitting(nearest_shapes(self.image_sizes, self.shapes))
+
     def prepared(self, transforms: Transforms) -> Transforms:
         """The user's transforms, after a crop if they have none."""
         return cover_by_default(transforms, random=self.shuffle)
@@ -113,25 +117,8 @@ class BucketPlanner(ImagePlanner):
         }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BucketSchedule(Schedule):
-    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset.
-
-    Attributes:
-        plan: Batches of the epoch.
-        done: Steps of the plan that are done.
-    """
-
-    plan: BatchPlan
-    done: int
-
-    def __len__(self) -> int:
-        return max(0, len(self.plan) - self.done)
-
-    @property
-    def last_is_empty(self) -> bool:
-        """See :class:`Schedule`: never, for all ranks have batches of one shape."""
-        return False
+class BucketSchedule(PlannedSchedule):
+    """The steps of a rank by a plan of batches of one shape each."""
 
     def size(self, step: int) -> Size | None:
         """Height and width of the images of a step, pixels."""
@@ -142,10 +129,6 @@ class BucketSchedule(Schedule):
         """See :class:`Schedule`."""
         at = self.done + step
         return self.plan.batch(at, self.rank).rows, self.plan.mask(at, self.rank)
-
-    def consumed(self, steps: int) -> int:
-        """Steps of the plan that are done after ``steps`` more."""
-        return self.done + steps
 
 
 def image_sizes(dataset: Dataset) -> Int64:

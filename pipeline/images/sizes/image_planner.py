@@ -1,4 +1,4 @@
-"""The base of the planners, which decide the images of each batch from the sizes in the index."""
+"""The bases of the planners, which decide the images of each batch from the sizes in the index."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...execution.epochs.epoch_cache import SharedEpochs
+from ...order.rank_draws import Schedule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 
     from ...execution.epochs.history import History
     from ...execution.ranks.ranks import Ranks
+    from ...order.changes.substitutes import Fitting
     from ...order.rank_draws import LastBatch
     from ..columns.image_column import Transforms
 
-__all__ = ["ImagePlanner"]
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["ImagePlanner", "PlannedSchedule"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +38,7 @@ class ImagePlanner:
         last_batch: The loader's argument.
     """
 
-    image_sizes: npt.NDArray[np.int64]
+    image_sizes: Int64
     seed: int
     shuffle: bool
     last_batch: LastBatch
@@ -45,6 +49,11 @@ class ImagePlanner:
     def sizes(self) -> tuple[Size, ...]:
         """Heights and widths of all batches; empty if the images of a batch decide its size."""
         return ()
+
+    @property
+    def fitting(self) -> Fitting:
+        """Which images may take the place of which in a planned batch."""
+        raise NotImplementedError
 
     def prepared(self, transforms: Transforms) -> Transforms:
         """The user's transforms, together with the transforms that the plan needs."""
@@ -72,3 +81,32 @@ class ImagePlanner:
             "shuffle": self.shuffle,
             "last_batch": self.last_batch,
         }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlannedSchedule(Schedule):
+    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset.
+
+    Attributes:
+        plan: Batches of the epoch.
+        done: Steps of the plan that are done.
+    """
+
+    plan: BatchPlan
+    done: int
+
+    def __len__(self) -> int:
+        return max(0, len(self.plan) - self.done)
+
+    @property
+    def last_is_empty(self) -> bool:
+        """See :class:`Schedule`: never, for all ranks have batches of one size."""
+        return False
+
+    def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
+        """See :class:`Schedule`: the numbers of the steps, those on other numbers of ranks included."""
+        return sum(done for _, done in self.plan.history) + self.done + steps
+
+    def consumed(self, steps: int) -> int:
+        """Steps of the plan that are done after ``steps`` more."""
+        return self.done + steps

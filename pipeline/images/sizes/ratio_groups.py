@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stoker.bucketing.samplers.by_ratio import RatioGroupSampler
+from stoker.bucketing.samplers.by_ratio import RatioGroupSampler, ratio_groups
 
+from ...order.changes.substitutes import Fitting
 from .aspect_buckets import BucketSchedule
 from .image_planner import ImagePlanner
 
@@ -43,6 +44,11 @@ class RatioGroupPlanner(ImagePlanner):
 
     groups: RatioGroups
     batch_size: int
+
+    @property
+    def fitting(self) -> Fitting:
+        """See :class:`ImagePlanner`: those of the same group."""
+        return Fitting(ratio_groups(self.image_sizes, self.groups.factor))
 
     def sampler(self, world_size: int, epoch: int) -> RatioGroupSampler:
         """See :class:`ImagePlanner`; all epochs have one sampler."""

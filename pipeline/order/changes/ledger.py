@@ -31,8 +31,9 @@ class Exclusion:
     """Samples that are left out from one point of a training on.
 
     Attributes:
-        begin: The point: for images the number of a draw, counted over all epochs, alone. For text the epoch,
-            how often the number of ranks has changed within it, and the step.
+        begin: The point: for images the number of a draw, counted over all epochs, alone; where the sizes of
+            images plan batches, the epoch times its draws plus the number of the step in it. For text the
+            epoch, how often the number of ranks has changed within it, and the step.
         rows: Positions of the samples in the source, ascending.
     """
 

@@ -17,12 +17,13 @@ from ..versioned_loader import VersionedLoader
 from .certificate import make_certificate
 from .ledger import Ledger, positions_of
 from .resumed_weights import check_allowed, resumed_mixture
-from .substitutes import check_rest
+from .substitutes import fitting_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from ..epoch_order import Order
+    from .substitutes import Fitting
 
 __all__ = ["SteeredLoader"]
 
@@ -43,6 +44,11 @@ class SteeredLoader(VersionedLoader):
     @abstractmethod
     def _drawn_order(self) -> Order:
         """The order of the draws."""
+
+    @property
+    def _fitting(self) -> Fitting:
+        """Which samples may take the place of which."""
+        return fitting_of(self._drawn_order, len(self.dataset))
 
     @abstractmethod
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:
@@ -65,9 +71,11 @@ class SteeredLoader(VersionedLoader):
 
         A substitute takes the place of each of these samples: another one of the epoch, of the same dataset
         of a mixture, and with :class:`stoker.ClassBalanced` of the same class. The seed and the place alone
-        decide on it. Sequences of text have substitutes that fit into their place. Padding and
-        the partners of combined images, such as those of ``DetectionMosaic``, get substitutes, too. Batches
-        that were made ahead are made anew; those of the past stay as they were, for :meth:`batch`, too.
+        decide on it. Sequences of text have substitutes that fit into their place. So have images whose
+        sizes plan the batches: of the same shape of ``AspectBuckets`` or group of aspect ratios, and with
+        ``Patches`` of at most as many patches. Padding and the partners of combined images, such as those of
+        ``DetectionMosaic``, get substitutes, too. Batches that were made ahead are made anew; those of the
+        past stay as they were, for :meth:`batch`, too.
 
         Call it on all ranks between the same two batches, or agree on ``from_step``. States hold the list of
         these samples, so the same samples are left out after a resume, on any number of ranks.
@@ -82,7 +90,8 @@ class SteeredLoader(VersionedLoader):
             The number of that batch.
 
         Raises:
-            ConfigError: There is no such sample, the batch was received already, or nothing would be left.
+            ConfigError: There is no such sample, the batch was received already, no substitute would be left,
+                or captions are packed beside patches.
         """
         check_owner(self._owner)
         rows = positions_of(self.dataset, [keys] if isinstance(keys, (str, int)) else keys)
@@ -90,7 +99,7 @@ class SteeredLoader(VersionedLoader):
             raise ConfigError("exclude needs the key of a sample, found none")
         self._check_exclusion()
         everything = self._ledger.after((0,) * self.point_numbers, rows).rows
-        check_rest(self._drawn_order, len(self.dataset), everything)
+        self._fitting.check_rest(everything)
         first = 0
 
         def change() -> None:

@@ -21,26 +21,60 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Substituted", "check_rest", "drawn_at", "groups_of", "original", "substituted"]
+__all__ = ["Fitting", "Substituted", "drawn_at", "fitting_of", "groups_of", "original", "substituted"]
 
 _SUBSTITUTE = 0x53554253  # the word of these draws among those of orders
 _ATTEMPTS = 64
 
 
-def substituted(order: Order, ledger: Ledger, seed: int) -> Order:
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """Which samples may take the place of which.
+
+    Attributes:
+        numbers: (N,) a number of each position: that of its group, or its size.
+        smaller: Whether samples of smaller numbers fit, too; otherwise those of the same number alone.
+    """
+
+    numbers: npt.NDArray[Any]
+    smaller: bool = False
+
+    def allows(self, tried: Int64, replaced: Int64) -> npt.NDArray[np.bool_]:
+        """(M,) bool, which of the positions ``tried``, (M,), may take the places of ``replaced``, (M,)."""
+        own, place = self.numbers[tried], self.numbers[replaced]
+        return np.asarray(own <= place if self.smaller else own == place)
+
+    def check_rest(self, excluded: Int64) -> None:
+        """Check that some sample may take the place of each of those that are ``excluded``, (M,) positions.
+
+        Raises:
+            ConfigError: Nothing is left of the source, or of what fits.
+        """
+        kept, places = np.delete(self.numbers, excluded), self.numbers[excluded]
+        lost = ~np.isin(places, kept)
+        if self.smaller and kept.size:
+            lost = places < kept.min()
+        if lost.any():
+            place = f"that could take the place of sample {excluded[lost][0]}"
+            raise ConfigError(
+                f"exclude would leave no sample {place if kept.size else 'of the dataset'}",
+                hint="Leave out fewer samples, or make a loader without its dataset, class or shape.",
+            )
+
+
+def substituted(order: Order, ledger: Ledger, seed: int, fitting: Fitting) -> Order:
     """Return an order with substitutes for what a ledger leaves out.
 
     Args:
         order: The order without a ledger; that of a stream is changed inside, so that the stream does not
             depend on the length of epochs.
-        ledger: Its points are numbers of draws over all epochs.
+        ledger: Its points are numbers of draws over all epochs; see :func:`drawn_at` for others.
         seed: Decides the substitutes.
+        fitting: Which samples may be substitutes.
     """
-    if not ledger:
-        return order
     if isinstance(order, Stream):
-        return replace(order, order=Substituted(order.order, ledger, seed))
-    return Substituted(order, ledger, seed)
+        return replace(order, order=Substituted(order.order, ledger, seed, fitting))
+    return Substituted(order, ledger, seed, fitting)
 
 
 def original(order: Order) -> Order:
@@ -54,19 +88,20 @@ def original(order: Order) -> Order:
 class Substituted:
     """An order in which another draw of the same epoch stands in for each draw of an excluded sample.
 
-    The substitute is the sample of a random draw, which is not excluded, of the same dataset of a mixture,
-    and with ``ClassBalanced`` of the same class. It depends on the seed, the epoch and the number of the
-    draw alone.
+    The substitute is the sample of a random draw, which is not excluded and fits into the place. It depends
+    on the seed, the epoch and the number of the draw alone.
 
     Attributes:
         order: The order whose draws stay as they are.
         ledger: Which samples are excluded from which draw on.
         seed: Decides the substitutes.
+        fitting: Which samples may be substitutes.
     """
 
     order: Order
     ledger: Ledger
     seed: int
+    fitting: Fitting
     distinct: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,15 +133,13 @@ class Substituted:
     def _replaced(self, epoch: int, draws: Int64, positions: Int64, excluded: Int64) -> Int64:
         """Substitutes, (M,), of excluded ``positions``, (M,), of ``draws``, (M,)."""
         times = self.order.times if isinstance(self.order, Repeat) else 1
-        units, groups = draws // times, groups_of(self.order)
+        units = draws // times
         found: Int64 = positions.copy()
         left = np.arange(len(draws))
         for attempt in range(_ATTEMPTS):
             words = hash_words((self.seed, epoch, _SUBSTITUTE, attempt), units[left])
             tried = self.order.positions(epoch, (words % np.uint64(self.n)).astype(np.int64))
-            good = ~np.isin(tried, excluded)
-            if groups is not None:
-                good &= groups[tried] == groups[positions[left]]
+            good = ~np.isin(tried, excluded) & self.fitting.allows(tried, positions[left])
             found[left[good]] = tried[good]
             left = left[~good]
             if not left.size:
@@ -114,11 +147,11 @@ class Substituted:
         drawn = self.order.positions(epoch, np.arange(self.n))
         allowed = drawn[~np.isin(drawn, excluded)]
         for i in left.tolist():
-            mine = allowed if groups is None else allowed[groups[allowed] == groups[positions[i]]]
+            mine = allowed[self.fitting.allows(allowed, positions[[i]])]
             if not mine.size:
                 raise ConfigError(
                     f"epoch {epoch} draws no sample that could take the place of sample {positions[i]}",
-                    hint="Exclude fewer samples of its dataset or class.",
+                    hint="Exclude fewer samples of its dataset, class or shape.",
                 )
             word = hash_words((self.seed, epoch, _SUBSTITUTE, _ATTEMPTS), units[[i]])[0]
             found[i] = mine[int(word % np.uint64(mine.size))]
@@ -135,7 +168,8 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
         order: An order, with or without substitutes.
         epoch: Number of the epoch.
         draws: (M,) int64, draws of the epoch.
-        shown_at: (M,) int64, the draw of the epoch at which the sample of each draw is shown.
+        shown_at: (M,) int64, when the sample of each draw is shown: the number of a draw or of a step in its
+            epoch, as the points of the ledger count them.
 
     Returns:
         Positions of the order without substitutes, (M,) int64, and with them.
@@ -154,7 +188,7 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
         excluded = within.ledger.at((points[number - 1],))
         bad = np.flatnonzero((begun == number) & np.isin(positions, excluded))
         if bad.size:
-            lasting = substituted(plain, Ledger().after((0,), excluded), within.seed)
+            lasting = substituted(plain, Ledger().after((0,), excluded), within.seed, within.fitting)
             found[bad] = lasting.positions(epoch, draws[bad])
     return positions, found
 
@@ -171,25 +205,7 @@ def groups_of(order: Any) -> npt.NDArray[Any] | None:
     return None
 
 
-def check_rest(order: Any, samples: int, excluded: Int64) -> None:
-    """Check that every group keeps a sample.
-
-    Args:
-        order: The order of the draws.
-        samples: Number of samples of the source.
-        excluded: (M,) int64, positions of all that is excluded.
-
-    Raises:
-        ConfigError: Nothing is left of the source, of a dataset of a mixture, or of a class.
-    """
-    kept = np.ones(samples, np.bool_)
-    kept[excluded] = False
+def fitting_of(order: Order, samples: int) -> Fitting:
+    """Which of so many ``samples`` may take the place of which in an order: those of the same group."""
     groups = groups_of(order)
-    groups = np.zeros(samples, np.int64) if groups is None else groups
-    if lost := sorted(set(np.unique(groups[excluded]).tolist()) - set(np.unique(groups[kept]).tolist())):
-        whole = len(np.unique(groups)) == 1
-        what = "the dataset" if whole else f"group {lost[0]}, whose share of the draws is fixed"
-        raise ConfigError(
-            f"exclude would leave no sample of {what}",
-            hint="Leave out fewer samples, or make a loader without this dataset or class.",
-        )
+    return Fitting(np.broadcast_to(0, samples) if groups is None else groups)

@@ -50,6 +50,18 @@ def shown(loader: Any) -> list[list[list[int]]]:
     ]
 
 
+def check(sources: Any, kept: Any, before: list[Any], after: list[Any]) -> None:
+    """Compare what images show, and the images, without and with an exclusion at AT."""
+    for step, images in enumerate(sources):
+        for i, old in enumerate(images):
+            new = kept[step][i]
+            assert step < AT or not set(new) & BAD
+            expected = [b if step >= AT and a in BAD else a for a, b in zip(old, new, strict=True)]
+            assert new == expected, "only excluded samples are replaced"
+            if new == old:
+                assert np.array_equal(before[step].image[i], after[step].image[i])
+
+
 @pytest.mark.parametrize(
     ("ranks", "options", "resumed"),
     [
@@ -69,14 +81,7 @@ def test_excluded_samples_do_not_return_as_partners_or_padding(
             before, sources = run(loader), shown(loader)
         with ImageLoader(thumbnails, rank=rank, world_size=ranks, **given) as loader:
             after, kept = run(loader, BAD), shown(loader)
-            for step, images in enumerate(sources):
-                for i, old in enumerate(images):
-                    new = kept[step][i]
-                    assert step < AT or not set(new) & BAD
-                    expected = [b if step >= AT and a in BAD else a for a, b in zip(old, new, strict=True)]
-                    assert new == expected, "only excluded samples are replaced"
-                    if new == old:
-                        assert np.array_equal(before[step].image[i], after[step].image[i])
+            check(sources, kept, before, after)
             described = json.loads(json.dumps(loader.describe()))
             for step in (AT - 1, AT, len(after) // 2 - 1):
                 assert np.array_equal(loader.batch(0, step).image, after[step].image)
@@ -90,6 +95,22 @@ def test_excluded_samples_do_not_return_as_partners_or_padding(
         one_rank = np.concatenate([batch.image for batch in loader])
     assert len(one_rank) > 30
     assert np.array_equal(one_rank, whole[: len(one_rank)]), "another number of ranks makes the same images"
+
+
+def test_partners_in_batches_planned_by_sizes(thumbnails: Path) -> None:
+    given: dict[str, Any] = {
+        "batch_size": 5,
+        "shuffle": True,
+        "sizes": stoker.AspectBuckets(area=144, multiple=4, buckets=2),
+        "columns": ("image", "row"),
+        "transforms": COMBINED,
+        "num_threads": 1,
+    }
+    with ImageLoader(thumbnails, **given) as loader:
+        before, sources = run(loader), shown(loader)
+    with ImageLoader(thumbnails, **given) as loader:
+        after = run(loader, BAD)
+        check(sources, shown(loader), before, after)
 
 
 def test_objects_of_excluded_samples_are_not_pasted(pack_images: Callable[..., Path]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import operator
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,13 +14,36 @@ import pytest
 from helpers.data.shards import text_shards
 
 import stoker
-from stoker import BlockShuffle, ImageLoader
+from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop
+from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
+from stoker.bucketing.samplers.by_ratio import ratio_groups
 from stoker.errors import CheckpointError, ConfigError
+from stoker.pipeline.images.sizes.patches.patches import patch_grids
 from stoker.pipeline.replay.run import replay
 
 CROP = [RandomResizedCrop(8), RandomHorizontalFlip()]
 COLUMNS = ("image", "row")
+BUCKETS = AspectBuckets(area=100, multiple=4)
+OF_PATCHES = ("row", "patches", "segment_ids", "patch_positions")
+PLANNED = pytest.mark.parametrize(
+    ("options", "number", "fits"),
+    [
+        ({"sizes": BUCKETS}, lambda sizes: nearest_shapes(sizes, BUCKETS.shapes(sizes)), operator.eq),
+        (
+            {"sizes": "ragged", "aspect_ratio_group_factor": 1},
+            lambda sizes: ratio_groups(sizes, 1),
+            operator.eq,
+        ),
+        (
+            {"sizes": Patches(size=4, most=16, row=40), "batch_size": 1, "columns": OF_PATCHES},
+            lambda sizes: patch_grids(sizes, 16).prod(axis=1),
+            operator.le,
+        ),
+    ],
+    ids=["buckets", "groups", "patches"],
+)
+"""Loaders whose batches sizes plan; a number of each image, and which numbers fit into the place of which."""
 
 
 def rows_of(batch: Any) -> list[int]:
@@ -97,11 +123,102 @@ def test_datasets_of_a_mixture_keep_their_shares(thumbnails: Path) -> None:
     bad = {0, 1, 2, 3}  # one sample of the first dataset is left
     with ImageLoader(mixture, **given) as loader:
         after = run(loader, 2, 3, bad)
-        with pytest.raises(ConfigError, match="would leave no sample of group 0"):
+        with pytest.raises(ConfigError, match="would leave no sample that could take the place of sample 0"):
             loader.exclude(4)
     assert check(before, after, 3, bad)
     for old, new in zip(before, after, strict=True):
         assert [row < 5 for row in rows_of(old)] == [row < 5 for row in rows_of(new)]
+
+
+def planned_loader(thumbnails: Path, options: dict[str, Any], rank: int, ranks: int) -> ImageLoader:
+    given = {"seed": 3, "batch_size": 2, "shuffle": True, "last_batch": "pad", "transforms": (), **options}
+    return ImageLoader(thumbnails, rank=rank, world_size=ranks, **{"columns": COLUMNS, **given})
+
+
+def sizes_of(shards: Path) -> Any:
+    dataset = stoker.open(shards)
+    return np.stack([dataset.column(name).astype(np.int64) for name in ("height", "width")], axis=1)
+
+
+def images_of(batches: list[Any]) -> list[Any]:
+    """The same batches; those of packed rows have the patches of each image, and their places, as images."""
+    if not hasattr(batches[0], "patches"):
+        return batches
+    found = []
+    for batch in batches:
+        at, images = np.argwhere(batch.row >= 0), []
+        for row, segment in at.tolist():
+            own = batch.segment_ids[row] == segment + 1
+            images.append(np.hstack((batch.patches[row][own], batch.patch_positions[row][own])))
+        found.append(SimpleNamespace(row=batch.row[tuple(at.T)], image=images))
+    return found
+
+
+@PLANNED
+def test_batches_planned_by_sizes(
+    thumbnails: Path, options: dict[str, Any], number: Callable[..., Any], fits: Callable[..., bool]
+) -> None:
+    numbers, bad, content = number(sizes_of(thumbnails)), {2, 11, 30}, dict[int, Any]()
+    replaced = 0
+    for rank in range(2):
+        with planned_loader(thumbnails, options, rank, 2) as loader:
+            before = images_of(run(loader, 2))
+        with planned_loader(thumbnails, options, rank, 2) as loader:
+            after = images_of(run(loader, 2, 4, bad))
+            replaced += check(before, after, 4, bad)
+            for old, new in zip(before, after, strict=True):
+                assert fits(numbers[rows_of(new)], numbers[rows_of(old)]).all()
+                if options["sizes"] is not BUCKETS:  # which are cropped at random
+                    content |= dict(zip(rows_of(old), old.image, strict=True))
+                    for row, image in zip(rows_of(new), new.image, strict=True):
+                        assert np.array_equal(content.setdefault(row, image), image)
+            for step in (3, 4):
+                check([after[step]], images_of([loader.batch(0, step)]), 0, set())  # obeys the ledger
+            described = json.loads(json.dumps(loader.describe()))
+            shown = images_of([replay(described, len(after) - 1, rank=rank).batch])
+            assert rows_of(shown[0]) == rows_of(after[-1])
+            with pytest.raises(ConfigError, match="no sample that could take the place of sample"):
+                loader.exclude(np.flatnonzero(numbers == numbers.min()).tolist())
+    assert replaced
+
+
+@PLANNED
+def test_planned_batches_after_a_resume_on_other_ranks(
+    thumbnails: Path, options: dict[str, Any], number: Callable[..., Any], fits: Callable[..., bool]
+) -> None:
+    numbers, state = number(sizes_of(thumbnails)), None
+    common = set(np.flatnonzero(np.bincount(numbers)[numbers] > 6).tolist())
+
+    def stop(ranks: int, state: Any, left_out: set[int]) -> Any:
+        """The state after three batches; samples are left out after two, some of which these have shown."""
+        with planned_loader(thumbnails, options, 0, ranks) as loader:
+            if state:
+                loader.load_state_dict(state)
+            running = iter(loader)
+            _, second = next(running), next(running)
+            if left_out:
+                past = common & set(rows_of(second))
+                assert past
+                loader.exclude(left_out | past)
+                assert rows_of(loader.batch(0, 1)) == rows_of(second), "the past stays"
+            next(running)
+            return json.loads(json.dumps(loader.state_dict()))
+
+    def rest(rank: int, ranks: int, state: Any) -> list[Any]:
+        with planned_loader(thumbnails, options, rank, ranks) as loader:
+            loader.load_state_dict(state)
+            return images_of(run(loader, 1))
+
+    for ranks, following in ((2, 1), (1, 3)):  # the second stop is in the resumed part of the epoch
+        begun = stop(ranks, state, set())
+        before = [rest(rank, following, begun) for rank in range(following)]
+        bad = common & set(rows_of(before[0][0]) + rows_of(before[0][2]))
+        assert bad
+        ended = stop(ranks, state, bad)
+        assert {**ended, "excluded": None} == {**begun, "excluded": None}
+        after = [rest(rank, following, ended) for rank in range(following)]
+        assert sum(check(*one, 0, bad) for one in zip(before, after, strict=True))
+        state = begun
 
 
 @pytest.mark.parametrize(
@@ -179,11 +296,3 @@ def test_mistakes_are_named(thumbnails: Path) -> None:
                 loader.load_state_dict({**state, "excluded": damaged})
         loader.load_state_dict({name: value for name, value in state.items() if name != "excluded"})
         assert "excluded" not in loader.state_dict(), "a state decides alone"
-    sizes = stoker.AspectBuckets(area=256)
-    with (
-        ImageLoader(
-            thumbnails, batch_size=4, sizes=sizes, transforms=[stoker.augment.CoverCrop(16)]
-        ) as loader,
-        pytest.raises(ConfigError, match="AspectBuckets plan epochs by sizes of images"),
-    ):
-        loader.exclude(3)

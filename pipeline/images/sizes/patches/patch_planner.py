@@ -12,14 +12,14 @@ from stoker.bucketing import FixedBucketSampler, pack
 from stoker.errors import ConfigError
 
 from ....execution.epochs.epoch_cache import SharedEpochs
-from ....order.rank_draws import Schedule
-from ..image_planner import ImagePlanner
+from ....order.changes.substitutes import Fitting
+from ..image_planner import ImagePlanner, PlannedSchedule
 from .patches import patch_grids, resize_to_patches
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.bucketing import BatchPlan, PackingPlan
+    from stoker.bucketing import PackingPlan
     from stoker.types import Layout
 
     from ....execution.epochs.history import History
@@ -57,6 +57,11 @@ class PatchPlanner(ImagePlanner):
     def max_images(self) -> int:
         """Largest number of images in a packed row, in any epoch."""
         return int(np.diff(self.packing(0).offsets).max())
+
+    @property
+    def fitting(self) -> Fitting:
+        """See :class:`ImagePlanner`: those of at most as many patches, which keep a row within its length."""
+        return Fitting(self._image_patches, smaller=True)
 
     def packing(self, epoch: int) -> PackingPlan:
         """The packed rows of an epoch."""
@@ -121,26 +126,14 @@ class PatchPlanner(ImagePlanner):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PatchSchedule(Schedule):
-    """The steps of a rank by a plan; ``consumed`` counts steps. Draws are positions in the dataset.
+class PatchSchedule(PlannedSchedule):
+    """The steps of a rank by a plan of packed rows.
 
     Attributes:
-        plan: Batches of packed rows.
         packing: Images of each packed row.
-        done: Steps of the plan that are done.
     """
 
-    plan: BatchPlan
     packing: PackingPlan
-    done: int
-
-    def __len__(self) -> int:
-        return max(0, len(self.plan) - self.done)
-
-    @property
-    def last_is_empty(self) -> bool:
-        """See :class:`Schedule`: never, for all ranks have equally many rows."""
-        return False
 
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
         """See :class:`Schedule`: the images of all rows of the batch, row after row."""
@@ -152,10 +145,6 @@ class PatchSchedule(Schedule):
         """See :class:`Schedule`."""
         rows, offsets = self._rows(step), self.packing.offsets
         return np.concatenate(([0], np.cumsum(offsets[rows + 1] - offsets[rows])))
-
-    def consumed(self, steps: int) -> int:
-        """Steps of the plan that are done after ``steps`` more."""
-        return self.done + steps
 
     def _rows(self, step: int) -> Int64:
         return self.plan.batch(self.done + step, self.rank).rows

@@ -152,6 +152,11 @@ def test_a_selection_has_the_captions_that_its_samples_have_in_the_whole(shards:
     assert chosen.items() <= whole.items()
 
 
+def test_samples_cannot_be_left_out_in_mid_run(shards: Path) -> None:
+    with make(shards) as loader, pytest.raises(ConfigError, match="captions are packed beside their patches"):
+        loader.exclude(3)
+
+
 def test_a_state_refuses_other_rows_of_tokens(shards: Path) -> None:
     state = make(shards).state_dict()
     for other, named in (
