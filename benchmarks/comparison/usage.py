@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Usage", "process_tree", "unshared_memory", "usage_of_tree"]
+__all__ = ["Usage", "peak_rss", "process_tree", "unshared_memory", "usage_of_tree"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -43,11 +43,12 @@ def usage_of_tree(root: int) -> Usage:
     members = _tree(root, parents)
     return Usage(
         cpu_seconds=sum(ticks.get(pid, 0) for pid in members) / _TICKS,
-        peak_rss=sum(_peak_rss(pid) for pid in members),
+        peak_rss=sum(peak_rss(pid) for pid in members),
     )
 
 
-def _peak_rss(pid: int) -> int:
+def peak_rss(pid: int) -> int:
+    """Bytes of the largest resident set of a process since its program began; 0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import numpy as np
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.usage import peak_rss
 
 LINES = 2_000_000
 PART_OF_CHATS = 10
@@ -73,7 +73,7 @@ def convert(case: str, source: Path, target: str) -> None:
         options["vocabulary"] = source.parent / options["vocabulary"]
     began, before, own_before = time.monotonic(), processor_time(), time.process_time()
     stoker.convert_text(source, target, **{"num_threads": 2, **options})
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    peak = peak_rss(os.getpid()) / 1e6  # getrusage would count what the program had that began this one
     wall, seconds = time.monotonic() - began, processor_time() - before
     own = time.process_time() - own_before
     print(json.dumps({"peak": peak, "wall": wall, "seconds": seconds, "own": own}))
