@@ -1,4 +1,4 @@
-"""Sparse files, of which a cache consists: making one of a given size, and freeing a part of one."""
+"""Sparse files, which hold the blocks of a cache: functions that make one and that free a part of one."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class SharedProducer:
         self._totals = totals
         self._next = 0
         self._in_flight: deque[Request] = deque()
-        self._made: deque[Any] = deque()  # what is left of the oldest request, and its error
+        self._made: deque[Any] = deque()  # batches of the oldest request to hand out, and its error
 
     def start(self) -> int:
         """Ask for the next batches; return their number."""

@@ -49,7 +49,7 @@ class ReferenceEngine:
         max_pixels: An image with more pixels is TOO_LARGE, found in its header.
         verify: Whether each payload is compared with its checksum.
         mapped: Whether files are mapped; otherwise each payload is read.
-        left_out: What is left out, for a measurement.
+        left_out: Stages of the work that the engine skips, for an ablation.
 
     Raises:
         StaleIndexError: A file has another size.

@@ -35,7 +35,7 @@ class ShardImage(NamedTuple):
 
 
 class ShardImages(NamedTuple):
-    """What a shard holds: its bytes, the time of its last change, its images, and what is left out."""
+    """A shard's bytes, the time of its last change, its images, and the entries that are left out."""
 
     size: int
     modified: int

@@ -11,7 +11,8 @@ constexpr int kFilters = 5;  // none, left, up, average, Paeth
 
 constexpr bool depends_on_row_above(int filter) { return filter >= 2; }
 
-// Rows of an image as they are stored: the number of a row's filter, and its bytes, of which `bytes` are wanted.
+// Rows of an image as they are stored: each has the number of its filter, and then its bytes. The caller wants the first
+// `bytes` of these.
 struct FilteredRows {
     std::uint8_t* first = nullptr;  // the number of the first row's filter
     std::size_t stride = 0;         // from a row to the next

@@ -59,7 +59,7 @@ class NativeEngine:
         mapped: Map the files; otherwise read each payload, see :class:`~..base.EngineSettings`.
         exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
         kept: Samples of mosaics that are kept decoded, as other mosaics show them, too.
-        left_out: What is left out, for a measurement.
+        left_out: Stages of the work that the engine skips, for an ablation.
         empty: Makes the array of a batch, of a shape and dtype; by default of memory that is used again.
 
     Raises:

@@ -52,7 +52,7 @@ class ImagePlanner:
 
     @property
     def fitting(self) -> Fitting:
-        """Which images may take the place of which in a planned batch."""
+        """The rule that says which images may replace an image in a planned batch."""
         raise NotImplementedError
 
     def prepared(self, transforms: Transforms) -> Transforms:

@@ -47,7 +47,7 @@ class SteeredLoader(VersionedLoader):
 
     @property
     def _fitting(self) -> Fitting:
-        """Which samples may take the place of which."""
+        """The rule that says which samples may replace an excluded one."""
         return fitting_of(self._drawn_order, len(self.dataset))
 
     @abstractmethod

@@ -29,7 +29,7 @@ _ATTEMPTS = 64
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """Which samples may take the place of which.
+    """A rule that says which samples may replace an excluded one.
 
     Attributes:
         numbers: (N,) a number of each position: that of its group, or its size.
@@ -206,6 +206,6 @@ def groups_of(order: Any) -> npt.NDArray[Any] | None:
 
 
 def fitting_of(order: Order, samples: int) -> Fitting:
-    """Which of so many ``samples`` may take the place of which in an order: those of the same group."""
+    """Return the rule of an order of ``samples`` samples: one of the same group may replace another."""
     groups = groups_of(order)
     return Fitting(np.broadcast_to(0, samples) if groups is None else groups)

@@ -43,7 +43,7 @@ PLANNED = pytest.mark.parametrize(
     ],
     ids=["buckets", "groups", "patches"],
 )
-"""Loaders whose batches sizes plan; a number of each image, and which numbers fit into the place of which."""
+"""Arguments of loaders that plan by sizes, a number of each image, and how a substitute's number compares."""
 
 
 def rows_of(batch: Any) -> list[int]:
@@ -190,7 +190,7 @@ def test_planned_batches_after_a_resume_on_other_ranks(
     common = set(np.flatnonzero(np.bincount(numbers)[numbers] > 6).tolist())
 
     def stop(ranks: int, state: Any, left_out: set[int]) -> Any:
-        """The state after three batches; samples are left out after two, some of which these have shown."""
+        """The state after three batches; the exclusion follows the second one."""
         with planned_loader(thumbnails, options, 0, ranks) as loader:
             if state:
                 loader.load_state_dict(state)
