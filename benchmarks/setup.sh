@@ -36,7 +36,7 @@ system_packages() {
   local root=()
   [ "$(id -u)" = 0 ] || root=(sudo -n)
   "${root[@]}" apt-get update -qq &&
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300 --no-install-recommends \
       build-essential pkg-config python3-dev libjpeg62-turbo-dev libdeflate-dev libwebp-dev libturbojpeg0-dev libopencv-dev \
       libavcodec-dev libavfilter-dev libavformat-dev libavdevice-dev
 }

@@ -17,11 +17,13 @@ echo '#include <stdio.h>
 echo '#include <libdeflate.h>' | c++ -x c++ -E - >/dev/null 2>&1 || missing+=(libdeflate-dev)
 command -v c++ >/dev/null || missing+=(g++)
 
-# Installs packages; $1 is the command that gives the rights for it, or nothing.
+# Installs packages; $1 is the command that gives the rights for it, or nothing. Another installation, such as
+# the updates of a machine that has just started, may hold dpkg's lock for minutes.
 install() {
   local rights=$1
   shift
-  command -v apt-get >/dev/null && $rights apt-get update -qq && $rights env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"
+  command -v apt-get >/dev/null && $rights apt-get update -qq &&
+    $rights env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300 "$@"
 }
 
 sudo=
