@@ -21,6 +21,12 @@ void PlanarImage::copy(const PlanarImage& other) {
     std::memcpy(bytes_.data(), other.bytes_.data(), stride() * static_cast<std::size_t>(height_));
 }
 
+void PlanarImage::copy(const std::uint8_t* planes, std::size_t plane, int stride) {
+    for (int y = 0; y < height_; ++y, planes += stride)
+        for (std::size_t c = 0; c < 3; ++c)
+            std::memcpy(row(y) + c * static_cast<std::size_t>(plane_), planes + c * plane, static_cast<std::size_t>(width_));
+}
+
 std::array<double, 3> PlanarImage::mean() const {
     std::array<std::uint64_t, 3> sums{};
     for (int y = 0; y < height_; ++y)

@@ -18,6 +18,8 @@ class PlanarImage {
     // The contents are undefined afterwards.
     void reset(int height, int width);
     void copy(const PlanarImage& other);
+    // Copies three planes, `plane` bytes apart, with rows `stride` bytes apart.
+    void copy(const std::uint8_t* planes, std::size_t plane, int stride);
 
     int height() const { return height_; }
     int width() const { return width_; }

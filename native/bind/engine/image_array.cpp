@@ -58,12 +58,12 @@ BoundImageArray::BoundImageArray(const nb::dict& params, const Out& out, int lay
     images_.steps = steps->take(kept_);
 }
 
-void BoundImageArray::finish(const RgbImages& pixels) {
+void BoundImageArray::finish(const PlanarImages& pixels) {
     KeptArrays kept;
     const ImageArray images = take(kept);
     const auto [height, width] = images.output;
-    require(pixels.shape(0) == images.count && pixels.shape(1) == static_cast<std::size_t>(height) &&
-                pixels.shape(2) == static_cast<std::size_t>(width),
+    require(pixels.shape(0) == images.count && pixels.shape(2) == static_cast<std::size_t>(height) &&
+                pixels.shape(3) == static_cast<std::size_t>(width),
             "pixels must have as many images as out, of the same size");
     require(composition_.image == nullptr && images.steps.empty() && images.last_steps == nullptr,
             "steps and images of several samples come before the pixels");
@@ -74,13 +74,11 @@ void BoundImageArray::finish(const RgbImages& pixels) {
     const nb::gil_scoped_release release;
     thread_local ImageFinisher finisher;
     thread_local PlanarImage image;
-    const std::ptrdiff_t row_bytes = 3 * static_cast<std::ptrdiff_t>(width);
-    const std::uint8_t* first = pixels.data();
-    for (std::size_t i = 0; i < images.count; ++i, first += height * row_bytes) {
+    const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+    for (std::size_t i = 0; i < images.count; ++i) {
         const Size size = images.output_of(i);
         image.reset(size.height, size.width);
-        for (int y = 0; y < size.height; ++y)
-            kernels().deinterleave(first + y * row_bytes, size.width, image.row(y), image.plane());
+        image.copy(pixels.data() + 3 * i * plane, plane, width);
         finisher.store(images, i, images.target(i), image);
     }
     finish_stores();

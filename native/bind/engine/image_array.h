@@ -15,7 +15,7 @@
 namespace stoker {
 
 using Out = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
-using RgbImages = Array<const std::uint8_t, nb::shape<-1, -1, -1, 3>>;
+using PlanarImages = Array<const std::uint8_t, nb::shape<-1, 3, -1, -1>>;
 
 // The images of a batch in one array, and the arrays that they read and write.
 class BoundImageArray {
@@ -29,7 +29,7 @@ class BoundImageArray {
     // Moves the images and their arrays to a batch. This is possible once, because threads execute steps from then on.
     ImageArray take(KeptArrays& kept);
     // Stores images on the calling thread, from their pixels before colours. No batch can take the images then.
-    void finish(const RgbImages& pixels);
+    void finish(const PlanarImages& pixels);
     // Returns how the images are made of several samples each; without images if they are not.
     Composition composition() const;
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["PIXELS_DTYPE", "PIXELS_LAYOUT", "UnfinishedEngine", "UnfinishedImages"]
 
 PIXELS_DTYPE: Final = "uint8"
-PIXELS_LAYOUT: Final = "NHWC"
+PIXELS_LAYOUT: Final = "NCHW"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class UnfinishedImages:
     """M images before their colours.
 
     Attributes:
-        pixels: (M, H, W, 3) uint8, RGB.
+        pixels: (M, 3, H, W) uint8, RGB.
         params: The parameters of the remaining steps: colours, and boxes to erase.
         image_format: Form of the finished images.
     """
