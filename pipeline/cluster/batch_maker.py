@@ -24,7 +24,7 @@ __all__ = ["BatchMaker", "Copy"]
 
 @dataclass(frozen=True)
 class Copy:
-    """What a loader, or its copy, says of itself: two whose answers are equal make the same batches.
+    """The identity of a loader or of its copy: two loaders with equal ones make the same batches.
 
     Attributes:
         version: Release of Stoker.
@@ -39,14 +39,14 @@ class Copy:
 
     @classmethod
     def of(cls, loader: Any) -> Copy:
-        """What a loader of this process says."""
+        """The identity of a loader of this process."""
         return cls(__version__, tuple(sorted(dir(_native))), loader._identity)
 
 
 class BatchMaker:
-    """Makes any batches of a loader, those of several calls at a time on the threads of one engine.
+    """The actor that makes batches of a loader. Several calls share the threads of one engine.
 
-    Errors of Stoker are returned, because Ray would wrap raised ones.
+    It returns errors of Stoker, because Ray would wrap raised ones.
 
     Args:
         arguments: The loader.
@@ -61,7 +61,7 @@ class BatchMaker:
         self._starting = self._started = self._collected = 0
 
     def start(self) -> Copy | StokerError:
-        """Make the loader, and return what it says of itself."""
+        """Make the loader, and return its identity."""
         try:
             self._loader = self._arguments.make(self._num_threads)
         except StokerError as error:
@@ -69,7 +69,7 @@ class BatchMaker:
         return Copy.of(self._loader)
 
     def make(self, wanted: WantedBatches) -> MadeBatches | StokerError:
-        """Return what the loader's producer collects of some batches, or why they cannot be started."""
+        """Return the collected batches, or the error for which they cannot be started."""
         try:
             started, number = self._start(wanted)
         except StokerError as error:
@@ -82,7 +82,7 @@ class BatchMaker:
         return made
 
     def _start(self, wanted: WantedBatches) -> tuple[StartedBatches, int]:
-        """Start some batches; return them, and their number among those of all calls."""
+        """Start some batches; return them and the number of calls that started before."""
         self._starting += 1
         try:
             with self._engine(lambda: True):
@@ -96,7 +96,7 @@ class BatchMaker:
                 self._changed.notify_all()
 
     def _waiting_to_start(self) -> bool:
-        """Whether batches are to be started before others are waited for, so that the engine is busy."""
+        """Whether a call is about to start batches, which come first because they keep the engine busy."""
         return self._starting > 0
 
     @contextmanager

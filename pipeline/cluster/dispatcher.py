@@ -1,8 +1,8 @@
-"""The choice of the maker of each batch: a worker, or this process.
+"""The choice of the maker of each request: a worker, or this process.
 
-A maker with room takes the oldest request that has no maker, so that each makes its share. A request is one
-for some consecutive batches; they are made again where their worker dies, or takes much longer than for
-others, and the first answer counts.
+A request is for a few consecutive batches. A maker with room takes the oldest request that has no maker, so
+fast makers take more requests. If a worker dies or takes much longer than usual, another maker makes the same
+batches again, and the first answer counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Dispatcher"]
 
 _LOG = EventLog("workers")
-_TICK = 0.05  # seconds between two looks at what has changed
+_TICK = 0.05  # seconds between two looks for changes
 _LISTING = 5.0  # seconds between two looks at the machines of the cluster
 _STRAGGLER = 3.0  # multiple of the median time after which a batch is made again
 _LEAST = 1.0  # seconds after which a batch may be made again
@@ -41,7 +41,7 @@ _KNOWN = 50  # latest times that count for the median
 
 
 class Dispatcher:
-    """The requests without an answer. The producer's thread and one of its own share it.
+    """The requests without an answer. The producer's thread and the thread of :meth:`run` share it.
 
     Args:
         pool: The workers.
@@ -77,9 +77,8 @@ class Dispatcher:
         self._next = 0
         self._open: dict[int, Request] = {}  # those that are asked of workers
         self._pending: list[Request] = []  # those without a maker, the oldest first
-        self._here: deque[tuple[Request, Callable[[], MadeBatches]]] = (
-            deque()
-        )  # in the order of this process's engine
+        # In the order of this process's engine.
+        self._here: deque[tuple[Request, Callable[[], MadeBatches]]] = deque()
         self._changed = threading.Condition()
         self._stopped = False
         self._memory = memory
@@ -126,7 +125,7 @@ class Dispatcher:
             self._pending.clear()
             self._open.clear()
         for _, collect in self._here:
-            with suppress(BaseException):  # nothing waits for it any more
+            with suppress(BaseException):  # no thread waits for it any more
                 collect()
         self._here.clear()
         raise LoaderClosedError("the loader is being stopped", hint="Make a new loader.")
@@ -248,7 +247,7 @@ class Dispatcher:
         self.traffic.made(maker, number, made.samples, size, asked=asked, received=self._clock())
 
     def _again(self, numbers: list[int]) -> None:
-        """Have the batches of requests made again that lost workers had."""
+        """Queue again the requests that lost workers had."""
         others = {number for one in self._workers() for number in one.running.values()}
         for number in numbers:
             request = self._open.get(number)
@@ -258,7 +257,7 @@ class Dispatcher:
                 self.traffic.made_again(request.wanted.count)
 
     def _repeat_stragglers(self) -> None:
-        """Have batches made a second time that take much longer than others."""
+        """Queue a second time the requests that take much longer than usual."""
         if len(self._seconds) < 5:
             return
         limit = max(_LEAST, _STRAGGLER * sorted(self._seconds)[len(self._seconds) // 2])

@@ -62,7 +62,7 @@ class SharedLoader(SteeredLoader):
         return None
 
     def _together(self, schedule: Any, *, unfinished: bool) -> Callable[[int], int]:
-        """How many batches to ask for at once from a step on, at least one, as each request costs time.
+        """How many batches to request together from a step on: at least one, and more if they are small.
 
         Args:
             schedule: The steps. The result refers to no loader.

@@ -49,8 +49,8 @@ class LoaderArguments:
             unfinished: See the attribute.
 
         Raises:
-            ConfigError: The loader has no copies: its dataset has no description, or its class other
-                arguments.
+            ConfigError: The loader cannot have copies: its dataset has no description, or its class has
+                other arguments.
         """
         own = [one for one in type(loader).__mro__ if one.__module__.startswith("stoker.")]
         if not type(loader).__init__.__module__.startswith("stoker."):
@@ -82,7 +82,7 @@ class LoaderArguments:
 
 
 def described_dataset(found: Mapping[str, Any], arguments: dict[str, Any]) -> Any:
-    """The dataset of a description; a path of one stays a path, for the arguments of its cache.
+    """The dataset of a description. A plain path stays one, because the loader applies the cache's arguments.
 
     Args:
         found: The description.

@@ -22,11 +22,11 @@ _KEPT = 4  # requests whose memory is kept for others
 
 
 class OwnMemory:
-    """Memory for images, which is used again once a batch is dropped: fresh pages cost more than the copy.
+    """Memory for images. A dropped batch's memory is used again, because fresh pages cost more than the copy.
 
     Args:
-        allocate: Makes arrays of a shape and dtype in its place, such as page-locked ones; None for pages of
-            this object.
+        allocate: Makes arrays of a shape and dtype, such as page-locked ones; None takes pages of this
+            object.
     """
 
     def __init__(self, allocate: Allocate | None) -> None:
@@ -34,7 +34,7 @@ class OwnMemory:
         self._pool = BufferPool(_KEPT)
 
     def copy(self, made: Any) -> Any:
-        """Copy what Ray has read-only in its store, where it takes room until the last array is dropped."""
+        """Copy an answer out of Ray's store, where it is read-only and takes room until it is dropped."""
         arrays = [array for one in getattr(made, "batches", ()) for array in getattr(one, "images", ())]
         self._pool.keep_at_least(_KEPT * len(arrays))
         return deepcopy(made, {id(array): self._own(array) for array in arrays})

@@ -128,7 +128,7 @@ class RayPool:
         return lost
 
     def _share(self, node: str, cpus: int) -> int:
-        """This rank's cores of a machine: those whose numbers fall to it, so that ranks share all equally."""
+        """This rank's number of cores on a machine; ranks share the cores equally."""
         first = int(node[:8], 16) if cpus % self._world_size else 0
         own = sum((first + core) % self._world_size == self._rank for core in range(cpus))
         return own if self._left is None else min(own, self._left)
@@ -165,12 +165,12 @@ class RayPool:
         worker.running[worker.actor.make.remote(wanted)] = number
 
     def references(self) -> list[Any]:
-        """References of all answers that are waited for."""
+        """References of all answers that have not come."""
         starting = [one.starting for one in self.workers.values() if one.starting is not None]
         return [*starting, *(reference for one in self.workers.values() for reference in one.running)]
 
     def answers(self, references: Sequence[Any], timeout: float) -> list[Answer]:
-        """Wait for the first of some answers, and return all that are there."""
+        """Wait for the first of some answers, and return all that have come."""
         ray = self._ray
         if not ray.wait(list(references), num_returns=1, timeout=timeout)[0]:
             return []
@@ -190,14 +190,14 @@ class RayPool:
         return Answer(reference, value, nbytes=getattr(value, "nbytes", 0))
 
     def worker_of(self, reference: Any) -> Worker | None:
-        """The worker that was to give an answer; None if it was forgotten since."""
+        """The worker that gives this answer; None if it has been forgotten."""
         found = (
             one for one in self.workers.values() if one.starting is reference or reference in one.running
         )
         return next(found, None)
 
     def started(self, worker: Worker, answer: Answer) -> None:
-        """Take down what a worker said of itself; refuse its machine if it makes other batches."""
+        """Use a worker whose copy equals the loader; refuse the machine of any other."""
         if reasons := list(self._reasons(answer)):
             self._refuse(worker, "; ".join(reasons))
         else:
@@ -221,7 +221,7 @@ class RayPool:
         _LOG.warning(f"refused {worker.name}", f"the worker on {worker.name} makes no batches: {reason}")
 
     def died(self, worker: Worker, error: Exception | None) -> list[int]:
-        """Start a worker again that died, if it does not die too often; return its requests' numbers."""
+        """Restart a worker, unless it has died too often; return the numbers of its requests."""
         lost = self.forget(worker.node)
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
         reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))

@@ -22,10 +22,10 @@ class SharedProducer:
 
     Args:
         schedule: The steps to run, on this rank.
-        complete: Makes a batch of what was made of it, here or on a worker.
+        complete: Gives a batch that was made here or on a worker its final form.
         ask: Asks the dispatcher for some batches from a checkpoint's position on.
         together: How many batches to ask for at once from a step on, at least one.
-        dispatcher: Has the batches made, in any order.
+        dispatcher: Gives requests to makers, and waits for their answers.
         totals: Adds up where the time goes.
     """
 
@@ -48,7 +48,7 @@ class SharedProducer:
         self._totals = totals
         self._next = 0
         self._in_flight: deque[Request] = deque()
-        self._made: deque[Any] = deque()  # batches of the oldest request to hand out, and its error
+        self._made: deque[Any] = deque()  # of the oldest request: batches to hand out, then its error
 
     def start(self) -> int:
         """Ask for the next batches; return their number."""

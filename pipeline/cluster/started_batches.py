@@ -31,8 +31,8 @@ class MadeBatches(NamedTuple):
     """What was made of some batches, before they have the form of the framework.
 
     Attributes:
-        batches: What the loader's producer collects of each; those after an error are missing.
-        error: What the batch after these has raised.
+        batches: Those before an error, as the loader's producer collects them.
+        error: The error of the next batch.
     """
 
     batches: list[Any]
@@ -75,8 +75,8 @@ class StartedBatches:
         return MadeBatches(found[:first], found[first] if first < len(found) else self._error)
 
     def _collected(self) -> Any:
-        """What was made of the oldest batch, or its error."""
+        """The oldest batch, or its error."""
         try:
             return self._producer.collect()
-        except Exception as error:  # likewise
+        except Exception as error:  # the batches after it must leave the engine, too
             return error
