@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from .params.optional_params import Channels
 from .params.parts import Parts
 from .state.finished import finished_params
 from .state.transform_state import TransformState
-from .steps.custom import last_custom_names
+from .steps.custom import is_custom, last_custom_names
 from .transforms.base import Transform
 from .transforms.combining.base import Combining, Partners
 from .transforms.combining.copy_paste import CopyPaste
@@ -109,6 +110,15 @@ class ImagePlan:
     def last_custom_steps(self) -> frozenset[str]:
         """Those of :attr:`needs` that are custom steps after all other steps, which Python can run last."""
         return last_custom_names(_probe(self).steps or ())
+
+    @cached_property
+    def is_divisible(self) -> bool:
+        """Whether several batches can be drawn at once, for :meth:`ImageParams.take` to divide.
+
+        They cannot if images of a batch depend on each other, or if a user's step has arrays of its own form.
+        """
+        is_custom_free = not any(map(is_custom, _probe(self).steps or ()))
+        return is_custom_free and not self.multiple and not self.combining and self.form.mean is None
 
     def parts(self, keys: npt.NDArray[np.int64], draws: npt.NDArray[np.int64], partners: Partners) -> Parts:
         """Decide which samples N images show, from the keys of their random numbers and their draws, (N,)."""

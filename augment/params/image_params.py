@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -91,6 +91,19 @@ class ImageParams:
     def image_count(self) -> int:
         """The number of images of the batch, which is fewer than ``len`` where images have several parts."""
         return len(self) if self.composition is None else self.composition.count
+
+    def take(self, rows: npt.NDArray[np.int64]) -> ImageParams:
+        """The parameters of the samples at ``rows``, (M,), if :attr:`.plan.ImagePlan.is_divisible`."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "fill"}
+        arrays = {name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray)}
+        return replace(
+            self,
+            **arrays,
+            steps=self.steps and tuple(step.take(rows) for step in self.steps),
+            warp=self.warp and self.warp.take(rows),
+            border=self.border and self.border.take(rows),
+            erase=self.erase and tuple(erase.take(rows) for erase in self.erase),
+        )
 
     def size_of(self, i: int) -> Size:
         """Height and width of image ``i``, pixels."""

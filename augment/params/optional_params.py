@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..formulas.noise import normal_noise
+
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["Border", "Channels", "Erase", "MeanImage", "Noise", "Warp"]
 
@@ -75,6 +77,11 @@ class Warp:
     nearest: npt.NDArray[np.bool_] | None = None
     direct: bool = False
 
+    def take(self, rows: Rows) -> Warp:
+        """The same for the samples at ``rows``, (M,)."""
+        nearest = None if self.nearest is None else self.nearest[rows]
+        return replace(self, matrix=self.matrix[rows], nearest=nearest)
+
     def applies(self, i: int, size: tuple[int, int]) -> bool:
         """Whether sample ``i`` is warped, for outputs of ``size``, height and width."""
         return self.canvas != size or not np.array_equal(self.matrix[i], np.eye(3))
@@ -106,6 +113,10 @@ class Border:
     rows: npt.NDArray[np.int32]
     columns: npt.NDArray[np.int32]
 
+    def take(self, rows: Rows) -> Border:
+        """The same for the samples at ``rows``, (M,)."""
+        return Border(self.size[rows], self.origin[rows], self.rows[rows], self.columns[rows])
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -134,6 +145,11 @@ class Erase:
     box: npt.NDArray[np.int32]
     value: npt.NDArray[np.float32]
     noise: Noise | None = None
+
+    def take(self, rows: Rows) -> Erase:
+        """The same for the samples at ``rows``, (M,)."""
+        noise = self.noise and replace(self.noise, keys=self.noise.keys[rows])
+        return replace(self, box=self.box[rows], noise=noise)
 
     def content(self, i: int, width: int) -> npt.NDArray[np.float32]:
         """Pixels of the box of sample ``i``, in an image of ``width``: (C,), or (height, width, C)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeGuard
 
@@ -12,6 +13,7 @@ from stoker.errors import ConfigError, EngineError
 
 Pixels = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.integer]
+_Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 __all__ = ["BatchStep", "Step", "check_array", "check_pixels", "to_uint8"]
 
@@ -75,7 +77,20 @@ class Step:
 
     def spread(self, rows: Rows, n: int) -> Step:
         """The same for ``n`` samples, of which those at ``rows`` are this step's; False elsewhere."""
-        return replace(self, **{f.name: _spread(getattr(self, f.name), rows, n) for f in fields(self)})
+
+        def spread(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            found = np.zeros((n, *array.shape[1:]), array.dtype)
+            found[rows] = array
+            return found
+
+        return self._with_arrays(spread)
+
+    def take(self, rows: Rows) -> Step:
+        """The same for the samples at ``rows`` alone."""
+        return self._with_arrays(lambda array: array[rows])
+
+    def _with_arrays(self, change: _Change) -> Step:
+        return replace(self, **{f.name: _changed(getattr(self, f.name), change) for f in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -123,14 +138,12 @@ class BatchStep(Step):
         return np.asarray(self.apply_batch(np.array([i]), pixels[None].copy())[0])
 
 
-def _spread(value: Any, rows: Rows, n: int) -> Any:
+def _changed(value: Any, change: _Change) -> Any:
     if isinstance(value, np.ndarray):
-        spread = np.zeros((n, *value.shape[1:]), value.dtype)
-        spread[rows] = value
-        return spread
+        return change(value)
     if isinstance(value, Step):
-        return value.spread(rows, n)
-    return tuple(_spread(item, rows, n) for item in value) if isinstance(value, tuple) else value
+        return value._with_arrays(change)
+    return tuple(_changed(item, change) for item in value) if isinstance(value, tuple) else value
 
 
 def to_uint8(values: npt.NDArray[np.float64]) -> Pixels:

@@ -31,8 +31,6 @@ def pack(columns: Iterable[Column], source: object) -> dict[str, npt.NDArray[Any
 
 
 def _attribute(source: object, path: str) -> Any:
-    for name in path.split("."):
-        if source is None:
-            return None
-        source = getattr(source, name)
-    return source
+    name, _, rest = path.partition(".")
+    value = getattr(source, name)
+    return _attribute(value, rest) if rest and value is not None else value

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["PlannedBatch", "batch_reads", "planned_batches", "planned_draws"]
+__all__ = ["PlannedBatch", "batch_reads", "batches_at_first", "planned_batches", "planned_draws"]
 
 # Draws that are ordered at once: a few calls of NumPy cost as much for one draw as for thousands.
 _ORDER_CHUNK = 4096
+_FEW = 8  # batches, which a worker makes together
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class PlannedBatch:
         return np.flatnonzero(images == image).astype(np.int64)
 
 
+def batches_at_first(schedule: Schedule) -> int:
+    """How many batches are planned at once in the beginning: one, so that it comes soon, or all of a few."""
+    return len(schedule) if len(schedule) <= _FEW else 1
+
+
 def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[PlannedBatch]:
     """Yield the batches of an epoch, in order.
 
@@ -92,7 +98,7 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
         schedule: This rank's draws at each step.
         epoch: Number of the epoch.
     """
-    first, steps = 0, 1  # the first batch alone, so that it comes soon
+    first, steps = 0, batches_at_first(schedule)
     while first < len(schedule):
         own = range(first, min(first + steps, len(schedule)))
         parts = [(*schedule.draws(step), schedule.size(step), schedule.groups(step)) for step in own]
@@ -101,8 +107,7 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
         counts = [len(draws) for draws, *_ in parts]
         shown_at = schedule.shown_at(np.repeat(own, counts), draws, mask)
         drawn = drawn_at(config.order, epoch, draws, shown_at)
-        ends = np.cumsum(counts)
-        plain = _batches(config, parts, [np.split(one, ends[:-1]) for one in drawn], epoch)
+        plain = _batches(config, parts, draws, drawn, epoch)
         if config.images[0].plan.combining:
             yield from _with_partners(config, list(plain), draws, shown_at, epoch)
         else:
@@ -110,18 +115,21 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
 
 
 def _batches(
-    config: ImageLoaderConfig, parts: list[Any], positions: list[list[Int64]], epoch: int
+    config: ImageLoaderConfig, parts: list[Any], draws: Int64, drawn: tuple[Int64, Int64], epoch: int
 ) -> Iterator[PlannedBatch]:
     """Batches whose images show their own samples, of their draws, masks, sizes and groups.
 
-    ``positions`` are those without and with substitutes. A substitute has the random numbers of the sample
-    whose place it takes, so that its partners, and the choice of a transform for its batch, stay.
+    ``drawn`` are the positions without and with substitutes. A substitute has the random numbers of the
+    sample whose place it takes, so that its partners, and the choice of a transform for its batch, stay.
     """
-    for (draws, mask, size, groups), places, own in zip(parts, *positions, strict=True):
-        samples = config.dataset.samples(own)
-        rows = samples.row if np.array_equal(places, own) else config.dataset.samples(places).row
-        keys = config.draw_keys(epoch, draws, rows)
-        yield PlannedBatch(own, mask, own, samples, keys, size, groups)
+    places, positions = drawn
+    samples = config.dataset.samples(positions)
+    rows = samples.row if np.array_equal(places, positions) else config.dataset.samples(places).row
+    keys = config.draw_keys(epoch, draws, rows)
+    end = 0
+    for own_draws, mask, size, groups in parts:
+        at = slice(end, end := end + len(own_draws))
+        yield PlannedBatch(positions[at], mask, positions[at], samples.take(at), keys[at], size, groups)
 
 
 def _with_partners(

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from stoker.errors import ConfigError
 
 from ..engines.base import Result, Work
 from .annotations.annotation_processor import BatchAnnotations
@@ -25,12 +22,12 @@ from .columns.contents import Contents
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
 from .completion import BatchCompletion, MadeImages
+from .drawn_batches import ParameterDraws
 from .planned_batches import batch_reads, planned_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Size
@@ -45,10 +42,8 @@ if TYPE_CHECKING:
     from .columns.array_reader import ArrayReader
     from .columns.image_column import ImageColumn
     from .config import ImageLoaderConfig
+    from .drawn_batches import DrawnBatch
     from .planned_batches import PlannedBatch
-
-    _Drawn = tuple[PlannedBatch, list[ImageParams]]
-    """A batch, and the parameters of its columns of images as far as they are drawn."""
 
 __all__ = ["ImageBatchProducer"]
 
@@ -86,7 +81,7 @@ class ImageBatchProducer:
     ) -> None:
         self.max_in_flight = engine.max_in_flight
         self._config = config
-        self._draws = _Draws(config, config.draw_epoch(epoch))
+        self._draws = ParameterDraws(config, config.draw_epoch(epoch))
         self._engine = engine
         self._annotations = annotations
         self._arrays = arrays
@@ -96,7 +91,8 @@ class ImageBatchProducer:
         # The bytes that a cache fetches are in the page cache already.
         blocks = block_reads(config, schedule, epoch) if read_ahead and not cache_prefetcher else iter(())
         planned = planned_batches(config, schedule, epoch)
-        self._batches = _read_ahead(planned, blocks, read_ahead, self._draws, engine)
+        batches = self._draws.drawn(planned, schedule)
+        self._batches = _read_ahead(batches, blocks, read_ahead, engine)
         self._cached_epoch: CachedEpoch | None = None
         # It walks through a plan of its own, far ahead of the engine.
         self._reads = partial(batch_reads, config, schedule, epoch)
@@ -186,54 +182,21 @@ class ImageBatchProducer:
         return Result(images, np.empty(0, np.uint8), others=tuple(others))
 
 
-@dataclass(frozen=True)
-class _Draws:
-    """The draws of an epoch: the parameters of batches, which depend on no pixel."""
-
-    config: ImageLoaderConfig
-    epoch: int
-
-    def draw(self, planned: PlannedBatch, column: ImageColumn, objects: Objects | None = None) -> ImageParams:
-        return self.config.draw(
-            column,
-            planned.sources,
-            planned.samples,
-            planned.draw_keys,
-            epoch=self.epoch,
-            objects=objects,
-            size=planned.size,
-            parts=planned.parts,
-        )
-
-    def ahead(self, planned: PlannedBatch) -> list[ImageParams]:
-        """The parameters of a batch if they show which parts of its payloads are needed; otherwise none."""
-        columns = self.config.images
-        if planned.samples.bands is None or any(column.annotations.needs_boxes for column in columns):
-            return []
-        try:
-            return [self.draw(planned, column) for column in columns]
-        except ConfigError:  # drawing for the batch itself raises it again
-            return []
-
-
 def _read_ahead(
-    batches: Iterator[PlannedBatch],
+    batches: Iterator[DrawnBatch],
     blocks: Iterator[Samples | None],
     distance: int,
-    draws: _Draws,
     engine: Engine,
-) -> Iterator[_Drawn]:
+) -> Iterator[DrawnBatch]:
     """Yield the same batches; before each, request the bytes of up to ``distance`` batches after it.
 
     The distance grows by two with each batch, so that the first batch comes soon. This is no method of the
     producer, because a generator that refers to its owner stays until the garbage collector runs.
     """
-    waiting: deque[_Drawn] = deque()
+    waiting: deque[DrawnBatch] = deque()
     reach = 0
-    for planned in batches:
-        drawn: list[ImageParams] = []
+    for planned, drawn in batches:
         if distance and len(planned):
-            drawn = draws.ahead(planned)
             _ask_for(engine, next(blocks, None))
             _ask_for(engine, planned.samples, drawn)
         waiting.append((planned, drawn))

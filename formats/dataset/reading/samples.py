@@ -45,8 +45,8 @@ class Samples:
     orientation: npt.NDArray[np.uint8]
     bands: npt.NDArray[np.uint32] | None = None
 
-    def take(self, at: npt.NDArray[np.int64]) -> Samples:
-        """The rows at ``at``, (M,) int64, which may repeat."""
+    def take(self, at: npt.NDArray[np.int64] | slice) -> Samples:
+        """The rows at ``at``: (M,) int64, which may repeat, or successive ones."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
         taken: dict[str, Any] = {n: None if values is None else values[at] for n, values in columns.items()}
         return Samples(**taken)

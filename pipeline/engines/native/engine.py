@@ -39,6 +39,7 @@ __all__ = ["LAYOUT_NUMBERS", "NativeEngine"]
 LAYOUT_NUMBERS: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
 """The numbers of layouts in the C++ module."""
 _GREY = 3  # the layout of one channel
+_DECODES = engine_decodes("native", np.arange(256, dtype=np.uint8))  # by the numbers of codecs
 _SPARE_BUFFERS = 2  # that are kept for others beside those of the batches under way
 
 
@@ -165,7 +166,7 @@ class NativeEngine:
         """Positions of the samples whose pixels Python hands to C++."""
         if self._left_out.decoding:
             return range(len(samples))
-        found: list[int] = np.flatnonzero(~engine_decodes("native", samples.codec)).tolist()
+        found: list[int] = np.flatnonzero(~_DECODES[samples.codec]).tolist()
         return found
 
     def _decode(self, batch: Batch, i: int) -> None:
