@@ -95,15 +95,14 @@ class ImageParams:
     def take(self, rows: npt.NDArray[np.int64]) -> ImageParams:
         """The parameters of the samples at ``rows``, (M,), if :attr:`.plan.ImagePlan.is_divisible`."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "fill"}
-        arrays = {name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray)}
-        return replace(
-            self,
-            **arrays,
-            steps=self.steps and tuple(step.take(rows) for step in self.steps),
-            warp=self.warp and self.warp.take(rows),
-            border=self.border and self.border.take(rows),
-            erase=self.erase and tuple(erase.take(rows) for erase in self.erase),
-        )
+        taken: dict[str, Any] = {
+            name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray)
+        }
+        taken["warp"] = self.warp and self.warp.take(rows)
+        taken["border"] = self.border and self.border.take(rows)
+        taken["steps"] = self.steps and tuple(step.take(rows) for step in self.steps)
+        taken["erase"] = self.erase and tuple(erase.take(rows) for erase in self.erase)
+        return replace(self, **taken)
 
     def size_of(self, i: int) -> Size:
         """Height and width of image ``i``, pixels."""
