@@ -73,13 +73,24 @@ void BoundImageArray::finish(const PlanarImages& pixels) {
     images.check(whole, 1);
     const nb::gil_scoped_release release;
     thread_local ImageFinisher finisher;
-    thread_local PlanarImage image;
+    thread_local PlanarImage part;  // a row, or the whole image if its mean is needed
     const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
     for (std::size_t i = 0; i < images.count; ++i) {
-        const Size size = images.output_of(i);
-        image.reset(size.height, size.width);
-        image.copy(pixels.data() + 3 * i * plane, plane, width);
-        finisher.store(images, i, images.target(i), image);
+        const std::uint8_t* planes = pixels.data() + 3 * i * plane;
+        const Target target = images.target(i);
+        if (images.uses_mean(i)) {
+            part.reset(target.height, target.width);
+            part.copy(planes, plane, width);
+            finisher.store(images, i, target, part);
+            continue;
+        }
+        part.reset(1, target.width);
+        finisher.writer().begin(target, {0, 0, target.height, target.width});
+        for (int y = 0; y < target.height; ++y, planes += width) {
+            part.copy(planes, plane, width);
+            finisher.writer().row(y, part.row(0), part.plane());
+        }
+        finisher.erase(images, i);
     }
     finish_stores();
 }
