@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
+from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.caching.cached_dataset import cache_errors
 
 from ..execution.threads import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stoker.formats.caching.block_files import BlockFiles, Blocks
 
 __all__ = ["Request", "Requests"]
 
@@ -77,7 +76,7 @@ class Requests:
         """Bytes of the blocks in flight; the last block of a file counts as a whole one."""
         return len(self._running) * self._files.block_bytes
 
-    def request(self, blocks: Blocks) -> dict[int, Request]:
+    def request(self, blocks: npt.NDArray[np.int64]) -> dict[int, Request]:
         """Request the blocks that are missing; neighbours share a request.
 
         Args:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.caching.cached_dataset import CachedDataset
 from stoker.formats.caching.payload_parts import PartChecksums
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.retry import retries
 from stoker.formats.remote.store import is_url
@@ -24,25 +28,15 @@ from stoker.processes import Cleanup
 from ..execution.interrupts import OneShotEvent
 from ..execution.observation.counters import Counters
 from ..execution.threads import Worker
+from ..order.sample_source import SampleSource
 from .block_requests import Requests
 from .cache_read_ahead import CacheReadAhead
 from .next_use import NextUse, make_next_use
+from .planned_draws import PlannedDraws
 from .planned_reads import BatchReads, CacheHandle
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TypeVar
-
-    import numpy.typing as npt
-
-    from stoker.formats.caching.block_files import BlockFiles
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ..order.sample_source import SampleSource
-    from .planned_draws import PlannedDraws
-
-    Int64 = npt.NDArray[np.int64]
-    D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
+Int64 = npt.NDArray[np.int64]
+D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
 
 __all__ = ["CachePrefetcher", "CachedEpoch", "is_remote", "make_cache_prefetcher", "resolve"]
 

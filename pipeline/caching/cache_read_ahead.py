@@ -11,28 +11,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from concurrent.futures import CancelledError, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, wait
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import CorruptRecordError, LoaderClosedError
 from stoker.formats.remote.retry import StoppedError
 from stoker.log import EventLog
 
 from ..execution.threads import stopping
-from .planned_reads import plan_batch
+from .planned_reads import BatchReads, CacheHandle, PayloadParts, PlannedReads, plan_batch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
-
-    import numpy.typing as npt
-
-    from .planned_reads import BatchReads, CacheHandle, PayloadParts, PlannedReads
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["CacheReadAhead"]
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..order.epoch_order import FullShuffle, Sequential
 from ..order.permutation import Permutation
+from .planned_draws import PlannedDraws
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .planned_draws import PlannedDraws
-
-    Int64 = npt.NDArray[np.int64]
-    Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
 
 __all__ = ["NextUse", "make_next_use"]
 

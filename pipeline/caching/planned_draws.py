@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..order.changes.substitutes import original
-from ..order.epoch_order import Stream
+from ..order.epoch_order import Order, Stream
+from ..order.sample_source import SampleSource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from ..order.epoch_order import Order
-    from ..order.sample_source import SampleSource
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["STEPS", "PlannedDraws", "draws_of_order"]
 

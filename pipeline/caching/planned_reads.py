@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
+from stoker.formats.caching.payload_parts import PartChecksums, Ranges
 
-    from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
-    from stoker.formats.caching.payload_parts import PartChecksums, Ranges
+from .block_requests import Request, Requests
+from .next_use import NextUse
 
-    from .block_requests import Request, Requests
-    from .next_use import NextUse
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["BatchReads", "CacheHandle", "PayloadParts", "PlannedReads", "plan_batch"]
 

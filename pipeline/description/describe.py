@@ -5,21 +5,18 @@ from __future__ import annotations
 import base64
 import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.formats.caching.cached_dataset import CachedDataset
 from stoker.formats.dataset.versions.naming import split_version
 from stoker.formats.remote.store import is_url
 
 from .portable import NotPortableError, portable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy.typing as npt
 
 __all__ = ["ELSEWHERE", "VERSION", "describe", "describe_dataset", "pack_rows", "unpack_rows"]
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.augment.description import Description
 from stoker.augment.recipe import from_dict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["NotPortableError", "from_portable", "portable"]
 

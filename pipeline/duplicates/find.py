@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import crc32c
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError
 from stoker.formats.changes.keys_file import write_keys
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.reading.samples import NO_CHECKSUM
 from stoker.formats.dataset.versions.naming import split_version
 from stoker.formats.open import open as open_dataset
@@ -21,14 +23,7 @@ from ..execution.arguments import whole_number
 from .near_pairs import hamming_distances, near_pairs
 from .perceptual_hash import hash_images
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["DuplicateImage", "Duplicates", "duplicates"]
 

@@ -7,19 +7,15 @@ and Fleet, 2012). So each band is sorted, and each hash is looked up with its ow
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.formats.dataset.columns.list_column import expand_ranges
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    Int64 = npt.NDArray[np.int64]
-    Hashes = npt.NDArray[np.uint64]
+Int64 = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
 
 __all__ = ["hamming_distances", "near_pairs"]
 

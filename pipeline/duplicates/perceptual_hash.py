@@ -8,20 +8,15 @@ their median. Other programs resize differently, so their hashes differ in some 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment import Resize
+from stoker.formats.dataset.dataset import Dataset
 
 from ..images.loader import ImageLoader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["hash_images", "perceptual_hashes"]
 

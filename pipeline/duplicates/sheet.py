@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from PIL import Image
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .find import DuplicateImage, Duplicates
+from .find import DuplicateImage, Duplicates
 
 __all__ = ["render_sheet"]
 

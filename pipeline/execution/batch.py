@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["ColumnSpec", "FinishedBatch", "batch_type"]
 

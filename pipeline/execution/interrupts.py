@@ -29,17 +29,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
+from collections.abc import Sequence
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from stoker.errors import LoaderClosedError
-
-if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Sequence
-
-    from stoker.processes import OwnerProcess
+from stoker.processes import OwnerProcess
 
 __all__ = ["OneShotEvent", "check_owner", "move_next"]
 

@@ -5,33 +5,27 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import TracebackType
+from typing import Any, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess, PerProcess
 
 from .arguments import whole_number
+from .batch import ColumnSpec, FinishedBatch
 from .epochs.epoch_iterator import EpochIterator, Progress
 from .epochs.epoch_steps import FirstSteps, following_producers, single_step
 from .interrupts import check_owner
 from .observation.observed import Observed
 from .observation.stats import StatsTotals
-from .prefetch import Prefetcher
-from .ranks.ranks import check_ranks
+from .prefetch import BatchProducer, Prefetcher
+from .ranks.ranks import Ranks, check_ranks
 from .refusals import Refusals
 from .state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from types import TracebackType
-
-    from .batch import ColumnSpec, FinishedBatch
-    from .prefetch import BatchProducer
-    from .ranks.ranks import Ranks
-    from .threads import Worker
+from .threads import Worker
 
 __all__ = ["Loader"]
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from stoker.processes import OwnerProcess
 
 from .interrupts import check_owner, move_next
 from .observation.nvtx_ranges import show_native_ranges
 from .observation.stages import profiler_range
+from .observation.stats import StatsTotals
 from .threads import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from .observation.stats import StatsTotals
 
 __all__ = ["BatchProducer", "Prefetcher"]
 

@@ -11,14 +11,11 @@ import atexit
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from stoker.processes import OwnerProcess
 
 from .interrupts import OneShotEvent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["Worker", "stopping"]
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.random import hash_words, unit_interval
 
 from ..execution.epochs.epoch_cache import EpochCache
-from .epoch_order import Repeat, Sequential, Stream
+from .changes.weight_parts import MovingWeights
+from .epoch_order import Order, Repeat, Sequential, Stream
 from .permutation import permute
 from .quotas import QuotaSchedule, apportion_draws
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .changes.weight_parts import MovingWeights
-    from .epoch_order import Order
-
-    Int64 = npt.NDArray[np.int64]
-    Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
 
 __all__ = [
     "Balanced",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from stoker.types import Size
+from stoker.types import Size
 
 __all__ = ["LastBatch", "Schedule"]
 

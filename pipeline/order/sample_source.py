@@ -6,25 +6,21 @@ Loaders, samplers and the cache prefetcher use these members only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
-from stoker.errors import CorruptRecordError
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.errors import SampleError
-    from stoker.formats.dataset.columns.annotations import Annotations
-    from stoker.formats.dataset.columns.array_columns import ArrayColumn
-    from stoker.formats.dataset.columns.list_column import ListColumn
-    from stoker.formats.dataset.columns.origin_columns import Origins
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.manifest import Manifest
-    from stoker.formats.dataset.reading.samples import Samples
+from stoker.errors import CorruptRecordError, SampleError
+from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.columns.array_columns import ArrayColumn
+from stoker.formats.dataset.columns.list_column import ListColumn
+from stoker.formats.dataset.columns.origin_columns import Origins
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.manifest import Manifest
+from stoker.formats.dataset.reading.samples import Samples
 
 __all__ = ["SampleSource", "batchable_columns", "batched_values", "value_dtype"]
 

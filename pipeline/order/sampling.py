@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
@@ -20,11 +21,7 @@ from ..execution.arguments import whole_number
 from .draws import Balanced, BalancedObjects, WeightedDraws, WeightedShuffle
 from .epoch_order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
 from .mixtures.mixture import Mixture
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .sample_source import SampleSource
+from .sample_source import SampleSource
 
 __all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_loader_order", "open_source"]
 

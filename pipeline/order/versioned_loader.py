@@ -8,19 +8,16 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from stoker.errors import CheckpointError, DatasetError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.versions.naming import split_version
 from stoker.formats.open import open as open_dataset
 
 from ..description.describe import describe
 from ..execution.loader import Loader
-
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
-
-    from .sample_source import SampleSource
+from .sample_source import SampleSource
 
 __all__ = ["VersionedLoader"]
 

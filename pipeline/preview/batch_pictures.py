@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.boxes import convert_boxes
 from stoker.formats.tokenization.decoding import make_decoder
 
+from ..images.columns.image_column import ImageColumn
+from ..images.config import ImageLoaderConfig
 from .pictures import Marks, Picture
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..images.columns.image_column import ImageColumn
-    from ..images.config import ImageLoaderConfig
-
-    Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]
 
 __all__ = ["images_of_patches", "picture_of", "texts_of_captions"]
 

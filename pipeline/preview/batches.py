@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from stoker.augment import Normalize
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+from stoker.types import Color
 
 from ..images.annotations.annotation_config import task_columns
+from ..images.captions.tokens import Tokens
 from ..images.loader import ImageLoader
 from ..images.sizes.patches.patches import Patches
-from ..images.sizes.schedules import RandomSizes
+from ..images.sizes.schedules import RandomSizes, Sizes
 from .batch_pictures import images_of_patches, picture_of, texts_of_captions
+from .pictures import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.types import Color
-
-    from ..images.captions.tokens import Tokens
     from ..images.columns.image_column import Transforms
-    from ..images.sizes.schedules import Sizes
-    from .pictures import Picture
 
-    Rows = list[tuple[Picture, ...]]
+Rows = list[tuple[Picture, ...]]
 
 __all__ = ["LoaderOptions", "batch_rows", "epoch_rows"]
 

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.plan import compile_image
-from stoker.augment.recipe import load_recipe, load_views
+from stoker.augment.recipe import AnyTransform, load_recipe, load_views
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
 from ..images.annotations.objects import ObjectConfig
-from ..images.columns.image_column import plan_columns
+from ..images.columns.image_column import ImageColumn, plan_columns
 from ..images.sizes.patches.patches import Patches
-from .batches import batch_rows, epoch_rows
+from .batches import LoaderOptions, batch_rows, epoch_rows
 from .marks import Legend
 from .page import render_page
-from .pictures import draw_pictures, draw_views, original_pictures
+from .pictures import Picture, draw_pictures, draw_views, original_pictures
 from .resize_modes import resize_sheet
-from .scene import read_scene
+from .scene import Scene, read_scene
 from .sheet import Sheet, render_image
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.recipe import AnyTransform
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ..images.columns.image_column import ImageColumn
-    from .batches import LoaderOptions
-    from .pictures import Picture
-    from .scene import Scene
 
 __all__ = ["make_sheet", "make_views_sheet", "preview"]
 

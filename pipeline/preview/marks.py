@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
 from .names import NAME_SIZE, Name, font, place_names
+from .pictures import Marks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from .pictures import Marks
-
-    Color = tuple[int, int, int]
-    Bitmap = npt.NDArray[np.uint8]
+Color = tuple[int, int, int]
+Bitmap = npt.NDArray[np.uint8]
 
 __all__ = ["Legend", "color_of", "contrast_to", "draw_marks", "named_marks"]
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from base64 import b64encode
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING
 
 from PIL import Image
 
 from .marks import contrast_to, draw_marks, named_marks
-from .sheet import fitted, swatches
-
-if TYPE_CHECKING:
-    from .pictures import Picture
-    from .sheet import Sheet
+from .pictures import Picture
+from .sheet import Sheet, fitted, swatches
 
 __all__ = ["PAGE_STYLE", "render_page", "sheet_rows"]
 

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.geometry.annotations import transform_mask
 from stoker.augment.geometry.displaced import displace_masks
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
-from stoker.augment.plan import compile_image
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.plan import ImagePlan, compile_image
+from stoker.augment.recipe import AnyTransform
 from stoker.augment.reference import reference
 from stoker.augment.reference.composing import compose
 from stoker.augment.transforms.combining.base import Partners
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns.annotations import Annotations
 
 from ..images.annotations.composing import composed_masks, composed_objects
 from ..images.annotations.object_geometry import deciding_objects
 from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_objects
 from ..images.annotations.pasting import covered_objects, remaining, with_pasted_masks
 from ..images.batch_transforms import split_transforms
+from ..images.columns.image_column import ImageColumn
+from .scene import Scene
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.plan import ImagePlan
-    from stoker.augment.recipe import AnyTransform
-    from stoker.formats.dataset.columns.annotations import Annotations
-
-    from ..images.columns.image_column import ImageColumn
-    from .scene import Scene
-
-    Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]
 
 __all__ = ["Marks", "Picture", "draw_pictures", "draw_views", "original_pictures"]
 

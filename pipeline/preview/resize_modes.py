@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from stoker.formats.sources.tables.block_images import BlockImages
 from .marks import Legend
 from .pictures import Marks, Picture
 from .sheet import Sheet
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["resize_sheet"]
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import DecodeError
 from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.list_column import expand_ranges
+from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.payload_decode import PayloadError, decode
 from ..images.annotations.annotation_processor import decode_mask
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.columns.annotations import Annotations
-    from stoker.formats.dataset.dataset import Dataset
-
-    Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]
 
 __all__ = ["Scene", "read_scene"]
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from .marks import color_of, draw_marks
+from .marks import Legend, color_of, draw_marks
 from .names import LETTERS, font, length, shorten
-
-if TYPE_CHECKING:
-    from .marks import Legend
-    from .pictures import Picture
+from .pictures import Picture
 
 __all__ = ["Sheet", "fitted", "render_image", "swatches"]
 

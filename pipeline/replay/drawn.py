@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.params.image_params import ImageParams
 
 from ..images.annotations.object_geometry import deciding_objects
-from ..images.planned_batches import planned_batches
+from ..images.columns.image_column import ImageColumn
+from ..images.config import ImageLoaderConfig
+from ..images.planned_batches import PlannedBatch, planned_batches
+from ..order.rank_draws import Schedule
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-
-    from ..images.columns.image_column import ImageColumn
-    from ..images.config import ImageLoaderConfig
-    from ..images.planned_batches import PlannedBatch
-    from ..order.rank_draws import Schedule
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["DrawnSample", "draw_batch"]
 

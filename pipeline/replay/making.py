@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.bucketing import BucketBoundaries
 from stoker.errors import CheckpointError, ConfigError
@@ -21,9 +22,6 @@ from ..images.sizes.schedules import RandomSizes
 from ..order.epoch_order import BlockShuffle
 from ..order.sampling import ClassBalanced, Repeated, Weighted
 from ..text.loader import TextLoader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["AnyLoader", "make_loader", "read_json"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from ..images.config import ImageLoaderConfig
 from ..images.sizes.patches.patches import Patches
 from ..preview.batch_pictures import images_of_patches, picture_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..images.config import ImageLoaderConfig
-    from ..preview.pictures import Picture
-    from .drawn import DrawnSample
+from ..preview.pictures import Picture
+from .drawn import DrawnSample
 
 __all__ = ["draw_samples"]
 

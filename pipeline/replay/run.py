@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import ConfigError
 
@@ -13,17 +14,10 @@ from ..images.loader import ImageLoader
 from ..preview.marks import Legend
 from ..preview.page import render_page
 from ..preview.sheet import Sheet, render_image
-from .drawn import draw_batch
-from .making import make_loader, read_json
+from .drawn import DrawnSample, draw_batch
+from .making import AnyLoader, make_loader, read_json
 from .pictures import draw_samples
-from .texts import read_texts, text_page
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .drawn import DrawnSample
-    from .making import AnyLoader
-    from .texts import ShownText
+from .texts import ShownText, read_texts, text_page
 
 __all__ = ["Replayed", "replay"]
 

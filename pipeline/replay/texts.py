@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.errors import DatasetError, optional_import
 
+from ..order.sample_source import SampleSource
 from ..preview.page import PAGE_STYLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..order.sample_source import SampleSource
-    from ..text.config import TextLoaderConfig
-    from ..text.planning.schedule import TextSchedule
+from ..text.config import TextLoaderConfig
+from ..text.planning.schedule import TextSchedule
 
 __all__ = ["ShownText", "read_texts", "text_page"]
 

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from stoker.bucketing import BatchContext, Flatten, MaskTokens, Pack, Packed, Pad, Ragged, SpanCorruption
+from stoker.bucketing import (
+    BatchContext,
+    Batchify,
+    Flatten,
+    MaskTokens,
+    Pack,
+    Packed,
+    Pad,
+    Ragged,
+    SpanCorruption,
+)
 from stoker.bucketing.batchify.context import Contextual
-from stoker.bucketing.batchify.sequences import Output
+from stoker.bucketing.batchify.ragged import Padded
+from stoker.bucketing.batchify.sequences import Labels, Output
 from stoker.bucketing.batchify.windows import StreamWindows
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.bucketing import Batchify
-    from stoker.bucketing.batchify.ragged import Padded
-    from stoker.bucketing.batchify.sequences import Labels
-
-    from .context_slices import ContextSlices
-    from .masking import Mask
-    from .planning.planner import TextPlanner
-    from .token_reader import TokenReader
+from .context_slices import ContextSlices
+from .masking import Mask
+from .planning.planner import TextPlanner
+from .token_reader import TokenReader
 
 __all__ = ["ArrayMaker", "array_names", "default_batchify", "probe_arrays"]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.arguments import list_of_names
 from stoker.bucketing import (
@@ -17,16 +19,10 @@ from stoker.bucketing import (
     report_plan,
 )
 from stoker.bucketing.boundaries.bucket_boundaries import Method
+from stoker.bucketing.samplers.batch_sampler import BatchSampler
 from stoker.errors import ConfigError, DatasetError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.text.encoder import length_column
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.bucketing.samplers.batch_sampler import BatchSampler
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["Settings", "compare_methods", "text_lengths"]
 

@@ -5,30 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
+from stoker.bucketing import BatchPlan
 from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
 from ..execution.epochs.history import History, checked_history, resumed
+from ..execution.ranks.ranks import Ranks
 from ..execution.state import State
+from ..order.changes.ledger import Ledger
 from ..order.changes.substitutes import groups_of
+from ..order.epoch_order import Order
+from .config import TextLoaderConfig
 from .planning.planner import Begun
 from .planning.schedule import Leaving, TextSchedule
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stoker.bucketing import BatchPlan
-
-    from ..execution.ranks.ranks import Ranks
-    from ..order.changes.ledger import Ledger
-    from ..order.epoch_order import Order
-    from .config import TextLoaderConfig
 
 __all__ = ["CheckpointedText"]
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
-from ..order.sample_source import batchable_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from ..order.sample_source import SampleSource
-    from .planning.batching_config import BatchingConfig
-    from .planning.epoch import TokenSlices
+from ..order.sample_source import SampleSource, batchable_columns
+from .planning.batching_config import BatchingConfig
+from .planning.epoch import TokenSlices
 
 __all__ = ["column_names", "document_begins", "rows_of_segments", "rows_of_tokens"]
 

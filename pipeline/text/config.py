@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from stoker.bucketing import PreferencePairs
+from stoker.bucketing import Batchify, PreferencePairs
+from stoker.bucketing.batchify.sequences import Labels
 from stoker.errors import ConfigError
 
 from ..caching.planned_draws import STEPS, PlannedDraws
 from ..execution.batch import ColumnSpec, batch_type
-from ..order.sample_source import value_dtype
-from ..order.sampling import Repeated, make_loader_order
+from ..order.epoch_order import Order
+from ..order.sample_source import SampleSource, value_dtype
+from ..order.sampling import Repeated, Sampler, make_loader_order
 from .arrays import ArrayMaker, array_names, default_batchify, probe_arrays
 from .columns import column_names
 from .context_slices import check_lengths, make_slices
-from .masking import fit_mask
+from .masking import Mask, fit_mask
+from .planning.batching_config import BatchingConfig
 from .planning.planner import TextPlanner
 from .planning.stream_planner import StreamPlanner
 from .token_reader import TokenReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.bucketing import Batchify
-    from stoker.bucketing.batchify.sequences import Labels
-
-    from ..order.epoch_order import Order
-    from ..order.sample_source import SampleSource
-    from ..order.sampling import Sampler
-    from .masking import Mask
-    from .planning.batching_config import BatchingConfig
 
 __all__ = ["TextLoaderConfig", "ids_dtype", "make_config"]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
 from ..execution.arguments import whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy.typing as npt
 
 __all__ = ["ContextSlices", "SliceForm", "check_lengths", "make_slices"]
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ..adapters import framework_of
+from ..execution.batch import ColumnSpec
+from ..execution.ranks.ranks import Ranks
+from ..order.sample_source import SampleSource
 from .checkpoints import CheckpointedText
-from .config import ids_dtype
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from ..execution.batch import ColumnSpec
-    from ..execution.ranks.ranks import Ranks
-    from ..order.sample_source import SampleSource
-    from .config import TextLoaderConfig
+from .config import TextLoaderConfig, ids_dtype
 
 __all__ = ["DescribedText"]
 

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.bucketing import Batchify, BatchSampler, BucketBoundaries, MaskTokens, SpanCorruption
+from stoker.bucketing.batchify.sequences import Labels
+from stoker.bucketing.samplers.batch_sampler import Balance
 
 from .. import adapters
-from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
-from ..engines.selection.devices import device_name, numbered_device, place_batches, this_machine
+from ..caching.cache_prefetcher import CachePrefetcher, make_cache_prefetcher, resolve
+from ..cluster.ray_workers import RayWorkers
+from ..engines.selection.devices import (
+    BatchPlacement,
+    device_name,
+    numbered_device,
+    place_batches,
+    this_machine,
+)
 from ..execution.observation.counters import Counters
 from ..execution.observation.stats import StatsTotals
 from ..execution.ranks.ranks import find_ranks
-from ..order.sampling import open_source
+from ..order.sample_source import SampleSource
+from ..order.sampling import Sampler, open_source
 from .config import ids_dtype, make_config
+from .context_slices import SliceForm
 from .description import DescribedText
 from .planning.batching_config import BatchingConfig, LastGroup, TooLong, as_buckets
+from .planning.schedule import TextSchedule
 from .producer import TOGETHER, TextBatchProducer
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Sequence
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.bucketing import Batchify, BatchSampler, BucketBoundaries, MaskTokens, SpanCorruption
-    from stoker.bucketing.batchify.sequences import Labels
-    from stoker.bucketing.samplers.batch_sampler import Balance
-
-    from ..caching.cache_prefetcher import CachePrefetcher
-    from ..cluster.ray_workers import RayWorkers
-    from ..engines.selection.devices import BatchPlacement
-    from ..order.sample_source import SampleSource
-    from ..order.sampling import Sampler
-    from .context_slices import SliceForm
-    from .planning.schedule import TextSchedule
 
 __all__ = ["TextLoader"]
 

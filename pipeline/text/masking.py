@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.bucketing import MaskTokens, SpanCorruption
 from stoker.bucketing.masking.mask_tokens import WordParts
@@ -16,11 +17,8 @@ from stoker.formats.tokenization.special_tokens import (
 from stoker.formats.tokenization.tokenizers import Bytes
 from stoker.formats.tokenization.word_parts import read_word_parts
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..order.sample_source import SampleSource
-    from .planning.batching_config import BatchingConfig
+from ..order.sample_source import SampleSource
+from .planning.batching_config import BatchingConfig
 
 __all__ = ["Mask", "fit_mask", "special_tokens_of"]
 

@@ -8,35 +8,29 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from stoker.bucketing import BatchContext
+from stoker.bucketing import Batch, BatchContext
+from stoker.bucketing.batchify.ragged import Padded
 from stoker.errors import SampleError
 
+from ..adapters import Adapter
+from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
 from ..caching.planned_draws import STEPS
 from ..caching.planned_reads import BatchReads
 from ..execution.batch import FinishedBatch
+from ..execution.observation.stats import StatsTotals
 from ..order.sample_source import batched_values
 from .columns import document_begins, rows_of_segments, rows_of_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.bucketing import Batch
-    from stoker.bucketing.batchify.ragged import Padded
-
-    from ..adapters import Adapter
-    from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
-    from ..execution.observation.stats import StatsTotals
-    from .config import TextLoaderConfig
-    from .planning.epoch import TextEpoch, TokenSlices
-    from .planning.schedule import TextSchedule
-    from .reading.payload_locations import PayloadLocations
+from .config import TextLoaderConfig
+from .planning.epoch import TextEpoch, TokenSlices
+from .planning.schedule import TextSchedule
+from .reading.payload_locations import PayloadLocations
 
 __all__ = ["TOGETHER", "MadeText", "TextBatchProducer"]
 

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import read_tokens
 from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
 from stoker.bucketing.batchify.ragged import Padded
+from stoker.bucketing.packing.plan import TooLong
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column, trained_column
 from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS
 
 from ..engines.shard_files import open_shards
+from ..order.sample_source import SampleSource
 from .masking import special_tokens_of
+from .planning.epoch import TokenSlices
 from .reading.payload_locations import PayloadLocations
 from .reading.read_ahead import ReadAhead
 from .reading.trained_tokens import trained_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.bucketing.packing.plan import TooLong
-
-    from ..order.sample_source import SampleSource
-    from .planning.epoch import TokenSlices
 
 __all__ = ["TokenReader"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from stoker.processes import PerProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["EpochCache", "SharedEpochs"]
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 
+from ..batch import FinishedBatch
+from ..observation.stats import StatsTotals
+from ..prefetch import Prefetcher
 from ..state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from ..batch import FinishedBatch
-    from ..observation.stats import StatsTotals
-    from ..prefetch import Prefetcher
 
 __all__ = ["EpochIterator", "Progress", "Steps"]
 

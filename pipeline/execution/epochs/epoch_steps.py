@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from stoker.errors import ConfigError
 
 from ..arguments import whole_number
-
-if TYPE_CHECKING:
-    import weakref
-    from collections.abc import Callable, Iterator
-
-    from ..batch import FinishedBatch
-    from ..prefetch import BatchProducer
-    from ..ranks.ranks import Ranks
+from ..batch import FinishedBatch
+from ..prefetch import BatchProducer
+from ..ranks.ranks import Ranks
 
 __all__ = ["Epochs", "FirstSteps", "following_producers", "single_step"]
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import weakref
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from stoker.errors import ConfigError
 
+from ..ranks.ranks import Ranks
 from .counters import Counters
+from .makers import Traffic
 from .publishing import publish_stats
 from .stages import traced
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
-
-    from ..ranks.ranks import Ranks
-    from .makers import Traffic
-    from .stats import Stats, StatsTotals
+from .stats import Stats, StatsTotals
 
 __all__ = ["Observed"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    import weakref
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from .stats import Stats
+from .stats import Stats
 
 __all__ = ["publish_stats"]
 

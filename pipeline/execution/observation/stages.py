@@ -7,16 +7,13 @@ import os
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import perf_counter, time_ns
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from stoker import _native
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
 _NATIVE_STAGES = ("read", "decode", "augment")
 

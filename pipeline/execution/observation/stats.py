@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ..batch import FinishedBatch
 from .counters import Counters
+from .makers import MakerStats
 from .stages import StageTimes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..batch import FinishedBatch
-    from .makers import MakerStats
 
 __all__ = ["Stats", "StatsTotals", "explain_slow_engine", "factors_in_words"]
 

@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import PIL
@@ -18,14 +18,12 @@ from stoker import _native
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import is_native
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.verification.sha256_tree import data_tree
 from stoker.version import __version__
 
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ..sample_source import SampleSource
-    from .ledger import Ledger
+from ..sample_source import SampleSource
+from .ledger import Ledger
 
 __all__ = ["certificate_problems", "make_certificate"]
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.errors import CheckpointError, ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ..sample_source import SampleSource
 
-    import numpy.typing as npt
-
-    from ..sample_source import SampleSource
-
-    Int64 = npt.NDArray[np.int64]
-    Point = tuple[int, ...]
+Int64 = npt.NDArray[np.int64]
+Point = tuple[int, ...]
 
 __all__ = ["Exclusion", "Ledger", "positions_of"]
 

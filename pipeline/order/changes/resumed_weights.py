@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from stoker.errors import CheckpointError, ConfigError
 from ..draws import MixedOrder
 from ..mixtures.mixture import Mixture
 from .weight_parts import MovingWeights, WeightPart
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 __all__ = ["check_allowed", "resumed_mixture"]
 

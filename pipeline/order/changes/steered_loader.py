@@ -6,24 +6,19 @@ The classes of checkpoints of images and of text derive from :class:`SteeredLoad
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, ClassVar
 
 from stoker.errors import CheckpointError, ConfigError
 
 from ...execution.arguments import whole_number
 from ...execution.interrupts import check_owner
+from ..epoch_order import Order
 from ..versioned_loader import VersionedLoader
 from .certificate import make_certificate
 from .ledger import Ledger, positions_of
 from .resumed_weights import check_allowed, resumed_mixture
-from .substitutes import fitting_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ..epoch_order import Order
-    from .substitutes import Fitting
+from .substitutes import Fitting, fitting_of
 
 __all__ = ["SteeredLoader"]
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
 from ..draws import Balanced, BalancedObjects, MixedOrder
-from ..epoch_order import Repeat, Stream
+from ..epoch_order import Order, Repeat, Stream
 from .ledger import Ledger
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..epoch_order import Order
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["Fitting", "Substituted", "drawn_at", "fitting_of", "groups_of", "original", "substituted"]
 

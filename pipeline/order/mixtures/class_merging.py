@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.dataset.columns.annotations import AnnotationInfo
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.text.encoder import trained_column
 from stoker.formats.tokenization.captions import IDS_COLUMN
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.manifest import Manifest
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["MergedClasses", "check_mixable", "common_info", "merge_classes"]
 

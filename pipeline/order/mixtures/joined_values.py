@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.formats.dataset.columns.annotations import Annotations
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["dataset_parts", "gathered", "gathered_bands", "joined_objects"]
 

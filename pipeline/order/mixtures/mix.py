@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,10 +16,6 @@ from ..changes.weight_parts import scheduled_parts
 from ..quotas import apportion_draws
 from .class_merging import check_mixable, merge_classes
 from .mixture import Mixture
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["mix"]
 

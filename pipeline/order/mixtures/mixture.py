@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import CorruptRecordError, SampleError
 from stoker.formats.dataset.columns.annotation_columns import MASK_COLUMNS
-from stoker.formats.dataset.columns.array_columns import merged_column
+from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.columns.array_columns import ArrayColumn, merged_column
 from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.columns.origin_columns import Origins
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.manifest import Manifest
 from stoker.formats.dataset.reading.samples import Samples
 
+from ..changes.weight_parts import MovingWeights
 from ..draws import MixedOrder
 from ..epoch_order import BlockShuffle, make_order
 from ..quotas import QuotaSchedule
 from ..sample_source import batchable_columns
-from .class_merging import common_info
+from .class_merging import MergedClasses, common_info
 from .joined_values import dataset_parts, gathered, gathered_bands, joined_objects
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.columns.annotations import Annotations
-    from stoker.formats.dataset.columns.array_columns import ArrayColumn
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.manifest import Manifest
-
-    from ..changes.weight_parts import MovingWeights
-    from .class_merging import MergedClasses
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["Mixture"]
 

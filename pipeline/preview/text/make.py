@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing import pack
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 from stoker.formats.text.encoder import length_column, trained_column
 from stoker.formats.tokenization.decoding import make_decoder
@@ -17,15 +19,8 @@ from stoker.formats.tokenization.decoding import make_decoder
 from .page import render_text_page
 from .sheet import PackedRow, Passage, ShownText, TextSheet
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
-
-    Decode = Callable[[Sequence[int]], str]
-    Int64 = npt.NDArray[np.int64]
+Decode = Callable[[Sequence[int]], str]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["preview_text"]
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING
 
 from ..page import PAGE_STYLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .sheet import PackedRow, Passage, ShownText, TextSheet
+from .sheet import PackedRow, Passage, ShownText, TextSheet
 
 __all__ = ["render_text_page"]
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing import BatchSampler, FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
+from stoker.bucketing.samplers.batch_sampler import Balance
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from .batching_config import BatchingConfig
 
-    from stoker.bucketing.samplers.batch_sampler import Balance
-
-    from .batching_config import BatchingConfig
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["flat_lengths", "make_batch_sampler"]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.bucketing import BatchSampler, BucketBoundaries
 from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.packing.plan import TooLong
 from stoker.bucketing.samplers.batch_sampler import Balance
@@ -15,14 +18,7 @@ from stoker.errors import ConfigError
 
 from ...execution.arguments import optional_number, whole_number
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from stoker.bucketing import BatchSampler, BucketBoundaries
-
-    Buckets = int | BucketBoundaries | npt.NDArray[np.int64] | Literal["auto"] | None
+Buckets = int | BucketBoundaries | npt.NDArray[np.int64] | Literal["auto"] | None
 
 __all__ = ["FEW_BUCKETS", "BatchingConfig", "LastGroup", "TooLong", "as_buckets"]
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from .batching_config import BatchingConfig
 
-    from .batching_config import BatchingConfig
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["length_table", "limited_lengths", "row_capacity"]
 

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from stoker.bucketing import FixedBucketSampler, TokenBudgetSampler, bucket_boundaries, pack
+from stoker.bucketing import (
+    BatchPlan,
+    BatchSampler,
+    FixedBucketSampler,
+    PackingPlan,
+    TokenBudgetSampler,
+    bucket_boundaries,
+    pack,
+)
 from stoker.bucketing.boundaries.lengths import cost_function
+from stoker.bucketing.samplers.batch_sampler import Balance
 from stoker.bucketing.samplers.random_order import narrowed
 
 from ...execution.epochs.epoch_cache import SharedEpochs
+from ...execution.epochs.history import History
 from ...order.draws import without_interleaving
-from ...order.epoch_order import Stream
+from ...order.epoch_order import Order, Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
-from .batching_config import FEW_BUCKETS
+from .batching_config import FEW_BUCKETS, BatchingConfig
 from .epoch import TextEpoch
 from .length_limits import length_table, limited_lengths, row_capacity
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from stoker.bucketing import BatchPlan, BatchSampler, PackingPlan
-    from stoker.bucketing.samplers.batch_sampler import Balance
-
-    from ...execution.epochs.history import History
-    from ...order.epoch_order import Order
-    from .batching_config import BatchingConfig
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["Begun", "TextPlanner", "drawn_positions"]
 

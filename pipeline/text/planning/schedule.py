@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.bucketing import Batch, BatchPlan
 
 from ...order.changes.ledger import Ledger
+from .epoch import TextEpoch, TokenSlices
 from .substitutes import with_substitutes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.bucketing import Batch, BatchPlan
-
-    from .epoch import TextEpoch, TokenSlices
 
 __all__ = ["Leaving", "TextSchedule"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing import BatchPlan
 from stoker.bucketing.packing.token_streams import Pieces, TokenStreams
@@ -14,18 +15,13 @@ from stoker.bucketing.samplers.random_order import narrowed
 from stoker.errors import ConfigError
 
 from ...execution.epochs.epoch_cache import SharedEpochs
+from ...execution.epochs.history import History
+from ...order.epoch_order import Order
+from .batching_config import BatchingConfig
 from .epoch import TokenSlices
-from .planner import TextPlanner, drawn_positions
+from .planner import Begun, TextPlanner, drawn_positions
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...execution.epochs.history import History
-    from ...order.epoch_order import Order
-    from .batching_config import BatchingConfig
-    from .planner import Begun
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["StreamPlanner"]
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.bucketing import Batch
 from stoker.errors import ConfigError
 from stoker.random import hash_words
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from .epoch import TextEpoch, TokenSlices
 
-    from stoker.bucketing import Batch
-
-    from .epoch import TextEpoch, TokenSlices
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["with_substitutes"]
 
