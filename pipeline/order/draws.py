@@ -71,18 +71,17 @@ class WeightedDraws(_ColumnOrder):
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`Order.positions`."""
         target = unit_interval(hash_words((self.seed, epoch), draws)) * self._cumulative[-1]
-        # Rounding can make a target equal to the total, which is after the last position with a weight.
+        # Rounding can make a target equal to the total, which lies after the last position with a weight.
         last = np.searchsorted(self._cumulative, self._cumulative[-1], side="left")
         ascending = np.argsort(target)  # neighbouring look-ups then share the processor's cache
         found = np.empty(len(target), np.int64)
-        found[ascending] = np.minimum(
-            np.searchsorted(self._cumulative, target[ascending], side="right"), last
-        )
+        drawn = np.searchsorted(self._cumulative, target[ascending], side="right")
+        found[ascending] = np.minimum(drawn, last)
         return found
 
 
 class WeightedShuffle(_ColumnOrder):
-    """Draws without replacement, each with probability in proportion to the weights of what is left.
+    """Draws without replacement, each in proportion to the weights of the samples that are left.
 
     Each position has an exponential random number with its weight as the rate, and positions are drawn in
     ascending order of these (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
@@ -167,8 +166,8 @@ class MixedOrder:
 
     Attributes:
         quota_schedule: Assigns the draws of an epoch to the orders.
-        rounds: One order for each dataset. Cycle c of a dataset is epoch c of its order. The field keeps its
-            name, since states hold it in the repr.
+        rounds: One order for each dataset. Cycle c of a dataset is epoch c of its order. States hold this
+            name.
         quotas: Draws of each dataset in an epoch; with ``moving``, in a round of the last part.
         moving: Parts of the training with other weights; None if weights never change.
     """
@@ -210,7 +209,7 @@ class MixedOrder:
 
 
 def is_shuffled(order: Order) -> bool:
-    """Whether neighbouring draws of an order are not neighbours in the dataset, or in one of a mixture."""
+    """Whether an order is shuffled; that of a mixture is if the orders of all its datasets are."""
     if isinstance(order, MixedOrder):
         return all(map(is_shuffled, order.rounds))
     if isinstance(order, (Repeat, Stream)):
@@ -219,7 +218,7 @@ def is_shuffled(order: Order) -> bool:
 
 
 def without_interleaving(order: Order) -> Order:
-    """An order with the same draws in each epoch, group after group, which is computed much faster."""
+    """An order with the same draws in each epoch, but group after group, which is much faster to compute."""
     if isinstance(order, Balanced):
         return replace(order, spread=False)
     if isinstance(order, MixedOrder):

@@ -45,7 +45,7 @@ def apportion_draws(weights: Sequence[float], n: int) -> Int64:
 
 
 class GroupDraws(NamedTuple):
-    """What draws of an epoch become in their groups.
+    """Draws of an epoch as draws of their groups.
 
     Attributes:
         group: (M,) int64, number of the group.
@@ -97,14 +97,17 @@ class QuotaSchedule:
 
     def assign(self, epoch: int, draws: Int64) -> GroupDraws:
         """Groups of ``draws``, (M,) int64 in ``range(n)``, of ``epoch``."""
-        group, earlier = self.groups(epoch, draws)
-        # The epoch can be any integer, so the draws of all epochs before are counted in Python's integers.
-        before = [
-            divmod(epoch * quota, max(1, size))
-            for quota, size in zip(self.quotas.tolist(), self.sizes.tolist(), strict=True)
-        ]
-        cycles = np.array([cycle % (1 << 62) for cycle, _ in before], np.int64)
-        offsets = np.array([offset for _, offset in before], np.int64)
+        before = [epoch * quota for quota in self.quotas.tolist()]
+        return self.place_in_cycles(before, *self.groups(epoch, draws))
+
+    def place_in_cycles(self, before: Sequence[int], group: Int64, earlier: Int64) -> GroupDraws:
+        """Return M draws of groups, (M,) int64, each after ``earlier``, (M,) int64, draws of its group.
+
+        ``before`` counts draws of each group before those. They are Python's integers: epochs have no bound.
+        """
+        done = [divmod(count, max(1, size)) for count, size in zip(before, self.sizes.tolist(), strict=True)]
+        cycles = np.array([cycle % (1 << 62) for cycle, _ in done], np.int64)
+        offsets = np.array([offset for _, offset in done], np.int64)
         cycle, offset = np.divmod(offsets[group] + earlier, self.sizes[group])
         return GroupDraws(group, cycles[group] + cycle, offset)
 

@@ -31,9 +31,9 @@ class Schedule:
         batch_size: Samples in a batch of one rank.
         rank: This rank.
         world_size: Number of ranks.
-        last_batch: What becomes of the last global batch if it is short: "drop" leaves it out, "pad" fills it
-            with draws from the start of the epoch, masked, and "partial" hands out what is left (a rank may
-            receive none of it if fewer draws than ranks are left).
+        last_batch: What happens to a short last global batch: "drop" leaves it out, "pad" fills it with
+            masked draws from the start of the epoch, and "partial" hands it out as it is (a rank may receive
+            nothing if it has fewer draws than there are ranks).
         start: First draw of the first step.
     """
 
@@ -69,7 +69,7 @@ class Schedule:
         return self.last_batch == "partial" and 0 < (self.n - self.start) % self.global_batch <= self.rank
 
     def size(self, step: int) -> Size | None:
-        """Height and width of the images of a step, pixels; None for those that the transforms leave."""
+        """Height and width of the images of a step, pixels; None if the transforms decide it."""
         return None
 
     def groups(self, step: int) -> Int64 | None:
@@ -77,7 +77,7 @@ class Schedule:
         return None
 
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
-        """Draws of this rank at ``step``, (M,) int64, and which of them are no padding, (M,) bool."""
+        """Draws of this rank at ``step``, (M,) int64, and whether each is real and not padding, (M,) bool."""
         return self.dealt(self.start + step * self.global_batch, self.batch_size)
 
     def dealt(self, first: int, count: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
@@ -89,12 +89,12 @@ class Schedule:
         return draws[real], np.ones(int(real.sum()), dtype=np.bool_)
 
     def shown_at(self, steps: Int64, draws: Int64, mask: npt.NDArray[np.bool_]) -> Int64:
-        """When the draws of steps are shown, (M,) int64, as the points of exclusions count within an epoch.
+        """The points of the epoch at which draws are shown, (M,) int64, as exclusions count them.
 
         Args:
             steps: (M,) int64, the step of each draw.
             draws: (M,) int64, of :meth:`draws`.
-            mask: (M,) bool, which of them are no padding.
+            mask: (M,) bool, whether each is real and not padding.
         """
         return np.where(mask, draws, self.n - 1)  # padding repeats draws at the end of the epoch
 

@@ -26,11 +26,8 @@ __all__ = ["SampleSource", "batchable_columns", "batched_values", "value_dtype"]
 
 _STRING = "large_string"
 # Arrow's names of the dtypes that a column of a batch can have.
-_NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
-    "halffloat",
-    "float",
-    "double",
-}
+_NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_NUMERIC_TYPES |= {"halffloat", "float", "double"}
 
 
 class SampleSource(Protocol):
@@ -138,7 +135,8 @@ class SampleSource(Protocol):
 
 def batchable_columns(source: SampleSource) -> set[str]:
     """Names of the index columns with a number or a string for each sample, which batches can have."""
-    return {name for name, arrow_type in source.types.items() if arrow_type in {*_NUMERIC_TYPES, _STRING}}
+    batchable = {*_NUMERIC_TYPES, _STRING}
+    return {name for name, arrow_type in source.types.items() if arrow_type in batchable}
 
 
 def batched_values(source: SampleSource, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any] | list[str]:

@@ -1,4 +1,4 @@
-"""Samplers, which decide the samples that an epoch draws, if it does not draw each sample once.
+"""Samplers: which samples an epoch draws, if it does not draw each sample once.
 
 A sampler is a description without a dataset; :meth:`Sampler.order` makes an order from it. Loaders call
 :func:`open_source` and :func:`make_loader_order`.

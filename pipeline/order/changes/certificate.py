@@ -1,4 +1,4 @@
-"""Certificates of loaders: digests of all that decides what a training sees, which two runs can compare."""
+"""Certificates of loaders: digests of everything that decides a training's batches, to compare two runs."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def make_certificate(
     """Return a certificate; see ``loader.certificate``.
 
     Args:
-        source: What the loader draws from.
-        identity: What decides order and content of its batches, as states have it.
+        source: The samples that the loader draws from.
+        identity: The identity in the loader's states.
         ledger: Samples that are left out.
-        batches: What decides batches and is not part of the identity, as states fit other values of it.
+        batches: Further arguments that decide batches; a state can go on with other values of them.
         world_size: Number of ranks.
         engine: Name of the engine; empty for text.
     """
@@ -69,11 +69,7 @@ def make_certificate(
 
 
 def _versions(engine: str) -> dict[str, str | None]:
-    """Versions of what makes batches; with an engine of images, also of what decodes them.
-
-    Entries of libraries are those that Pillow uses. The entries of decoders, and of ``native_``, say what the
-    native engine uses.
-    """
+    """Versions of the libraries that make batches; with an engine of images, also those of the decoders."""
     versions = {"stoker": __version__, "numpy": np.__version__, "python": platform.python_version()}
     if not engine:
         return versions
@@ -90,19 +86,17 @@ def _versions(engine: str) -> dict[str, str | None]:
 
 
 def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
-    """Return what speaks against a certificate: it was changed, or the data is not that of ``dataset``.
+    """Return the problems of a certificate: it was changed, or the data of ``dataset`` differs.
 
-    All bytes of the dataset are read.
+    The function reads all bytes of the dataset.
 
     Raises:
-        ConfigError: It is no certificate; the error names the entries that are wrong.
+        ConfigError: ``certificate`` is no certificate; the error names the wrong entries.
     """
     _check_entries(certificate)
     problems = []
-    if (
-        _digest({name: value for name, value in certificate.items() if name != "digest"})
-        != certificate["digest"]
-    ):
+    content = {name: value for name, value in certificate.items() if name != "digest"}
+    if _digest(content) != certificate["digest"]:
         problems.append("the certificate was changed: its digest differs from its content")
     found = asdict(data_tree(dataset, anew=True))
     trees = {one["fingerprint"]: one for one in certificate["data"]}
@@ -118,7 +112,6 @@ def certificate_problems(certificate: Any, dataset: Dataset) -> list[str]:
 
 
 def _check_entries(certificate: Any) -> None:
-    """Raise ConfigError unless the entries are those of a certificate."""
     version = certificate.get("version") if isinstance(certificate, Mapping) else None
     if type(version) is not int or version not in _ADDED:
         wrong = f"its entry 'version' must be one of {', '.join(map(str, _ADDED))}, found {version!r}"

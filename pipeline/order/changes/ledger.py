@@ -1,4 +1,4 @@
-"""The ledger of a training: which samples are left out from which point on; states of loaders hold it."""
+"""The ledger of a training: the samples left out, and from which point on. States of loaders hold it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Exclusion:
     """Samples that are left out from one point of a training on.
 
     Attributes:
-        begin: The point: for images the number of a draw, counted over all epochs, alone; where the sizes of
-            images plan batches, the epoch times its draws plus the number of the step in it. For text the
-            epoch, how often the number of ranks has changed within it, and the step.
+        begin: The point. For images it is one number: that of a draw, counted over all epochs; where the
+            sizes of images plan batches, the epoch times its draws plus the number of the step in it. For
+            text it is the epoch, how often the number of ranks has changed within it, and the step.
         rows: Positions of the samples in the source, ascending.
     """
 
@@ -48,7 +48,7 @@ class Ledger:
 
     @cached_property
     def rows(self) -> Int64:
-        """All positions that are left out at the end, ascending, (M,) int64."""
+        """All positions of all exclusions, ascending, (M,) int64."""
         return np.unique(np.array([row for one in self.exclusions for row in one.rows], np.int64))
 
     def after(self, begin: Point, rows: Int64) -> Ledger:
@@ -104,12 +104,12 @@ def _no_ledger(found: Any) -> CheckpointError:
 
 
 def positions_of(source: SampleSource, keys: Iterable[str | int]) -> Int64:
-    """Positions, ascending, of the samples with these keys; numbers are positions themselves.
+    """Return the positions, ascending, of the samples with these keys; a number is a position already.
 
     Raises:
         ConfigError: There is no such key or position.
     """
-    given = [keys] if isinstance(keys, str) else list(keys)
+    given = list(keys)
     names = sorted({key for key in given if isinstance(key, str)})
     numbers = np.array([int(key) for key in given if not isinstance(key, str)], np.int64)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(source):

@@ -1,4 +1,4 @@
-"""The weights of a mixture when a training goes on: those of the state, then those of the loader."""
+"""Weights of a mixture after a resume: first those of the state, then those of the loader."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _WEIGHTS = re.compile(r"quotas=\(([\d, ]*)\)(?:, parts=(\[\[.*\]\]))?\)")
 
 
 def check_allowed(allow: Collection[str]) -> None:
-    """Raise ConfigError if ``allow`` of ``load_state_dict`` names what cannot change."""
+    """Raise ConfigError if ``allow``, of ``load_state_dict``, names anything but the weights."""
     if isinstance(allow, str) or set(allow) - {"weights"}:
         raise ConfigError(f"allow can name only 'weights', found {allow!r}", hint='Give allow=("weights",).')
 
 
 def resumed_mixture(given: Any, order: Any, state: Any, point: int, allow: Collection[str]) -> Mixture | None:
-    """Return the mixture with which a loader goes on from a state; None if it has that already.
+    """Return the mixture that a loader needs to go on from a state; None if ``given`` is that mixture.
 
     Args:
         given: Source of the loader.
         order: The loader's order.
         state: The state.
         point: First draw, over all epochs, that may have other weights.
-        allow: What may change, of ``load_state_dict``.
+        allow: The argument of ``load_state_dict``.
 
     Raises:
         CheckpointError: The weights differ, and ``allow`` does not name them.
@@ -47,7 +47,7 @@ def resumed_mixture(given: Any, order: Any, state: Any, point: int, allow: Colle
     if not isinstance(given, Mixture) or not isinstance(saved_order, str) or saved_order == own_order:
         return None
     if _WEIGHTS.sub("", saved_order) != _WEIGHTS.sub("", own_order):
-        return None  # it differs in more than weights, which the comparison of states names
+        return None  # more than the weights differs; the comparison of states will name it
     datasets = len(given.datasets)
     saved, own = (_parts(order, datasets) for order in (saved_order, own_order))
     if saved.parts[-1].length != own.parts[-1].length:

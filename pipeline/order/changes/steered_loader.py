@@ -1,4 +1,4 @@
-"""Loaders that leave samples out while they run, and go on with other weights of a mixture.
+"""Loaders that can leave samples out while they run, and resume with other weights of a mixture.
 
 The classes of checkpoints of images and of text derive from :class:`SteeredLoader`.
 """
@@ -51,7 +51,7 @@ class SteeredLoader(VersionedLoader):
 
     @abstractmethod
     def _first_draw(self, state: Any) -> int:
-        """The first draw, over all epochs, that may have other weights after a state; 0 without one."""
+        """The first draw, over all epochs, that may have other weights after a resume; 0 without a state."""
 
     @abstractmethod
     def _use_ledger(self, ledger: Ledger) -> None:
@@ -59,18 +59,18 @@ class SteeredLoader(VersionedLoader):
 
     @abstractmethod
     def _batches_to_json(self) -> dict[str, Any]:
-        """What decides batches and is not part of the identity, as JSON data for certificates."""
+        """Arguments that decide batches and are not part of the identity, as JSON data for certificates."""
 
     def exclude(self, keys: str | int | Iterable[str | int], *, from_step: int | None = None) -> int:
-        """Leave samples out of all batches to come, without a change of any other sample.
+        """Leave samples out of all batches to come; all other samples stay where they are.
 
         A substitute takes the place of each of these samples: another one of the epoch, of the same dataset
-        of a mixture, and with :class:`stoker.ClassBalanced` of the same class. The seed and the place alone
-        decide on it. Sequences of text have substitutes that fit into their place. So have images whose
-        sizes plan the batches: of the same shape of ``AspectBuckets`` or group of aspect ratios, and with
-        ``Patches`` of at most as many patches. Padding and the partners of combined images, such as those of
-        ``DetectionMosaic``, get substitutes, too. Batches that were made ahead are made anew; those of the
-        past stay as they were, for :meth:`batch`, too.
+        of a mixture, and with :class:`stoker.ClassBalanced` of the same class. Only the seed and the place
+        decide which. A substitute of text fits into the place. If the sizes of images plan the batches, the
+        substitute has the same shape of ``AspectBuckets`` or group of aspect ratios, and with ``Patches`` at
+        most as many patches. Padding and the partners of combined images, such as those of
+        ``DetectionMosaic``, get substitutes, too. Batches that were made ahead are made anew. Past batches
+        stay as they were, also for :meth:`batch`.
 
         Call it on all ranks between the same two batches, or agree on ``from_step``. States hold the list of
         these samples, so the same samples are left out after a resume, on any number of ranks.
@@ -109,14 +109,13 @@ class SteeredLoader(VersionedLoader):
         """Return digests of all that decides what this training sees, as JSON data.
 
         Two runs with the same ``digest`` see the same batches. Otherwise the other entries tell what differs:
-        ``data``, a tree of SHA-256 over the files of each dataset (RFC 6962); ``order``, of the samples, with
-        those that are excluded; ``transforms``, with all that decides the content of samples; ``batches``,
-        with the samples of a step on all ranks (or their pixels or tokens, whichever the loader was given)
-        and the arguments ``last_batch``, ``on_error``, ``exact``, ``max_pixels`` and ``verify``; the number
-        of ranks; the engine; and versions, with those of the decoders of images. ``stoker verify
-        --certificate`` compares the data with a certificate. Conversions keep the SHA-256 of their files. For
-        a dataset without them the first call reads all bytes, and later ones what it has kept in the user's
-        cache folder.
+        ``data``, a tree of SHA-256 over the files of each dataset (RFC 6962); ``order``, the order of samples
+        and those excluded; ``transforms``, everything that decides the content of samples; ``batches``, the
+        samples of a step on all ranks (or their pixels or tokens, whichever the loader was given) and the
+        arguments ``last_batch``, ``on_error``, ``exact``, ``max_pixels`` and ``verify``; the number of ranks;
+        the engine; and the versions of libraries, with the decoders of images. ``stoker verify
+        --certificate`` compares data with a certificate. Conversions keep the SHA-256 of their files. For
+        other datasets the first call reads all bytes, and keeps the SHA-256 in the user's cache folder.
 
         Raises:
             ConfigError: A dataset without kept SHA-256 is remote.
@@ -135,7 +134,7 @@ class SteeredLoader(VersionedLoader):
         """Raise ConfigError if the loader's batches have no place for substitutes."""
 
     def _place(self, from_step: int | None) -> tuple[int, int, int]:
-        """The number of a batch in its pass, its epoch, and the checkpoint's position there."""
+        """The number of a batch in its pass, its epoch, and the checkpoint's position before it."""
         progress = self._progress
         if progress is None or progress.received == len(progress.steps):
             state = self._state()
@@ -156,12 +155,7 @@ class SteeredLoader(VersionedLoader):
         return {**state, _EXCLUDED: self._ledger.to_json()} if self._ledger else state
 
     def _prepared(self, state: Any, allow: Collection[str]) -> tuple[Any, Ledger]:
-        """Go to the version of a state and to its weights; return the rest of the state, and its ledger.
-
-        Raises:
-            CheckpointError: The state is of another version or mixture, or its ledger cannot be read.
-            ConfigError: ``allow`` names what cannot change.
-        """
+        """Go to the version and the weights of a state; return the state without ledger, and its ledger."""
         check_allowed(allow)
         state, ledger = self._without_ledger(self._go_to_version(state))
         first = self._first_draw(state)
@@ -179,11 +173,7 @@ class SteeredLoader(VersionedLoader):
         return {**state, "identity": identity}, ledger
 
     def _without_ledger(self, state: Any) -> tuple[Any, Ledger]:
-        """Return a state of this dataset without its ledger, and the ledger.
-
-        Raises:
-            CheckpointError: The ledger cannot be read.
-        """
+        """Return a state of this dataset without its ledger, and the ledger."""
         if not isinstance(state, Mapping) or _EXCLUDED not in state:
             return state, Ledger()
         ledger = Ledger.from_json(state[_EXCLUDED], len(self.dataset), self.point_numbers)

@@ -1,4 +1,4 @@
-"""An order that draws substitutes for samples that are left out; all other draws stay as they are."""
+"""An order that draws substitutes for excluded samples; all other draws stay as they are."""
 
 from __future__ import annotations
 
@@ -28,24 +28,20 @@ class Fitting:
     """A rule that says which samples may replace an excluded one.
 
     Attributes:
-        numbers: (N,) a number of each position: that of its group, or its size.
-        smaller: Whether samples of smaller numbers fit, too; otherwise those of the same number alone.
+        numbers: (N,) the group of each position, or its size.
+        smaller: Whether samples with smaller numbers fit, too; otherwise only those with the same number.
     """
 
     numbers: npt.NDArray[Any]
     smaller: bool = False
 
     def allows(self, tried: Int64, replaced: Int64) -> npt.NDArray[np.bool_]:
-        """(M,) bool, which of the positions ``tried``, (M,), may take the places of ``replaced``, (M,)."""
+        """(M,) bool, whether each position of ``tried``, (M,), may replace that of ``replaced``, (M,)."""
         own, place = self.numbers[tried], self.numbers[replaced]
         return np.asarray(own <= place if self.smaller else own == place)
 
     def check_rest(self, excluded: Int64) -> None:
-        """Check that some sample may take the place of each of those that are ``excluded``, (M,) positions.
-
-        Raises:
-            ConfigError: Nothing is left of the source, or of what fits.
-        """
+        """Raise ConfigError if no remaining sample fits the place of one of ``excluded``, (M,) positions."""
         kept, places = np.delete(self.numbers, excluded), self.numbers[excluded]
         lost = ~np.isin(places, kept)
         if self.smaller and kept.size:
@@ -59,16 +55,15 @@ class Fitting:
 
 
 def substituted(order: Order, ledger: Ledger, seed: int, fitting: Fitting) -> Order:
-    """Return an order with substitutes for what a ledger leaves out.
+    """Return an order with substitutes for the samples that a ledger leaves out.
 
     Args:
-        order: The order without a ledger; that of a stream is changed inside, so that the stream does not
-            depend on the length of epochs.
+        order: The order without a ledger.
         ledger: Its points are numbers of draws over all epochs; see :func:`drawn_at` for others.
         seed: Decides the substitutes.
         fitting: Which samples may be substitutes.
     """
-    if isinstance(order, Stream):
+    if isinstance(order, Stream):  # inside it, so that the stream does not depend on the length of epochs
         return replace(order, order=Substituted(order.order, ledger, seed, fitting))
     return Substituted(order, ledger, seed, fitting)
 
@@ -84,14 +79,8 @@ def original(order: Order) -> Order:
 class Substituted:
     """An order in which another draw of the same epoch stands in for each draw of an excluded sample.
 
-    The substitute is the sample of a random draw, which is not excluded and fits into the place. It depends
-    on the seed, the epoch and the number of the draw alone.
-
-    Attributes:
-        order: The order whose draws stay as they are.
-        ledger: Which samples are excluded from which draw on.
-        seed: Decides the substitutes.
-        fitting: Which samples may be substitutes.
+    The substitute is the sample of a random draw that is not excluded and fits into the place. It depends
+    only on the seed, the epoch and the number of the draw. :func:`substituted` explains the attributes.
     """
 
     order: Order
@@ -115,7 +104,7 @@ class Substituted:
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`~stoker.pipeline.order.epoch_order.Order.positions`."""
         positions = self.order.positions(epoch, draws)
-        # Points of this epoch at which the ledger grows; what began before the epoch holds from draw 0 on.
+        # The draws of this epoch at which the ledger grows; exclusions of earlier epochs hold from draw 0 on.
         points = {max(0, one.begin[0] - epoch * self.n) for one in self.ledger.exclusions}
         begins = sorted(begin for begin in points if begin < self.n)
         found: Int64 = positions.copy()
@@ -155,7 +144,7 @@ class Substituted:
 
 
 def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[Int64, Int64]:
-    """Positions of draws, as drawn and with substitutes for samples that other draws leave out.
+    """Positions of draws without substitutes, and with those for samples that are left out when shown.
 
     An image can show other draws of its epoch: a mosaic shows its partners, and padding repeats the first
     draws. Each of these draws gets a substitute if its sample is left out at the draw that shows it.
@@ -164,11 +153,11 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
         order: An order, with or without substitutes.
         epoch: Number of the epoch.
         draws: (M,) int64, draws of the epoch.
-        shown_at: (M,) int64, when the sample of each draw is shown: the number of a draw or of a step in its
-            epoch, as the points of the ledger count them.
+        shown_at: (M,) int64, the draw or step of the epoch that shows the sample of each draw; the points of
+            the ledger count the same.
 
     Returns:
-        Positions of the order without substitutes, (M,) int64, and with them.
+        Positions without substitutes, (M,) int64, and with them.
     """
     plain = original(order)
     positions = plain.positions(epoch, draws)
@@ -177,7 +166,7 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
         return positions, positions
     found: Int64 = positions.copy()
     points = sorted({one.begin[0] for one in within.ledger.exclusions})
-    # As draws of this epoch, whose end stands for what begins after it.
+    # As draws of this epoch; its end stands for later points.
     begins = [min(max(0, point - epoch * order.n), order.n) for point in points]
     begun = np.searchsorted(np.array(begins, np.int64), shown_at, side="right")
     for number in np.unique(begun[begun > 0]).tolist():
@@ -190,7 +179,7 @@ def drawn_at(order: Order, epoch: int, draws: Int64, shown_at: Int64) -> tuple[I
 
 
 def groups_of(order: Any) -> npt.NDArray[Any] | None:
-    """(N,) numbers of the group of each position, whose share of the draws is fixed; None without groups."""
+    """(N,) group of each position, where groups have fixed shares of the draws; None without groups."""
     while isinstance(order, (Repeat, Stream, Substituted)):
         order = order.order
     if isinstance(order, Balanced) and not isinstance(order, BalancedObjects):
@@ -202,6 +191,6 @@ def groups_of(order: Any) -> npt.NDArray[Any] | None:
 
 
 def fitting_of(order: Order, samples: int) -> Fitting:
-    """Return the rule of an order of ``samples`` samples: one of the same group may replace another."""
+    """Return the rule that a sample may replace another one of the same group, for ``samples`` positions."""
     groups = groups_of(order)
     return Fitting(np.broadcast_to(0, samples) if groups is None else groups)

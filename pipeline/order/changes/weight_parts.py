@@ -23,10 +23,10 @@ _ROUNDS = 1 << 40  # part p numbers its rounds from p times this, so no two part
 
 @dataclass(frozen=True)
 class WeightPart:
-    """Draws of a training in which all datasets keep their weights.
+    """A part of a training in which all datasets keep their weights.
 
-    The part consists of rounds, each with exact quotas. A part of a schedule is one round. The last
-    part has no end and repeats rounds of an epoch's length.
+    It consists of rounds, each with exact quotas. A part of a schedule is one round. The last part has no end
+    and repeats rounds of an epoch's length.
 
     Attributes:
         begin: First draw, counted over all epochs.
@@ -81,8 +81,8 @@ class MovingWeights:
     ) -> GroupDraws:
         """Groups of draws, (M,), of one part; ``before`` counts those of each group in earlier parts."""
         group, cycle, offset = (np.empty_like(draws) for _ in range(3))
-        part, sizes = self.parts[number], schedule.sizes
-        first, n = epoch * schedule.n - part.begin, schedule.n
+        part, n = self.parts[number], schedule.n
+        first = epoch * n - part.begin
         skipped, at = divmod(first, part.length)
         end = self.parts[number + 1].begin - part.begin if number + 1 < len(self.parts) else None
         is_epoch = at == 0 and part.length == n and (end is None or first + n <= end)
@@ -92,14 +92,10 @@ class MovingWeights:
             own = np.flatnonzero(rounds == one)
             found, earlier = quotas.groups(number * _ROUNDS + skipped + one, places[own])
             counted = [b + (skipped + one) * q for b, q in zip(before, part.quotas, strict=True)]
-            done = [divmod(c, max(1, size)) for c, size in zip(counted, sizes.tolist(), strict=True)]
-            cycles = np.array([whole % (1 << 62) for whole, _ in done], np.int64)
-            more, offset[own] = np.divmod(np.array([rest for _, rest in done])[found] + earlier, sizes[found])
-            group[own], cycle[own] = found, cycles[found] + more
+            group[own], cycle[own], offset[own] = schedule.place_in_cycles(counted, found, earlier)
         return GroupDraws(group, cycle, offset)
 
     def _round(self, number: int, schedule: QuotaSchedule, *, spread: bool = True) -> QuotaSchedule:
-        """The quotas of a round of a part."""
         quotas = np.array(self.parts[number].quotas, np.int64)
         return replace(schedule, quotas=quotas, spread=spread)
 
@@ -115,9 +111,9 @@ class MovingWeights:
         return counts
 
     def then(self, point: int, later: MovingWeights, schedule: QuotaSchedule) -> MovingWeights:
-        """These parts up to a draw, and from the end of its block on those of ``later``.
+        """These parts to the end of the block of draw ``point``, and from there on those of ``later``.
 
-        Weights may change only at the end of a block, whose draws are in random order: before it, the drawn
+        Weights may change only at the end of a block. Within it draws are in random order, so the drawn
         samples of a dataset are not yet the first ones of its cycle.
         """
         number = max(i for i, part in enumerate(self.parts) if part.begin <= point)
@@ -140,11 +136,7 @@ class MovingWeights:
 
     @classmethod
     def from_json(cls, data: Any, datasets: int) -> MovingWeights:
-        """Read the parts of a state.
-
-        Raises:
-            CheckpointError: The data is not that of :meth:`to_json` for as many datasets.
-        """
+        """Read the parts of a state with ``datasets`` datasets; raise CheckpointError if they are wrong."""
         try:
             parts = tuple(WeightPart(begin, tuple(quotas)) for begin, quotas in data)
             begins = [part.begin for part in parts]
@@ -163,10 +155,7 @@ class MovingWeights:
 
 
 def scheduled_parts(
-    weights: Sequence[float],
-    schedule: Mapping[int, Sequence[float]],
-    global_batch: int,
-    n: int,
+    weights: Sequence[float], schedule: Mapping[int, Sequence[float]], global_batch: int, n: int
 ) -> MovingWeights:
     """The parts of a schedule.
 

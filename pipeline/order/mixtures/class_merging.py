@@ -21,7 +21,7 @@ Int64 = npt.NDArray[np.int64]
 
 __all__ = ["MergedClasses", "check_mixable", "common_info", "merge_classes"]
 
-# The parts of a manifest's options that determine which text a sequence of ids is, by their names in errors.
+# The options of a manifest that decide which text a sequence of ids is, by their names in errors.
 _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "list of fields": lambda options: options.get("fields"),
     # One tokenizer can have two names, so the digest of its file identifies it.
@@ -29,7 +29,7 @@ _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 }
 
 
-# The task whose annotations a part of AnnotationInfo explains.
+# The task of the annotations that a field of AnnotationInfo explains.
 _TASKS = {
     "keypoints": "keypoints",
     "swap": "keypoints",
@@ -120,7 +120,7 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
 
 
 def _differing(first: Dataset, other: Dataset) -> list[str]:
-    """Names of what annotations of both datasets mean, where it differs."""
+    """Names of the fields of AnnotationInfo that differ, among the tasks that both datasets have."""
     common = first.tasks & other.tasks
     names = [name for name, task in _TASKS.items() if task in common]
     infos = first.manifest.annotations, other.manifest.annotations
@@ -136,7 +136,7 @@ def common_info(datasets: Sequence[Dataset]) -> AnnotationInfo:
 
 
 def _states_trained_tokens(manifest: Manifest) -> bool:
-    """Whether the index says which tokens of a text a model is trained on; otherwise it is trained on all."""
+    """Whether the index says which tokens of a text a model is trained on."""
     fields_of_text = str(manifest.options.get("fields", "")).split(",")
     return any(trained_column(field) in manifest.columns for field in fields_of_text)
 

@@ -48,8 +48,8 @@ def gathered_bands(
 def joined_objects(parts: Sequence[Annotations]) -> Annotations:
     """Return the objects of several datasets, sorted by ``owner``.
 
-    Keypoints and further columns that only some have are left out. Masks of one dataset may be polygons and
-    those of another run lengths; objects have none of the other form.
+    Keypoints and further columns that only some datasets have are left out. One dataset may have masks as
+    polygons and another as run lengths; an object has nothing in the other form.
     """
     values = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Annotations)}
     if all(part.polygons is not None or part.runs is not None for part in parts):

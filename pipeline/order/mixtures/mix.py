@@ -43,15 +43,15 @@ def mix(
     Args:
         datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
         samples: Draws in an epoch; by default the number of samples of all datasets together.
-        schedule: Weights that hold later, by the step of the training from which on they hold:
-            ``{10_000: (0.5, 0.5)}``. Each part between two steps has exact shares. Text is planned
-            for whole epochs: an epoch that spans two parts mixes the shares of both.
-        global_batch: Samples of a step on all ranks, by which ``schedule`` counts. A training that goes on
-            with another number of ranks or batch size keeps this number.
+        schedule: Later weights, by the first step of the training that has them: ``{10_000: (0.5, 0.5)}``.
+            Each part between two steps has exact shares. Text is planned for whole epochs: an epoch that
+            spans two parts mixes the shares of both.
+        global_batch: Samples of a step on all ranks, by which ``schedule`` counts. After a resume with
+            another number of ranks or batch size it stays the same.
 
     Raises:
         ConfigError: ``schedule`` and ``global_batch`` do not go together, or have a wrong value; a weight
-            is no number from 0, or all are 0; the datasets cannot be mixed, as only some have names of
+            is no number from 0, or all are 0; the datasets cannot be mixed, because only some have names of
             classes, annotations of one task have different meanings, or tokenizers or fields differ; or there
             are no samples to draw.
         DatasetError: A path has no dataset that can be read.
