@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from stoker.errors import LoaderClosedError
 from stoker.log import EventLog
 
-from ..execution.observation.makers import Traffic
+from ..execution.observation.counters import Traffic
 from ..execution.threads import stopping
 from .request import Request
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..execution.batch import FinishedBatch
-    from ..execution.observation.makers import Traffic
+    from ..execution.observation.counters import Traffic
     from ..execution.prefetch import BatchProducer
     from .own_memory import Allocate
     from .started_batches import MadeBatches

@@ -22,8 +22,8 @@ class ColumnSpec:
         dtype: NumPy's name of the element type, "bfloat16", or "str".
         shape: Shape without the first axis, the batch; None for a size that differs between batches.
         ragged: The column is a list with one array of this shape for each sample; first sizes differ.
-        views: Views of each sample, an axis before the batch; a ragged column is then a tuple of as many
-            lists. None for no such axis.
+        views: Views of each sample, an axis before the batch, or a tuple of as many lists for a ragged
+            column; None without views.
     """
 
     name: str
@@ -62,19 +62,13 @@ def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
     Raises:
         ConfigError: A column's name is no Python identifier, or is given twice.
     """
-    return type("Batch", (_named_tuple(columns),), {"__slots__": (), "__reduce__": _reduce})
-
-
-def _named_tuple(columns: tuple[str, ...]) -> type[Any]:
     try:
-        return namedtuple("_named_tuple", columns)
+        base = (namedtuple("_named_tuple", columns),)
     except ValueError as error:
         raise ConfigError(f"columns={columns!r}: {error}") from error
-
-
-# Pickle finds a class by its module and name. A batch's class has none, so it is made again.
-def _reduce(batch: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    return _batch, (batch._fields, tuple(batch))
+    # Pickle finds a class by its module and name. A batch's class has none, so unpickling makes it again.
+    members = {"__slots__": (), "__reduce__": lambda batch: (_batch, (batch._fields, tuple(batch)))}
+    return type("Batch", base, members)
 
 
 def _batch(columns: tuple[str, ...], values: tuple[Any, ...]) -> Any:

@@ -1,28 +1,28 @@
 """Interrupts and forks: what a loader promises, and the primitives that keep the promise.
 
-What a loader promises where Ctrl-C (KeyboardInterrupt) comes:
+What a loader promises when Ctrl-C (KeyboardInterrupt) arrives:
 
 - A loop over a loader is interrupted at once, and the worker thread ends after the batch that it is making.
 - The pass can go on. ``next()`` returns the batch that follows; at most the batch that was being handed
   over is lost, and ``state_dict()`` counts it as received.
 - A pass that was interrupted before its first batch is the pass that the next ``iter()`` begins. After an
   error of the loader the next ``iter()`` goes on where the pass stood.
-- An interrupted ``close()`` is completed by the next ``close()``, or when the loader is dropped.
-- Dropping a loader ends its threads and closes its files. Nothing else remains, except for what the folder of
-  a cache keeps: a loader makes no processes, no shared memory and no temporary files.
-- When the interpreter ends, every worker thread has ended before. Further interrupts are put off for five
-  seconds meanwhile. Threads that wait for a storage are left behind after two seconds.
+- The next ``close()`` completes an interrupted one, and so does dropping the loader.
+- Dropping a loader ends its threads and closes its files. Only the folder of a cache remains: a loader makes
+  no processes, no shared memory and no temporary files.
+- Every worker thread ends before the interpreter does. Meanwhile further interrupts are put off for five
+  seconds. Threads that wait for a storage are left behind after two seconds.
 
 What a loader promises after ``os.fork()``:
 
-- The parent's loader works on as before.
+- The parent's loader works as before.
 - In the child, ``iter()`` of the parent's loader and ``next()`` of its pass raise LoaderClosedError.
   ``close()`` and dropping the loader return at once and free nothing of the parent's.
 - The child can make new loaders and read datasets that the parent has opened.
 
 Threads exchange batches through ``queue.SimpleQueue``, whose operations are single calls into C: a signal or
-the garbage collector comes before one or after it, never in between. :mod:`stoker.processes` knows which
-process owns an object, :mod:`.threads` ends threads, and this module has what the standard library lacks.
+the garbage collector comes before or after one, never in between. :mod:`stoker.processes` knows which process
+owns an object, :mod:`.threads` ends threads, and this module has what the standard library lacks.
 """
 
 from __future__ import annotations

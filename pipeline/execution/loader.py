@@ -36,12 +36,12 @@ class Loader(Observed, Refusals, ABC):
     """A loader: each pass over it is one epoch, and the next pass is the next epoch.
 
     A subclass says which steps an epoch has and makes the producer of their batches. The prefetcher's thread
-    calls both methods, too, because it begins the next pass while the consumer still receives the last one.
+    also calls these methods: it begins the next pass while the consumer still receives the last one.
 
     Args:
         ranks: Rank of this process, and number of ranks.
         identity: Everything that determines the order and the content of batches, as JSON data.
-        samples: The most that a checkpoint's ``position`` can be, see :class:`.epoch_iterator.Steps`.
+        samples: Largest ``position`` of a checkpoint, see :class:`.epoch_iterator.Steps`.
         prefetch: Batches that may be in flight or ready ahead of the consumer, at least 1.
 
     Raises:
@@ -61,7 +61,7 @@ class Loader(Observed, Refusals, ABC):
         self._totals = StatsTotals()
         self._closed = False
         self._owner = OwnerProcess()
-        # Held to begin, move or end a pass: two threads would take each other's worker.
+        # Held to begin, move or end a pass, since two threads would take each other's worker.
         self._lock = PerProcess(threading.RLock)
         self._lock.get()
         if not len(self):
@@ -117,7 +117,7 @@ class Loader(Observed, Refusals, ABC):
             raise LoaderClosedError("this loader is closed", hint="Make a new loader.")
         check_ranks(self._ranks)
         last = self._progress
-        if last and (last.failed or not last.received):  # without a batch, iter() was called only to test it
+        if last and (last.failed or not last.received):  # without a batch, iter() was only a test
             self._next = last.state(self._identity)
         state = self._next
         progress = Progress(state.epoch, self._schedule(state.epoch, state.position))
@@ -132,7 +132,7 @@ class Loader(Observed, Refusals, ABC):
         return running
 
     def _make_batches(self, steps: Any, epoch: int) -> Prefetcher[FinishedBatch]:
-        """Start to make the batches of these steps and of the epochs that follow, on a thread."""
+        """Start a thread that makes the batches of these steps and of the following epochs."""
         self._end_worker()
         producers = following_producers(self._pass_producer(steps, epoch), weakref.ref(self), epoch)
         batches = Prefetcher(producers, self._prefetch, self._totals)
@@ -141,7 +141,7 @@ class Loader(Observed, Refusals, ABC):
         return batches
 
     def _change(self, change: Callable[[], None]) -> None:
-        """Change what is drawn from the next batch on; batches that were made ahead are made anew."""
+        """Call ``change``, which changes the next draws; batches that were made ahead are made anew."""
         running = self._pass() if self._pass else None
         with running.exchanged() if running else nullcontext() as exchange, self._lock.get():
             self._forget_ahead()
@@ -217,9 +217,9 @@ class Loader(Observed, Refusals, ABC):
     def batch(self, epoch: int, step: int, *, rank: int | None = None) -> Any:
         """Return any batch, one that was received or one to come, beside a running pass.
 
-        The batch is the one that a whole pass over the epoch hands out at this step. It neither moves the
-        loader's position nor counts in its statistics. It takes longer than a batch of a pass, because
-        nothing is read or made ahead.
+        A whole pass over the epoch hands out the same batch at this step. The call does not move the loader's
+        position or count in its statistics. It takes longer than a batch of a pass, because nothing is read
+        or made ahead.
 
         Args:
             epoch: Number of the epoch, from 0.

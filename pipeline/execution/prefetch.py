@@ -1,7 +1,7 @@
 """A worker thread that makes a bounded number of batches ahead of the consumer.
 
-The thread starts batches while there is room and finishes the oldest one otherwise. So the engine never waits
-for its next batch, not even between two epochs.
+It starts batches while there is room, and otherwise finishes the oldest one. So the engine never waits for
+its next batch, not even between two epochs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["BatchProducer", "Prefetcher"]
 # consumer runs 5 ms later (sys.getswitchinterval), after the next batch has been planned.
 _YIELD = 1e-6
 
-# Seconds between two batches below which the thread does not sleep: the consumer gets the interpreter soon,
-# when the thread waits for a slot, and a sleep would cost as much as a small batch of text.
+# If less than these seconds lie between two batches, the thread does not sleep: a sleep would cost as much as
+# a small batch of text, and the consumer gets the interpreter soon, when the thread waits for a slot.
 _SOON = 1e-3
 
 _PATIENCE = 5.0  # seconds that dropping a prefetcher waits for its thread
@@ -42,10 +42,10 @@ class BatchProducer(Protocol[T_co]):
     """The batches of one pass, made by the prefetcher's thread."""
 
     max_in_flight: int
-    """Starts whose batches may not be finished: enough to keep the engine busy."""
+    """Most starts whose batches are not finished, so that the engine stays busy."""
 
     def start(self) -> int:
-        """Start the next batch, or some small ones together; return their number, 0 when there is none."""
+        """Start the next batch, or some small ones together, and return their number; 0 at the end."""
 
     def finish(self) -> T_co:
         """Wait for the oldest batch that was started and return it."""
@@ -56,7 +56,7 @@ class _EndOfPass:
 
 
 class _Stopped:
-    """Follows everything; has the error that stopped the thread, if there was one."""
+    """Follows everything; ``error`` has stopped the thread."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
@@ -66,7 +66,7 @@ _Started: TypeAlias = "tuple[BatchProducer[T], int] | _EndOfPass | _Stopped"
 
 
 class _Channel(Generic[T]):
-    """What the thread and the consumer share; the thread has no reference to the prefetcher itself."""
+    """The state that thread and consumer share; the thread has no reference to the prefetcher itself."""
 
     def __init__(self, depth: int) -> None:
         self.ready: SimpleQueue[Sequence[T | _EndOfPass | _Stopped]] = SimpleQueue()
@@ -96,8 +96,8 @@ class Prefetcher(Generic[T]):
     the batch that it is making.
 
     Args:
-        producers: One for each pass. The thread asks for the next one when all batches of the one before are
-            started, and is the only one to use it until the prefetcher is closed.
+        producers: One for each pass. The thread takes the next one when it has started all batches of the one
+            before. Only the thread uses them until the prefetcher is closed.
         depth: Batches that may be in flight or ready at once. Small batches that are started together count
             as one, and so does the end of a pass.
         totals: Adds up where the time goes.
@@ -114,7 +114,7 @@ class Prefetcher(Generic[T]):
         self._owner = OwnerProcess()
         self._closed = False
         self.handed_out = 0
-        self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # what was handed over together and is left
+        self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # the rest of the items handed over together
         channel = self._channel
         show_native_ranges()
         self.worker = Worker(lambda: _run(iter(producers), channel, totals), channel.stop, "prefetch")
@@ -128,7 +128,7 @@ class Prefetcher(Generic[T]):
 
     @property
     def ready(self) -> int:
-        """Batches that lie ready, and ends of passes."""
+        """Batches and ends of passes that lie ready."""
         return self._channel.made - self.handed_out
 
     def __iter__(self) -> Prefetcher[T]:
@@ -225,10 +225,7 @@ def _finish(producer: BatchProducer[T], count: int, channel: _Channel[T]) -> Non
 
 
 def _started(producers: Iterator[BatchProducer[T]]) -> Iterator[_Started[T]]:
-    """Start batches at each step and yield the producer that will finish them, and their number.
-
-    An error comes after the batches that were started before it, which are still good.
-    """
+    """Start batches at each step, and yield their producer and number; an error follows those before it."""
     try:
         for producer in producers:
             while count := producer.start():

@@ -16,12 +16,12 @@ class Refusals:
     """A base of loaders that refuses arguments of other loaders, items, and pickling."""
 
     def __new__(cls: type[L], *_: Any, **arguments: Any) -> L:
-        """Refuse an argument that only other loaders have, with what there is in its place."""
+        """Refuse an argument that only other loaders have, and name its replacement."""
         check_arguments(cls, arguments, LOADER_ARGUMENTS)
         return super().__new__(cls)
 
     def __getitem__(self, _: object) -> NoReturn:
-        """Refuse the place of a dataset in torch's DataLoader, which reads a dataset by index."""
+        """Refuse to be the dataset of torch's DataLoader, which reads by index."""
         raise ConfigError(
             "a loader has no items: it makes whole batches, and takes the place of a DataLoader",
             hint="Iterate over the loader. Code that needs a DataLoader takes "

@@ -19,8 +19,8 @@ class State:
 
     Attributes:
         epoch: The epoch of the next pass.
-        position: What all ranks together have received of that epoch; draws for an ImageLoader and steps for
-            a TextLoader, see :class:`~stoker.pipeline.execution.epochs.epoch_iterator.Steps`.
+        position: Draws (ImageLoader) or steps (TextLoader) of that epoch that all ranks together have
+            received, see :class:`~stoker.pipeline.execution.epochs.epoch_iterator.Steps`.
         identity: Everything that determines order and content of batches: dataset, seed, shuffle, transforms
             and the form of objects. Ranks, batch size, threads and engine are not part of it.
     """
@@ -45,12 +45,8 @@ class State:
         Raises:
             CheckpointError: The dict is no state, has another version, or belongs to another loader.
         """
-        names = {"version", "epoch", "position", "identity"}
-        if (
-            not isinstance(state, Mapping)
-            or set(state) != names
-            or not isinstance(state["identity"], Mapping)
-        ):
+        is_state = isinstance(state, Mapping) and set(state) == {"version", "epoch", "position", "identity"}
+        if not is_state or not isinstance(state["identity"], Mapping):
             raise CheckpointError(
                 "this is no state of a Stoker loader", hint="Pass what state_dict() returned."
             )
@@ -89,9 +85,9 @@ def differences(name: str, saved: Any, found: Any) -> Iterator[str]:
 
 
 def convert_stream_state(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Convert the state of a stream to epochs of ``samples`` draws; other states are returned as they are.
+    """Convert the state of a stream to epochs of ``samples`` draws, and return other states as they are.
 
-    A stream does not depend on the length of its epochs: the state's place in the stream stays the same.
+    The place in the stream stays the same, since a stream does not depend on the length of its epochs.
 
     Raises:
         CheckpointError: The state's numbers are no whole numbers.

@@ -1,8 +1,8 @@
 """Worker threads, which end before the interpreter does.
 
-Prefetcher and cache fetching run on them. The interpreter stops a daemon thread at the next lock that the
-thread asks for. If that happens inside C++, the process dies of a signal. So this module stops each
-worker, and waits for it, before the interpreter ends.
+Prefetcher and cache fetching run on them. At its end the interpreter stops a daemon thread at the next lock
+that the thread takes. Inside C++ this kills the process by a signal. So this module stops each worker and
+waits for it before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ os.register_at_fork(after_in_child=_running.clear)
 
 
 class Worker:
-    """A daemon thread that can be told to end, and waited for.
+    """A daemon thread that another thread can stop and wait for.
 
     Args:
         run: What the thread does. It must not refer to an object that ends the worker when it is dropped.
@@ -56,7 +56,7 @@ class Worker:
         try:
             self._thread.start()
         except RuntimeError:  # the system allows no more threads
-            if self._thread.ident is None:  # it is also raised where Ctrl-C interrupts a start that succeeds
+            if self._thread.ident is None:  # Ctrl-C during a start that succeeds raises it, too
                 del _running[self._thread]
             raise
 
@@ -64,8 +64,8 @@ class Worker:
         """Tell the thread to stop and wait until it has. A forked child has no thread and returns at once.
 
         Args:
-            seconds: Longest wait. A finaliser needs one: the garbage collector may run it in a thread that
-                holds a lock which the worker needs. The call never waits in another worker's thread.
+            seconds: Longest wait. A finaliser needs one: the garbage collector may run it in a thread with a
+                lock that the worker needs. In another worker's thread the call never waits.
         """
         if not self._owner.is_current():
             return
@@ -73,7 +73,7 @@ class Worker:
         self._stop()
         if threading.current_thread().name.startswith(_PREFIX):
             return
-        # Before 3.13 Python takes a thread for dead once an interrupt came while it was joined.
+        # Before 3.13 Python considers a thread dead after an interrupt of its join.
         has_thread = self._has_begun or self._thread.is_alive()
         if has_thread and self._ended.wait(seconds):
             self._thread.join(seconds)
@@ -93,13 +93,13 @@ class Worker:
 
 
 def stopping() -> bool:
-    """Whether the calling thread is a worker's that was told to stop."""
+    """Whether the calling thread is a worker's, and :meth:`Worker.end` was called."""
     worker = _running.get(threading.current_thread())
     return worker is not None and worker.is_stopping
 
 
 def _end_all() -> None:
-    """End all workers; interrupts, which users tend to repeat, are put off for some seconds."""
+    """End all workers; put interrupts off for some seconds, since users tend to repeat them."""
     until = None
     while True:
         try:

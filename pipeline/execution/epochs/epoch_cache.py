@@ -34,8 +34,7 @@ class EpochCache(Generic[K, V]):
 class SharedEpochs(Generic[K, V]):
     """The value that was made last, and others for as long as a pass uses them.
 
-    The worker thread makes the value of the next epoch while the running pass still uses its own, so two are
-    held at the end of a pass, and one otherwise.
+    At the end of a pass these are two values, because the worker thread makes that of the next epoch.
     """
 
     def __init__(self) -> None:
@@ -48,6 +47,6 @@ class SharedEpochs(Generic[K, V]):
         with self._lock.get():
             value = self._values.get(key)
             if value is None:
-                self._last = None  # its memory is free while the next one is made
+                self._last = None  # frees its memory before the next one is made
                 value = self._values[key] = self._last = make(key)
             return value

@@ -23,10 +23,10 @@ _LOG = EventLog("samples")
 
 
 class Steps(Protocol):
-    """The steps of an epoch, or of what is left of one, on one rank.
+    """The steps of an epoch, or of the rest of one, on one rank.
 
-    A checkpoint's ``position`` counts what each kind of loader can resume at: an ImageLoader counts draws
-    (:class:`~stoker.pipeline.order.rank_draws.Schedule`), a TextLoader steps of the epoch's batch plan.
+    In an ImageLoader the ``position`` of a checkpoint counts draws
+    (:class:`~stoker.pipeline.order.rank_draws.Schedule`), in a TextLoader steps of the epoch's batch plan.
     """
 
     def __len__(self) -> int: ...
@@ -37,13 +37,9 @@ class Steps(Protocol):
 
 @dataclass
 class Progress:
-    """How far the consumer is in the pass that was started last.
+    """The ``received`` batches of the pass that was started last.
 
-    Attributes:
-        epoch: Epoch of the pass.
-        steps: Steps of the pass.
-        received: Number of batches that the consumer has received.
-        failed: Whether an error has stopped the pass, so that the next pass goes on with its next batch.
+    If an error has stopped the pass, it has ``failed``, and the next pass goes on with its next batch.
     """
 
     epoch: int
@@ -52,7 +48,7 @@ class Progress:
     failed: bool = False
 
     def state(self, identity: Mapping[str, Any]) -> State:
-        """The state in which the next batch is the one after those received."""
+        """The state whose next batch follows the last one received."""
         if self.received == len(self.steps):
             return State(self.epoch + 1, 0, identity)
         return State(self.epoch, self.steps.consumed(self.received), identity)
@@ -62,8 +58,8 @@ class EpochIterator:
     """The iterator over one pass, which counts what the consumer has received. Threads can share it.
 
     Args:
-        keep: Takes the prefetcher back at the end of the pass with this progress, for the next pass. It is a
-            method of the loader, and so keeps the loader alive as long as the iterator.
+        keep: Takes the prefetcher back at the end of the pass, for the next pass. It is a method of the
+            loader, and so keeps the loader alive as long as the iterator.
         batches: Makes the batches.
         progress: Counts the batches received.
         totals: Adds up the figures of received batches.
@@ -115,12 +111,10 @@ class EpochIterator:
             self._ended = self._progress.failed = self._batches.closed
             raise
         self._count()
-        is_first_bad = bool(finished.bad_keys) and not self._totals.bad_keys
+        is_first = not self._totals.bad_keys
         self._totals.receive(finished)
-        if is_first_bad:
-            _warn_of_bad_sample(finished)
-        elif finished.bad_keys:
-            _LOG.warning("bad", f"{_what_happened(finished)}: {', '.join(map(repr, finished.bad_keys))}")
+        if finished.bad_keys:
+            _report_bad_samples(finished, is_first=is_first)
         if finished.ready:
             finished.ready()
         return finished.batch
@@ -143,10 +137,9 @@ class EpochIterator:
 
     @contextmanager
     def exchanged(self) -> Iterator[Callable[[Prefetcher[FinishedBatch]], None]]:
-        """Drop the batches that are made ahead, and take others for the rest of the pass.
+        """Yield a function that takes other batches for the rest of the pass; threads receive none meanwhile.
 
-        No thread receives a batch in the block, in which the caller gives the new batches to the function
-        that it receives. Without them the pass stays as it is; one that has ended takes none.
+        A pass that has ended takes none.
         """
         with self._lock:
             yield self._exchange
@@ -172,13 +165,13 @@ class EpochIterator:
             self._batches.close()
 
 
-def _warn_of_bad_sample(finished: FinishedBatch) -> None:
+def _report_bad_samples(finished: FinishedBatch, *, is_first: bool) -> None:
+    what = f"a bad sample was {'skipped' if finished.skipped else 'replaced'}"
+    if not is_first:
+        _LOG.warning("bad", f"{what}: {', '.join(map(repr, finished.bad_keys))}")
+        return
     warnings.warn(
-        f"{_what_happened(finished)}, {finished.bad_keys[0]!r}; "
+        f"{what}, {finished.bad_keys[0]!r}; "
         "loader.stats() counts them all, and stoker verify --decode lists them",
         stacklevel=4,  # the line of the consumer, above _receive and __next__
     )
-
-
-def _what_happened(finished: FinishedBatch) -> str:
-    return f"a bad sample was {'skipped' if finished.skipped else 'replaced'}"

@@ -26,12 +26,7 @@ class Epochs(Protocol):
 
 
 class FirstSteps:
-    """The first of some :class:`.epoch_iterator.Steps`: nothing is read or fetched behind them.
-
-    Args:
-        steps: The steps.
-        count: Number of the first ones, from 1.
-    """
+    """The first ``count`` of some :class:`.epoch_iterator.Steps`, so that nothing is read behind them."""
 
     def __init__(self, steps: Any, count: int) -> None:
         self._steps = steps
@@ -51,13 +46,7 @@ class FirstSteps:
 def following_producers(
     first: BatchProducer[FinishedBatch], reference: weakref.ref[Epochs], epoch: int
 ) -> Iterator[BatchProducer[FinishedBatch]]:
-    """Yield ``first``, of ``epoch``, and the producers of the epochs after it until the loader is dropped.
-
-    Args:
-        first: Producer of the steps that are left of ``epoch``.
-        reference: The loader.
-        epoch: Number of the epoch.
-    """
+    """Yield ``first``, the producer of ``epoch``, and those of later epochs until the loader is dropped."""
     producer = first
     del first  # the plan of its epoch would stay with it
     yield producer
@@ -71,17 +60,9 @@ def following_producers(
 def single_step(
     schedule: Callable[[int, int], Any], ranks: Ranks, epoch: int, step: int, rank: int | None
 ) -> Any:
-    """Return the :class:`.epoch_iterator.Steps` that begin with one step of an epoch.
+    """Return the steps of an epoch from ``step`` on; see :meth:`.loader.Loader.batch`.
 
-    Args:
-        schedule: Returns the steps of an epoch from a checkpoint's position on.
-        ranks: This rank, and the number of ranks.
-        epoch: Number of the epoch, from 0.
-        step: Number of the step in the whole epoch, from 0.
-        rank: Rank that receives the batch; None is this rank.
-
-    Raises:
-        ConfigError: There is no such epoch, step or rank.
+    ``schedule`` returns the :class:`.epoch_iterator.Steps` of an epoch from a checkpoint's position on.
     """
     epoch, step = whole_number("epoch", epoch, 0), whole_number("step", step, 0)
     whole = schedule(epoch, 0)

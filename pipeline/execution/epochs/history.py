@@ -14,7 +14,7 @@ History = tuple[tuple[int, int], ...]
 
 
 def resumed(state: Mapping[str, Any], position: int, world_size: int) -> tuple[History, bool]:
-    """The parts before the rest of an epoch, and whether that rest has a plan of its own.
+    """Return the parts before the rest of an epoch, and whether that rest has another plan.
 
     Args:
         state: A state with the ranks that it was saved on, ``world_size``, and the ``history`` before them.

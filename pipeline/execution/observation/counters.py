@@ -1,10 +1,13 @@
-"""Counts of what a loader's cache and storage have done, for its statistics."""
+"""Counts for a loader's statistics: of its cache and storage, and of each maker of batches.
+
+A maker is this process or a worker of a cluster.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
-__all__ = ["Counters"]
+__all__ = ["Counters", "MakerStats", "Traffic"]
 
 
 @dataclass(frozen=True)
@@ -32,3 +35,74 @@ class Counters:
     def plus(self, other: Counters) -> Counters:
         """The sum of both."""
         return Counters(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+
+@dataclass(frozen=True)
+class MakerStats:
+    """Batches of one maker since the loader was made.
+
+    Attributes:
+        name: "local", or the address of a worker's machine.
+        batches: Batches that were received from it.
+        samples: Samples of these batches on this rank.
+        samples_per_second: Samples received in a second, from its first request to its latest answer.
+        bytes: Bytes of their images or token ids.
+        seconds: Seconds from asking for a batch to receiving it, on average.
+    """
+
+    name: str
+    batches: int
+    samples: int
+    samples_per_second: float
+    bytes: int
+    seconds: float
+
+
+@dataclass
+class _Counts:
+    """Counts of one maker; ``first`` is the time of its first request, ``last`` that of its latest answer."""
+
+    first: float
+    last: float = 0.0
+    batches: int = 0
+    samples: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Traffic:
+    """Counts of all makers of one loader, and of the batches that were made a second time (``repeated``)."""
+
+    repeated: int = 0
+    _counts: dict[str, _Counts] = field(default_factory=dict)
+
+    def made(
+        self, name: str, batches: int, samples: int, size: int, *, asked: float, received: float
+    ) -> None:
+        """Count batches of a maker, of ``size`` bytes, that were asked for and received at these seconds."""
+        counts = self._counts.setdefault(name, _Counts(first=asked))
+        counts.last = received
+        counts.batches += batches
+        counts.samples += samples
+        counts.bytes += size
+        counts.seconds += (received - asked) * batches
+
+    def made_again(self, count: int) -> None:
+        """Count batches that are made a second time."""
+        self.repeated += count
+
+    def makers(self) -> tuple[MakerStats, ...]:
+        """Return the statistics of each maker."""
+        return tuple(
+            MakerStats(
+                name=name,
+                batches=one.batches,
+                samples=one.samples,
+                samples_per_second=one.samples / max(one.last - one.first, 1e-9),
+                bytes=one.bytes,
+                seconds=one.seconds / one.batches,
+            )
+            for name, one in list(self._counts.items())
+            if one.batches
+        )

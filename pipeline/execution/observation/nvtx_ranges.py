@@ -1,4 +1,4 @@
-"""Ranges of NVTX for what native threads do, which loaders turn on where the program has imported nvtx."""
+"""Ranges of NVTX for the work of native threads; loaders turn them on if the program has imported nvtx."""
 
 from __future__ import annotations
 
@@ -39,11 +39,8 @@ def _set_functions() -> None:
 def _library() -> Any:
     """Return the first library that loads; None if none does."""
     package = find_spec("nvidia")
-    folders = (
-        [Path(at) / one for at in (package.submodule_search_locations or ()) for one in _FOLDERS]
-        if package
-        else []
-    )
+    locations = (package and package.submodule_search_locations) or ()
+    folders = [Path(location) / folder for location in locations for folder in _FOLDERS]
     for name in _LIBRARIES:
         for place in (name, *(str(folder / name) for folder in folders)):
             try:

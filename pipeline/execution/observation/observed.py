@@ -1,4 +1,4 @@
-"""Figures about a loader's own work: statistics, traces, and figures for monitors."""
+"""Statistics and traces of a loader's own work, and their publishing to monitors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any, Literal
 from stoker.errors import ConfigError
 
 from ..ranks.ranks import Ranks
-from .counters import Counters
-from .makers import Traffic
+from .counters import Counters, Traffic
 from .publishing import publish_stats
 from .stages import traced
 from .stats import Stats, StatsTotals
@@ -23,7 +22,7 @@ __all__ = ["Observed"]
 
 
 class Observed:
-    """The part of a loader that tells where its time goes."""
+    """The base of a loader that measures where its time goes."""
 
     _totals: StatsTotals
     _ranks: Ranks
@@ -32,8 +31,8 @@ class Observed:
         """Return what has been loaded, and where the time went.
 
         Args:
-            since: "start" is the beginning of the first pass, "pass" that of the pass that was begun last,
-                and "last" the last call with "last": call it every hundred steps for figures of these.
+            since: "start" is the beginning of the first pass, "pass" that of the latest pass, and "last" the
+                last call with "last": call it every hundred steps for figures of these.
 
         Raises:
             ConfigError: ``since`` is none of these.
@@ -49,7 +48,7 @@ class Observed:
         return replace(stats, makers=traffic.makers(), made_again=traffic.repeated)
 
     def publish(self, target: Any, step: int | None = None) -> None:
-        """Hand the statistics to a monitor, whose own library does the rest.
+        """Hand the statistics to a monitor.
 
         Args:
             target: ``SummaryWriter`` of TensorBoard or of PyTorch: figures are written at each call. Registry
@@ -65,16 +64,16 @@ class Observed:
     def trace(self, path: str | os.PathLike[str], profiler: Any = None) -> AbstractContextManager[None]:
         """Write a trace of what the loader does in the block, for https://ui.perfetto.dev.
 
-        The file has the Trace Event Format of Chrome. One track shows the thread that receives batches, where
-        it waits for them, another one the loader's own thread, with the stages of ``stats().producer``. Each
-        thread of the engine "native" has a track with what it does for each sample: "read", "decode" and
-        "augment". The last two alternate by rows, and are shown one after the other.
+        The file has the Trace Event Format of Chrome. One track shows when the consumer's thread waits for
+        batches, another one the stages of ``stats().producer`` in the loader's thread. Each thread of the
+        engine "native" has a track with the stages of each sample: "read", "decode" and "augment". The last
+        two alternate by rows, and the trace shows one after the other.
 
         Args:
             path: File to write, such as ``trace.json``.
-            profiler: A ``torch.profiler.profile`` that has stopped when the block ends. The file then has its
-                events, too, on the same clock, and names the stages ``stoker.read`` and so on:
-                ``with loader.trace("trace.json", profiler=profiler), profiler: ...``
+            profiler: A ``torch.profiler.profile`` that has stopped when the block ends. The file then also
+                has its events, on the same clock, and names the stages ``stoker.read`` and so on: ``with
+                loader.trace("trace.json", profiler=profiler), profiler: ...``
 
         Raises:
             ConfigError: The profiler is not PyTorch's.

@@ -1,4 +1,4 @@
-"""Statistics of a loader handed to TensorBoard, Prometheus, OpenTelemetry and Python's logging."""
+"""Publishing of a loader's statistics to TensorBoard, Prometheus, OpenTelemetry and Python's logging."""
 
 from __future__ import annotations
 
@@ -25,15 +25,9 @@ _HINT = "Give a SummaryWriter, a registry of prometheus_client, a meter of OpenT
 
 
 def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], step: int | None) -> None:
-    """Hand statistics to a target, which its methods identify; see ``Loader.publish``.
+    """Hand the statistics that ``read`` returns to a target; see ``Loader.publish``.
 
-    Args:
-        target: The target.
-        read: Returns the statistics; a loader that was dropped publishes nothing.
-        step: Step of the training, for TensorBoard.
-
-    Raises:
-        ConfigError: The target is none of those.
+    A loader that was dropped publishes nothing.
     """
     if isinstance(target, logging.Logger):
         target.info("%s", _line(read))
@@ -50,16 +44,10 @@ def publish_stats(target: Any, read: weakref.WeakMethod[Callable[[], Stats]], st
 
 
 class _Gauge(NamedTuple):
-    """A figure.
-
-    Attributes:
-        name: Its name.
-        said: Its description.
-        values: Its values, each with its labels besides the rank.
-    """
+    """A figure, and its values with their labels besides the rank."""
 
     name: str
-    said: str
+    description: str
     values: Sequence[tuple[float, Mapping[str, str]]]
 
 
@@ -85,10 +73,10 @@ def _gauges(read: weakref.WeakMethod[Callable[[], Stats]]) -> Iterator[_Gauge]:
     ]
     for stage, seconds in stats.producer.items():
         figures.append((f"{stage.replace(' ', '_')}_seconds", seconds, f"Seconds of the stage {stage!r}"))
-    yield from (_Gauge(name, said, [(value, {})]) for name, value, said in figures)
-    for field, said in _OF_MAKERS.items():
+    yield from (_Gauge(name, description, [(value, {})]) for name, value, description in figures)
+    for field, description in _OF_MAKERS.items():
         values = [(getattr(one, field), {"maker": one.name}) for one in stats.makers]
-        yield _Gauge(f"maker_{field}", said, values)
+        yield _Gauge(f"maker_{field}", description, values)
 
 
 def _now(read: weakref.WeakMethod[Callable[[], Stats]]) -> Stats | None:
@@ -107,13 +95,13 @@ def _line(read: weakref.WeakMethod[Callable[[], Stats]]) -> str:
 
 
 def _makers(stats: Stats) -> str:
-    """The rates of the makers of batches, and how many batches they made again; empty without workers."""
+    """A sentence with the rates of the makers of batches; empty without workers."""
     rates = ", ".join(f"{one.name} {one.samples_per_second:,.0f}" for one in stats.makers)
     return f" Samples a second by maker: {rates}; {stats.made_again} batches made again." if rates else ""
 
 
 class _Collector:
-    """A collector of prometheus_client, which asks for the figures when they are read."""
+    """A collector of prometheus_client, which calls it when the figures are read."""
 
     def __init__(self, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
         self._read = read
@@ -124,20 +112,20 @@ class _Collector:
 
         stats = _now(self._read)
         rank = str(stats.rank if stats else 0)
-        for name, said, values in _gauges(self._read):
+        for name, description, values in _gauges(self._read):
             if values:
-                metric = GaugeMetricFamily(f"stoker_{name}", said, labels=["rank", *values[0][1]])
+                metric = GaugeMetricFamily(f"stoker_{name}", description, labels=["rank", *values[0][1]])
                 for value, labels in values:
                     metric.add_metric([rank, *labels.values()], value)
                 yield metric
 
     def describe(self) -> list[Any]:
-        """Return nothing: names are known when figures are read."""
+        """Return nothing, since names are only known when figures are read."""
         return []
 
 
 def _observe(meter: Any, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
-    """Make gauges of OpenTelemetry, which asks for the figures when it exports them."""
+    """Make gauges of OpenTelemetry, which reads the figures when it exports them."""
     from opentelemetry.metrics import Observation
 
     def callback(name: str) -> Callable[[Any], list[Any]]:
@@ -149,5 +137,5 @@ def _observe(meter: Any, read: weakref.WeakMethod[Callable[[], Stats]]) -> None:
 
         return observe
 
-    for name, said, _ in list(_gauges(read)):
-        meter.create_observable_gauge(f"stoker.{name}", [callback(name)], description=said)
+    for name, description, _ in list(_gauges(read)):
+        meter.create_observable_gauge(f"stoker.{name}", [callback(name)], description=description)

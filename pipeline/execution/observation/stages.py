@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import perf_counter, time_ns
-from typing import Any, cast
+from typing import Any
 
 from stoker import _native
 
@@ -21,11 +21,11 @@ __all__ = ["StageTimes", "Trace", "profiler_range", "traced"]
 
 
 class StageTimes:
-    """Seconds that a thread spends in each stage. A stage inside another one counts by itself alone.
+    """Seconds that a thread spends in each stage, without those of the stages inside it.
 
     Attributes:
         seconds: Seconds by the name of the stage.
-        trace: Takes down every stage; None without a trace.
+        trace: Records every stage; None without a trace.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class StageTimes:
 
 
 class _Stage:
-    """One run of a stage. It is no generator, which would take several times as long."""
+    """One run of a stage; a generator would take several times as long."""
 
     __slots__ = ("_began", "_name", "_range", "_times")
 
@@ -76,12 +76,10 @@ def profiler_range(name: str) -> AbstractContextManager[Any] | None:
     nvtx = sys.modules.get("nvtx")
     if nvtx is not None and hasattr(nvtx, "annotate"):
         shown = nvtx.annotate(f"stoker.{name}", domain="stoker")
-    # Not torch.autograd._profiler_enabled(), which speaks of the calling thread alone.
+    # Not torch.autograd._profiler_enabled(), which knows only the calling thread.
     if not getattr(sys.modules.get("torch.autograd.profiler"), "_is_profiler_enabled", False):
         return shown
-    record = cast(
-        "AbstractContextManager[Any]", sys.modules["torch.profiler"].record_function(f"stoker.{name}")
-    )
+    record: AbstractContextManager[Any] = sys.modules["torch.profiler"].record_function(f"stoker.{name}")
     return record if shown is None else _both(shown, record)
 
 
@@ -156,10 +154,7 @@ class Trace:
 
 @contextmanager
 def traced(stages: StageTimes, path: Path, profiler: Any = None) -> Iterator[None]:
-    """Write a trace of the stages that end in the block, and of what native threads did with each sample.
-
-    ``profiler`` is None, or a profiler of PyTorch, stopped when the block ends: the file has its events, too.
-    """
+    """Write a trace of the stages that end in the block, native ones too; see ``Loader.trace``."""
     stages.trace = trace = Trace(path)
     shift = perf_counter() - _native.trace_start() / 1e9
     try:
@@ -171,7 +166,6 @@ def traced(stages: StageTimes, path: Path, profiler: Any = None) -> Iterator[Non
 
 
 def _exported(profiler: Any) -> dict[str, Any]:
-    """Return the events of a profiler of PyTorch."""
     with tempfile.TemporaryDirectory(prefix="stoker-trace-") as folder:
         file = Path(folder) / "profile.json"
         profiler.export_chrome_trace(str(file))

@@ -8,8 +8,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from ..batch import FinishedBatch
-from .counters import Counters
-from .makers import MakerStats
+from .counters import Counters, MakerStats
 from .stages import StageTimes
 
 __all__ = ["Stats", "StatsTotals", "explain_slow_engine", "factors_in_words"]
@@ -125,8 +124,8 @@ class Stats:
         waited: Seconds that the consumer waited for a batch.
         waited_share: ``waited / seconds``, at most 1.
         producer: Seconds of the worker thread, by what it did: "planning" batches and checking payloads,
-            waiting for a remote dataset ("fetching") and for the engine ("executing"), "handing over" what
-            was made, "copying" it to the framework, "idle" with ``prefetch`` batches ready, and the name of
+            waiting for a remote dataset ("fetching") and for the engine ("executing"), "handing over"
+            batches, "copying" them to the framework, "idle" with ``prefetch`` batches ready, and the name of
             each batch transform and function.
         skipped: Bad samples left out (``on_error="skip"``).
         replaced: Bad samples replaced (``on_error="replace"``).
@@ -134,15 +133,15 @@ class Stats:
         engine: Name of the engine that makes images; empty for text.
         slow_steps: Names of the steps that only the slow engine "reference" executes.
         custom_steps: Names of the steps that run in Python after all others, on a fast engine.
-        counters: What the cache of a remote dataset has fetched, found and freed.
-        ready: Batches that lie ready now; 0 for long says that the loader is the limit.
+        counters: Counts of the cache and the storage of a remote dataset.
+        ready: Batches that lie ready now; if it stays 0, the loader is the limit.
         rank: Rank of this process.
         world_size: Number of ranks.
         stores: Folder or URL of each dataset.
-        makers: What this process and each worker have made since the loader was made; empty without workers.
-        made_again: Batches that were made a second time, as a worker was lost or slow.
+        makers: Batches of this process and of each worker since the loader was made; empty without workers.
+        made_again: Batches that were made a second time, because a worker was lost or slow.
         ablated: How many times as fast the loader would be without each stage, as the last
-            :meth:`stoker.ImageLoader.ablate` on this machine has found; empty if none was run.
+            :meth:`stoker.ImageLoader.ablate` on this machine has found; empty without one.
         first_wait: Seconds of ``waited`` before the loader's first batch, which the verdict leaves out.
     """
 
@@ -173,7 +172,7 @@ class Stats:
     def verdict(self) -> str:
         """The limit of the training loop, with the engine and the dataset, and the number of bad samples.
 
-        The wait for the loader's first batch does not count: threads and reading start in it.
+        The wait for the loader's first batch, while threads and reading start, does not count.
         """
         if not self.batches:
             return "Nothing has been loaded yet."
@@ -204,7 +203,7 @@ class Stats:
         return f"The loader is the limit: the loop waited {waited}. {advice}{gains}"
 
     def _data(self) -> str:
-        """The word "data", with the datasets and the engine, for the verdict."""
+        """The word "data", with the datasets and the engine."""
         others = len(self.stores) - 1
         named = " and ".join(self.stores) if others < 2 else f"{self.stores[0]} and {others} other datasets"
         engine = f" (engine {self.engine!r})" if self.engine else ""
@@ -215,7 +214,7 @@ class Stats:
         return f" ({fetched / self.seconds / 1e6:,.1f} MB a second came)" if fetched and self.seconds else ""
 
     def _command(self) -> str:
-        """What measures the cost of each stage, unless an ablation has done so."""
+        """A sentence with the commands that measure the cost of each stage, unless an ablation was run."""
         if self.ablated or len(self.stores) != 1:
             return ""
         return (
@@ -237,22 +236,14 @@ class Stats:
 
 
 def factors_in_words(factors: Mapping[str, float]) -> str:
-    """Return what leaving out each stage would give, in a sentence.
-
-    Args:
-        factors: How many times as fast a loader would be without each stage, by its name.
-    """
+    """Return ``factors``, how many times as fast a loader would be without each stage, as a sentence."""
     (first, factor), *others = factors.items()
     rest = "".join(f", {name} free {gain:.1f} times" for name, gain in others)
     return f"{first.capitalize()} free would make it {factor:.1f} times as fast{rest}."
 
 
 def explain_slow_engine(steps: tuple[str, ...]) -> str:
-    """Return why the slow engine runs, and what to do about it.
-
-    Args:
-        steps: Names of the steps that only this engine executes, from one.
-    """
+    """Return why the slow engine runs, and what to do about it; only this engine executes ``steps``."""
     it = "them" if len(steps) > 1 else "it"
     return (
         f"the slow engine 'reference' runs all transforms, because only it executes {_steps(steps)} "

@@ -1,4 +1,4 @@
-"""The rank of this process and the number of ranks, as the framework or the launcher says."""
+"""The rank of this process and the number of ranks, from the framework or the launcher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tf_config import read_tf_config
 
 __all__ = ["Ranks", "check_ranks", "find_ranks"]
 
-# Variables by launcher: rank, world size, and both of these on this machine alone. TF_CONFIG follows Horovod.
+# Variables by launcher: rank and world size, over all machines and on this one. TF_CONFIG follows Horovod.
 _ENVIRONMENTS = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
@@ -27,7 +27,7 @@ _ENVIRONMENTS = {
     ),
     # MPICH, Intel MPI and others. Before Slurm: their mpiexec uses it to start one helper on each machine.
     "PMI": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    # Variables of the step, not of the job: a batch script has SLURM_NTASKS, too, and is one process.
+    # Variables of the step, not of the job: a batch script also has SLURM_NTASKS, and is one process.
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
 }
 
@@ -60,14 +60,14 @@ class Ranks:
 def find_ranks(
     rank: int | None = None, world_size: int | None = None, mesh: Any = None, replicate: int = 1
 ) -> Ranks:
-    """Return rank and world size: as given, else of torch.distributed, JAX or the launcher, else one process.
+    """Return the given ranks, or those of torch.distributed, JAX or the launcher; else those of one process.
 
     Only a framework that is already imported and initialised counts.
 
     Args:
         rank: Rank of this process.
         world_size: Number of ranks.
-        mesh: DeviceMesh of PyTorch, of the dimensions along which batches differ, in place of these two.
+        mesh: DeviceMesh of PyTorch with the dimensions along which batches differ, in place of these two.
         replicate: Processes in a row that receive the same batches.
 
     Raises:
@@ -105,12 +105,8 @@ def _of_mesh(mesh: Any) -> Ranks:
 
 
 def _replicated(found: Ranks, replicate: int) -> Ranks:
-    return replace(
-        found,
-        rank=found.rank // replicate,
-        world_size=found.world_size // replicate,
-        replicate=replicate,
-    )
+    rank, world_size = found.rank // replicate, found.world_size // replicate
+    return replace(found, rank=rank, world_size=world_size, replicate=replicate)
 
 
 def _find_process(rank: int | None, world_size: int | None) -> Ranks:
@@ -164,11 +160,8 @@ def _from_jax() -> Ranks | None:
 
 
 def _from_environment() -> Ranks | None:
-    found = (
-        _from_launcher("torchrun", "Horovod")
-        or _from_tf_config()
-        or _from_launcher("Open MPI", "PMI", "Slurm")
-    )
+    found = _from_launcher("torchrun", "Horovod") or _from_tf_config()
+    found = found or _from_launcher("Open MPI", "PMI", "Slurm")
     _check_halves(found)
     return found
 
@@ -179,7 +172,7 @@ def _from_tf_config() -> Ranks | None:
 
 
 def _from_launcher(*sources: str) -> Ranks | None:
-    """Return what the first of these launchers says that has set both rank and world size."""
+    """Return the ranks of the first of these launchers that has set both rank and world size."""
     for source in sources:
         rank, size, local_rank, local_size = _ENVIRONMENTS[source]
         if rank in os.environ and size in os.environ:
@@ -199,7 +192,7 @@ def _from_launcher(*sources: str) -> Ranks | None:
 def _check_halves(found: Ranks | None) -> None:
     """Raise ConfigError if only a rank or a number of ranks is set, unless another launcher says the same.
 
-    Every rank would otherwise take itself for the only one, and draw all samples.
+    Otherwise every rank would believe that it is the only one, and draw all samples.
     """
     for source, (rank, size, _, _) in _ENVIRONMENTS.items():
         if found and source == found.source:
@@ -253,7 +246,7 @@ def _number(name: str, default: int) -> int:
 
 
 def _number_here(name: str) -> int:
-    """Return the number of ranks on this machine that a variable has; 1 if it is not set.
+    """Return the number of ranks on this machine, from a variable; 1 if it is not set.
 
     Slurm lists the machines: "4(x2),3" is four tasks on each of two machines and three on a third one.
     """

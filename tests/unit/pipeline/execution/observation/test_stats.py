@@ -8,7 +8,7 @@ import pytest
 
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.observation import stats
-from stoker.pipeline.execution.observation.makers import MakerStats, Traffic
+from stoker.pipeline.execution.observation.counters import MakerStats, Traffic
 from stoker.pipeline.execution.observation.stats import StatsTotals
 
 
