@@ -1,4 +1,4 @@
-"""Requests for blocks of remote files: each block is requested once, a limited number at the same time."""
+"""Requests for blocks of remote files: each block once, and a limited number at the same time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Request(Future[int]):
     """A request for neighbouring blocks; its result is the number of bytes fetched.
 
     Attributes:
-        is_wanted: False cancels the request unless it has begun. Any thread can set it at any moment; the
-            lock of ``Future.cancel`` could be left taken by an interrupt.
+        is_wanted: False cancels the request unless it has begun. Any thread can set it at any moment, while
+            an interrupt could leave the lock of ``Future.cancel`` taken.
     """
 
     is_wanted = True
@@ -80,7 +80,7 @@ class Requests:
         """Request the blocks that are missing; neighbours share a request.
 
         Args:
-            blocks: (M,) int64, ascending; pinned by the caller, so that they are not evicted meanwhile.
+            blocks: (M,) int64, ascending, which the caller has pinned against eviction.
 
         Returns:
             The request of each block that is in flight.
@@ -100,7 +100,7 @@ class Requests:
     def close(self) -> None:
         """Start no more requests, and end those in flight.
 
-        It takes no lock: the garbage collector can call this in a thread that holds one.
+        The method takes no lock: the garbage collector can call it in a thread that holds one.
         """
         self._stop.set()
         for _ in range(self._connections):
@@ -132,8 +132,5 @@ class Requests:
                 request.set_result(fetched)
             elif is_wanted:
                 request.set_exception(error)
-            del (
-                job,
-                request,
-                error,
-            )  # its traceback would keep the waiting loader alive while this thread idles
+            # The error's traceback would keep the waiting loader alive while this thread idles.
+            del job, request, error

@@ -1,4 +1,4 @@
-"""Fetching from remote datasets, ahead of a loader, while it works on batches that are here.
+"""Fetching from remote datasets ahead of a loader, while it works on earlier batches.
 
 Loaders call :func:`resolve` with their arguments and :func:`make_cache_prefetcher` with the opened source;
 their producers wait for each batch of a :class:`CachedEpoch`.
@@ -31,8 +31,7 @@ from ..execution.threads import Worker
 from ..order.sample_source import SampleSource
 from .block_requests import Requests
 from .cache_read_ahead import CacheReadAhead
-from .next_use import NextUse, make_next_use
-from .planned_draws import PlannedDraws
+from .planned_draws import NextUse, PlannedDraws, make_next_use
 from .planned_reads import BatchReads, CacheHandle
 
 Int64 = npt.NDArray[np.int64]
@@ -44,10 +43,10 @@ _PATIENCE = 5.0  # seconds that ending a pass waits for its threads
 
 
 def resolve(dataset: D, cache: str | os.PathLike[str] | None, size: str | int | None) -> D | Dataset:
-    """Open the dataset that a loader's arguments name if they name a cache; else return ``dataset``.
+    """Open a loader's dataset if its arguments name a cache; else return ``dataset``.
 
     Raises:
-        ConfigError: A URL or a size without a cache, or a cache for a dataset that is open already.
+        ConfigError: There is a URL or a size without a cache, or a cache for a dataset that is open already.
     """
     if cache is None:
         if size is not None:
@@ -75,9 +74,7 @@ def is_remote(dataset: SampleSource) -> bool:
 def make_cache_prefetcher(dataset: SampleSource, draws: PlannedDraws | None = None) -> CachePrefetcher | None:
     """Return a prefetcher for the remote datasets of a source; None if it has none.
 
-    Args:
-        dataset: The source.
-        draws: Its draws, which tell what a cache needs last; None for single batches.
+    The draws tell which blocks a cache needs last; None is for single batches.
     """
     return CachePrefetcher(dataset, draws) if is_remote(dataset) else None
 
@@ -86,7 +83,7 @@ class CachePrefetcher:
     """Fetching from remote datasets ahead of one loader.
 
     Args:
-        source: A dataset that was opened with a cache, a selection from one, or a mixture with such.
+        source: A dataset that was opened with a cache, a selection from one, or a mixture with such datasets.
         draws: Its draws, or None.
         connections: Requests at the same time.
         ahead: Bytes that may be fetched, or in flight, before they are needed.
@@ -116,31 +113,29 @@ class CachePrefetcher:
         """Begin to fetch the batches of a pass.
 
         Args:
-            batches: Makes what each batch reads. Rows are counted through all datasets of a mixture. Called
-                once for each dataset; a thread iterates over the result.
+            batches: Returns the reads of each batch; rows are counted through all datasets of a mixture. It
+                is called once for each dataset, and a thread iterates over the result.
         """
-        begun = CachedEpoch(
-            [
-                CacheReadAhead(handle, _reads_of(batches(), number, self._ends), ahead=self._ahead)
-                for number, handle in self._handles.items()
-            ]
-        )
+        read_aheads = [
+            CacheReadAhead(handle, _reads_of(batches(), number, self._ends), ahead=self._ahead)
+            for number, handle in self._handles.items()
+        ]
+        begun = CachedEpoch(read_aheads)
         self._epochs.add(begun)  # before its threads start: an interrupt may come in between
         begun.start()
         return begun
 
     def counters(self) -> Counters:
-        """Return what has been fetched, found and freed."""
+        """Return the counts of the cache and the storage."""
         counted = Counters(retries=retries() - self._earlier_retries)
         for one in self._handles.values():
             files, requests = one.files.blocks, one.requests
-            counted = counted.plus(
-                Counters(files.bytes_fetched, 0, requests.hits, requests.misses, files.bytes_evicted)
-            )
+            fetched, evicted = files.bytes_fetched, files.bytes_evicted
+            counted = counted.plus(Counters(fetched, 0, requests.hits, requests.misses, evicted))
         return counted
 
     def close(self) -> None:
-        """End all fetching and keep what is here. A second call completes an interrupted one."""
+        """End all fetching and keep the fetched blocks. A second call completes an interrupted one."""
         for begun in list(self._epochs):
             begun.close()
         self._cleanup()
@@ -163,21 +158,19 @@ def _open_cache(
 def _next_use(
     dataset: CachedDataset, blocks: BlockFiles, draws: PlannedDraws | None, start: int, *, is_whole: bool
 ) -> NextUse | None:
-    """The next uses of the blocks of a dataset that evicts; None where samples have several payloads."""
-    if draws is None or dataset.limit is None:
+    """The next uses of the blocks of a cache with a limit; None where samples have several payloads."""
+    has_several = "mask_offset" in dataset.index.types or dataset.arrays
+    if draws is None or dataset.limit is None or has_several:
         return None
-    if "mask_offset" in dataset.index.types or dataset.arrays:
-        return None
-    shard, offset, length = (
-        dataset.index.column(name).astype(np.int64) for name in ("shard", "offset", "length")
-    )
+    columns = (dataset.index.column(name).astype(np.int64) for name in ("shard", "offset", "length"))
+    shard, offset, length = columns
     base = blocks.first[shard]
     first, end = offset // blocks.block_bytes, offset + np.maximum(length, 1) - 1
     return make_next_use(draws, base + first, base + end // blocks.block_bytes, start, is_whole=is_whole)
 
 
 def _reads_of(batches: Iterable[BatchReads], number: int, ends: Int64) -> Iterator[BatchReads]:
-    """Yield what each batch reads of dataset ``number``, with the rows of its own index."""
+    """Yield the reads of each batch from dataset ``number``, with the rows of its own index."""
     start = int(ends[number - 1]) if number else 0
     for rows, slices, moment in batches:
         own = (rows >= start) & (rows < ends[number])
@@ -191,7 +184,7 @@ def _release(handles: Sequence[CacheHandle]) -> None:
 
 
 class CachedEpoch:
-    """The batches of one pass, in order: each is waited for, read and released."""
+    """The batches of one pass, in order: the producer waits for each, reads it and releases it."""
 
     def __init__(self, read_aheads: Sequence[CacheReadAhead]) -> None:
         self._read_aheads = read_aheads
@@ -207,14 +200,14 @@ class CachedEpoch:
         """Wait until the next batch can be read.
 
         Raises:
-            StorageError: The batch cannot be fetched; names URL and shard.
+            StorageError: The batch cannot be fetched; the error names URL and shard.
             LoaderClosedError: The loader is being stopped.
         """
         for one in self._read_aheads:
             one.wait()
 
     def release(self) -> None:
-        """Say that the oldest batch that was waited for has been read."""
+        """Release the oldest batch that was waited for, after its reading."""
         for one in self._read_aheads:
             one.release()
 

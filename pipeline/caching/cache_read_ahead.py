@@ -1,9 +1,9 @@
 """Read-ahead of one remote dataset: a thread fetches the batches of a pass before the loader needs them.
 
-It fetches one batch first, then more and more at once, so that neighbouring blocks are joined into longer
-requests. The loader waits for the blocks of its own batch only. Each payload, or the part of a long one that
-a batch reads, is compared with its checksum, and fetched again if it differs. When the cache exceeds its
-size, or the disk is full, blocks that the pass has left behind are evicted.
+It fetches one batch first, then more and more at once, so that neighbouring blocks share longer requests. The
+loader waits only for the blocks of its own batch. Each payload, or the part of a long one that a batch reads,
+is compared with its checksum, and fetched again if it differs. When the cache exceeds its size, or the disk
+is full, blocks that the pass no longer needs are evicted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CacheReadAhead:
 
     Args:
         cache: The remote dataset and its cache.
-        batches: What each batch reads, perhaps nothing. The thread iterates over it.
+        batches: The reads of each batch, perhaps none. The thread iterates over them.
         ahead: Bytes that may be fetched, or in flight, before they are needed.
     """
 
@@ -53,8 +53,8 @@ class CacheReadAhead:
         limit, room = cache.dataset.limit, self._files.present_bytes + self._files.free_bytes
         self._window = min(ahead, (room if limit is None else min(room, limit)) // 2)
         self._batches = iter(batches)
-        # An RLock, because the garbage collector can call end() in a thread that holds it. It is taken
-        # directly: an interrupt inside the condition's Python code could leave it taken.
+        # An RLock, because the garbage collector can call end() in a thread that holds it. Methods take it
+        # and not the condition: an interrupt inside the condition's Python code could leave it taken.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._ready: deque[PlannedReads] = deque()  # fetched, or being fetched
@@ -119,12 +119,12 @@ class CacheReadAhead:
                 self._unpin_all()
 
     def _make_room(self, blocks: Int64) -> None:
-        """Evict blocks that the pass has left behind; wait for more unless the loader itself waits."""
+        """Evict blocks that the pass no longer needs; wait for more unless the loader itself waits."""
         if self._files.is_read_only:
             return
 
         def is_full() -> bool:
-            # In this order a block that arrives in between counts twice. In the other order it would not
+            # In this order a block that arrives in between counts twice; in the other order it would not
             # count.
             need = len(self._files.missing(blocks)) * self._files.block_bytes
             coming = self._requests.coming_bytes
@@ -163,13 +163,13 @@ class CacheReadAhead:
             self._check_parts(batch.parts)
 
     def _wait_for(self, pending: set[Future[int]]) -> None:
-        """Wait until requests are done; a server that does not answer is reported meanwhile."""
-        began, words = time.monotonic(), 1
+        """Wait until requests are done, and report a server that does not answer."""
+        began, messages = time.monotonic(), 1
         while pending:
             pending = wait(pending, timeout=_POLL).not_done
             self._check_stopping()
-            if pending and (waited := time.monotonic() - began) >= words * _SILENCE:
-                words += 1
+            if pending and (waited := time.monotonic() - began) >= messages * _SILENCE:
+                messages += 1
                 url = self._cache.dataset.remote.store.url
                 _LOG.warning(
                     "wait",
@@ -178,7 +178,7 @@ class CacheReadAhead:
                 )
 
     def _check_parts(self, parts: PayloadParts) -> None:
-        """Compare parts with their checksums; readers compare whole payloads only, and raise this error."""
+        """Compare parts of payloads with their checksums, as readers do with whole payloads."""
         dataset = self._cache.dataset
         for number in self._cache.files.check(self._cache.part_checksums.with_checksums(parts.ranges)):
             position = int(np.flatnonzero(dataset.rows == parts.rows[number])[0])

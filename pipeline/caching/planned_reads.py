@@ -16,7 +16,7 @@ from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles
 from stoker.formats.caching.payload_parts import PartChecksums, Ranges
 
 from .block_requests import Request, Requests
-from .next_use import NextUse
+from .planned_draws import NextUse
 
 Int64 = npt.NDArray[np.int64]
 
@@ -29,8 +29,7 @@ class BatchReads(NamedTuple):
     Attributes:
         rows: (N,) int64, the index row of each payload.
         slices: (N, 2) int64, the bytes that are read of each payload: the first, and the one after the last.
-            A slice of a payload may be read once a batch of the same loader has read the whole payload. None
-            where all are read whole.
+            A batch of the same loader must have read the whole payload before. None if all are read whole.
         moment: The last moment of the batch on any rank, counted over all epochs; see :class:`PlannedDraws`.
     """
 
@@ -48,9 +47,9 @@ class CacheHandle:
         files: Its cached data files, opened for this loader.
         requests: Requests for their blocks.
         last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never. With
-            ``next_use``, minus the moment of the next use: blocks with small numbers are evicted first.
+            ``next_use`` it is minus the moment of the next use. Blocks with small numbers are evicted first.
         part_checksums: Checksums of parts of long payloads that the loader has read.
-        next_use: Tells the next use of blocks; None where no draws do.
+        next_use: Tells the next use of blocks; None if the draws are unknown.
     """
 
     dataset: CachedDataset
@@ -61,7 +60,7 @@ class CacheHandle:
     next_use: NextUse | None = None
 
     def used(self, blocks: Int64, moment: int | None) -> None:
-        """Take down that a batch has read blocks, (M,) int64; ``moment`` is that of :class:`BatchReads`."""
+        """Record that a batch has read blocks, (M,) int64; ``moment`` is that of :class:`BatchReads`."""
         if self.next_use is not None and moment is not None:
             self.last_use[blocks] = -self.next_use.after(blocks, moment)
         else:
@@ -77,14 +76,14 @@ class PayloadParts(NamedTuple):
 
 @dataclass(eq=False)
 class PlannedReads:
-    """What is fetched for a batch.
+    """The payloads and parts that are fetched for a batch.
 
     Attributes:
-        ranges: Payloads that it reads whole.
-        parts: Parts of payloads that it reads otherwise; None where all payloads are read whole.
+        ranges: Payloads that the batch reads whole.
+        parts: Parts of other payloads; None if it reads all payloads whole.
         blocks: Blocks of all of these.
         moment: See :class:`BatchReads`.
-        requests: Those in flight for the blocks.
+        requests: Requests in flight for the blocks.
     """
 
     ranges: Ranges

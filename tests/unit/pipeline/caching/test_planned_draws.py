@@ -14,9 +14,14 @@ from stoker import AspectBuckets, BlockShuffle, ImageLoader, Patches, TextLoader
 from stoker.augment import CenterCrop
 from stoker.benchmarks.storage.cache_policies import hit_rates, loader_misses
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.pipeline.caching import next_use
-from stoker.pipeline.caching.next_use import InvertedOrder, SortedUses, make_next_use
-from stoker.pipeline.caching.planned_draws import PlannedDraws, draws_of_order
+from stoker.pipeline.caching import planned_draws
+from stoker.pipeline.caching.planned_draws import (
+    InvertedOrder,
+    PlannedDraws,
+    SortedUses,
+    draws_of_order,
+    make_next_use,
+)
 from stoker.pipeline.caching.planned_reads import CacheHandle
 from stoker.pipeline.order.draws import Balanced, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Repeat
@@ -134,7 +139,7 @@ def test_orders_that_are_too_long_tell_nothing(monkeypatch: pytest.MonkeyPatch) 
     blocks = np.arange(10)
     draws = draws_of_order(BlockShuffle(10, 0), stoker.mix)  # type: ignore[arg-type]  # nothing is drawn
     assert make_next_use(draws, blocks, blocks) is not None
-    monkeypatch.setattr(next_use, "_MOST_SORTED", 9)
+    monkeypatch.setattr(planned_draws, "_MOST_SORTED", 9)
     assert make_next_use(draws, blocks, blocks) is None
 
 
