@@ -16,7 +16,7 @@ from .shared.options import Dataset, MinSize, MinVisible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..preview.text.sheet import ShownText
+    from ..preview.text import ShownText
 
 __all__ = ["preview"]
 
@@ -156,7 +156,7 @@ def _preview_text(
     pack: int | None,
     seed: int,
 ) -> None:
-    from ..preview.text.make import preview_text
+    from ..preview.text import preview_text
 
     sheet = preview_text(dataset, target, samples=samples, positions=positions, pack_length=pack, seed=seed)
     if target is not None:

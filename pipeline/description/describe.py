@@ -26,7 +26,7 @@ ELSEWHERE = {
     *("rank", "world_size", "mesh", "replicate", "device", "dali", "engine", "output", "num_threads"),
     *("prefetch", "read_ahead", "pin_memory", "mapped", "context", "context_slices", "workers"),
 }
-"""Arguments that decide where and how fast batches are made, and not what is in them."""
+"""Arguments that decide where and how fast batches are made, but not their content."""
 
 
 def describe(
@@ -38,18 +38,16 @@ def describe(
     world_size: int,
     state: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the description of a loader.
+    """Return the description of a loader as a dict of JSON data.
 
     Args:
         kind: Name of the loader's class.
         given: The argument ``dataset``.
         opened: The dataset or mixture that it stands for.
-        options: The other arguments that were given, by name.
+        options: The other arguments that were given, by name. Those that JSON cannot hold, such as functions,
+            are named in the entry ``missing``.
         world_size: Number of ranks.
         state: State of the loader.
-
-    Returns:
-        A dict of JSON data. ``missing`` names what it cannot hold, such as functions.
     """
     arguments, missing = {}, []
     for name, value in options.items():
@@ -76,11 +74,7 @@ def describe(
 
 
 def describe_dataset(given: Any, opened: Any) -> dict[str, Any]:
-    """Return the description of a dataset or mixture.
-
-    Args:
-        given: A loader's argument ``dataset``.
-        opened: What it stands for.
+    """Return the description of a dataset or mixture; :func:`describe` explains the arguments.
 
     Raises:
         NotPortableError: JSON cannot hold it.
@@ -104,7 +98,7 @@ def describe_dataset(given: Any, opened: Any) -> dict[str, Any]:
 
 
 def pack_rows(rows: npt.NDArray[np.int64]) -> str:
-    """Return rows of an index, (N,) int64, as text: their differences, packed."""
+    """Return rows of an index, (N,) int64, as text: their differences, compressed."""
     steps = np.diff(rows, prepend=np.int64(0)).astype("<i8")
     return base64.b64encode(zlib.compress(steps.tobytes(), 9)).decode("ascii")
 

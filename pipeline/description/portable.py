@@ -22,7 +22,7 @@ class NotPortableError(Exception):
 
 
 def portable(value: Any) -> Any:
-    """Return an argument as JSON data: numbers, texts, lists, and objects for all else.
+    """Return an argument as JSON data: numbers, texts, lists, and objects for other types.
 
     Raises:
         NotPortableError: The argument is or holds a function, a long array, or another program's object.
@@ -52,7 +52,7 @@ def _as_object(value: Any) -> dict[str, Any]:
 
 
 def from_portable(value: Any, known: Iterable[type]) -> Any:
-    """Return the argument that :func:`portable` made data of; lists stay lists.
+    """Return the argument that :func:`portable` has turned into ``value``; lists stay lists.
 
     Args:
         value: JSON data.
@@ -60,7 +60,7 @@ def from_portable(value: Any, known: Iterable[type]) -> Any:
 
     Raises:
         ConfigError: A transform is unknown.
-        ValueError: The data is none of :func:`portable`.
+        ValueError: The data is not from :func:`portable`.
     """
     if isinstance(value, list):
         return [from_portable(item, known) for item in value]

@@ -54,9 +54,9 @@ class Duplicates:
     """The result of :func:`stoker.duplicates`.
 
     Attributes:
-        paths: Folders of the datasets, as they were given, without versions.
+        paths: Folders of the datasets, as given, without versions.
         datasets: The datasets.
-        groups: Groups of images; the first one of a group stays, and all others are near it.
+        groups: Groups of images; the first one of a group is kept, and all others are near it.
         images: Number of images that were compared.
         skipped: Number of images that cannot be decoded.
     """
@@ -69,7 +69,7 @@ class Duplicates:
 
     @property
     def surplus(self) -> list[DuplicateImage]:
-        """The images that do not stay."""
+        """The images that are not kept."""
         return [image for group in self.groups for image in group[1:]]
 
     @property
@@ -78,7 +78,7 @@ class Duplicates:
         return sum(len({image.dataset for image in group}) > 1 for group in self.groups)
 
     def write(self, file: str | os.PathLike[str]) -> None:
-        """Write the keys of :attr:`surplus` to a file that :func:`stoker.exclude` takes for each dataset."""
+        """Write the keys of :attr:`surplus` to a file for :func:`stoker.exclude` of each dataset."""
         write_keys(Path(file), ((image.key, self.paths[image.dataset]) for image in self.surplus))
 
 
@@ -97,14 +97,14 @@ def duplicates(
     rotations and mirrored images are not found. Images are exact duplicates if all their pixels are equal.
 
     Args:
-        datasets: Folder of a dataset, or of several, such as those for training and validation. A folder of
-            images that was not converted will do, too.
+        datasets: Folder of a dataset, or several, such as those for training and validation. Folders of
+            images that were not converted work, too.
         distance: Largest number of bits that differ, 0 to 16. More bits find more copies, and more images
             that only look alike.
-        keep: One of the datasets, whose images stay where a group has images of several. Otherwise the first
-            image of a group stays, in the order of the datasets.
+        keep: One of the datasets, whose image is kept if a group has images of several. Otherwise the first
+            image of a group is kept, in the order of the datasets.
         num_threads: Threads that decode; by default the cores that this process may use.
-        progress: Called with images done and images in all, from the calling thread.
+        progress: Called with the numbers of images done and of all images, from the calling thread.
 
     Raises:
         ConfigError: A dataset holds no images, ``distance`` is out of range, or ``keep`` is none of the
@@ -120,17 +120,14 @@ def duplicates(
     paths = tuple(Path(split_version(path)[0]) for path in given)
     total = sum(map(len, opened))
     images = _hashed(opened, _order(paths, keep), num_threads, progress, total)
-    groups = [
-        group
-        for members in _components(images.hashes, distance)
-        for group in images.groups(members, distance)
-    ]
+    chains = _components(images.hashes, distance)
+    groups = [group for members in chains for group in images.groups(members, distance)]
     made = tuple(tuple(_described(opened, images, group)) for group in groups)
     return Duplicates(paths, tuple(opened), made, len(images.hashes), total - len(images.hashes))
 
 
 def _order(paths: tuple[Path, ...], keep: str | os.PathLike[str] | None) -> list[int]:
-    """Return the numbers of the datasets, the one whose images stay first."""
+    """Return the numbers of the datasets, that of ``keep`` first."""
     numbers = list(range(len(paths)))
     if keep is None:
         return numbers
@@ -143,7 +140,7 @@ def _order(paths: tuple[Path, ...], keep: str | os.PathLike[str] | None) -> list
 
 @dataclass(frozen=True, eq=False)
 class _Images:
-    """The hashed images of all datasets, in the order in which they stay: (N,) each."""
+    """The hashed images of all datasets, those to keep first: (N,) each."""
 
     datasets: Int64
     positions: Int64
@@ -153,14 +150,15 @@ class _Images:
         """Divide images that are near in chains into groups whose images are near the first one."""
         groups = []
         while len(members):
-            near = (
-                hamming_distances(self.hashes[members], self.hashes[members[:1]].repeat(len(members)))
-                <= distance
-            )
+            near = self.distances(members) <= distance
             if near.sum() > 1:
                 groups.append(members[near])
             members = members[~near]
         return groups
+
+    def distances(self, members: Int64) -> Int64:
+        """Bits, (M,) int64, in which the hashes of images differ from that of the first one."""
+        return hamming_distances(self.hashes[members], self.hashes[members[:1]].repeat(len(members)))
 
 
 def _hashed(
@@ -185,7 +183,7 @@ def _hashed(
 
 
 def _components(hashes: npt.NDArray[np.uint64], distance: int) -> list[Int64]:
-    """Return the places of images that are near each other or in chains of near ones, in ascending order."""
+    """Return the places of images that are near each other or linked by near ones, in ascending order."""
     values, of_image = np.unique(hashes, return_inverse=True)
     parent = list(range(len(values)))
 
@@ -204,9 +202,8 @@ def _components(hashes: npt.NDArray[np.uint64], distance: int) -> list[Int64]:
 
 
 def _described(opened: list[Dataset], images: _Images, group: Int64) -> Iterator[DuplicateImage]:
-    distances = hamming_distances(images.hashes[group], images.hashes[group[:1]].repeat(len(group)))
     first = opened[images.datasets[group[0]]], int(images.positions[group[0]])
-    for place, distance in zip(group.tolist(), distances.tolist(), strict=True):
+    for place, distance in zip(group.tolist(), images.distances(group).tolist(), strict=True):
         number, position = int(images.datasets[place]), int(images.positions[place])
         exact = place == int(group[0]) or _are_equal(first, (opened[number], position))
         yield DuplicateImage(number, position, opened[number].keys([position])[0], distance, exact)
@@ -214,12 +211,13 @@ def _described(opened: list[Dataset], images: _Images, group: Int64) -> Iterator
 
 def _are_equal(first: tuple[Dataset, int], second: tuple[Dataset, int]) -> bool:
     """Return whether two images have the same pixels; they are decoded only if their sizes are equal."""
-    facts = [dataset.samples([position]) for dataset, position in (first, second)]
-    if any(one.height[0] != two.height[0] or one.width[0] != two.width[0] for one, two in [facts]):
+    one, two = (dataset.samples([position]) for dataset, position in (first, second))
+
+    def same(*names: str) -> bool:
+        return all(getattr(one, name)[0] == getattr(two, name)[0] for name in names)
+
+    if not same("height", "width"):
         return False
-    has_checksum = facts[0].crc[0] != NO_CHECKSUM
-    if has_checksum and all(
-        getattr(facts[0], name)[0] == getattr(facts[1], name)[0] for name in ("crc", "length", "orientation")
-    ):
+    if one.crc[0] != NO_CHECKSUM and same("crc", "length", "orientation"):
         return True
     return len({crc32c(dataset[position].image.tobytes()) for dataset, position in (first, second)}) == 1

@@ -2,7 +2,7 @@
 
 The bits are divided into ``d // 2 + 1`` bands. If two hashes differ in at most d bits, one of the bands
 differs in at most one bit, since two bits in each would be more than d (multi-index hashing, Norouzi, Punjani
-and Fleet, 2012). So each band is sorted, and each hash is looked up with its own bits and with each changed.
+and Fleet, 2012). So each band is sorted, and each hash is looked up with its bits and with each bit changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def near_pairs(hashes: Hashes, distance: int) -> tuple[Int64, Int64]:
     """Return the places of all pairs within a distance, (P,) int64 each, the first smaller.
 
     Args:
-        hashes: (N,) uint64, no two equal.
+        hashes: (N,) uint64, all different.
         distance: Largest number of bits that differ, from 0.
     """
     found = [np.zeros(0, np.int64)]
@@ -60,7 +60,7 @@ def _candidates(band: Hashes, bits: int) -> Iterator[tuple[Int64, Int64]]:
         ends = np.cumsum(counts)
         begin = 0
         while begin < len(band):
-            # At least one hash at a time, however many share its bits.
+            # At least one hash at a time, even if many share its bits.
             done = ends[begin - 1] if begin else 0
             end = max(int(np.searchsorted(ends, done + _MOST_CANDIDATES, "right")), begin + 1)
             own = np.repeat(order[begin:end], counts[begin:end])

@@ -2,7 +2,7 @@
 
 The hash is pHash in the form of ``phash`` of the package imagehash (github.com/JohannesBuchner/imagehash),
 after Zauner, "Implementation and benchmarking of perceptual image hash functions", 2010: the luma (ITU-R
-BT.601) of the image at 32x32, its DCT-II, and for each of the 8x8 lowest frequencies, whether it is above
+BT.601) of the image at 32x32, its DCT-II, and for each of the 8x8 lowest frequencies whether it is above
 their median. Other programs resize differently, so their hashes differ in some bits.
 """
 

@@ -13,6 +13,7 @@ from stoker.formats.tokenization.decoding import make_decoder
 from ..images.columns.image_column import ImageColumn
 from ..images.config import ImageLoaderConfig
 from .pictures import Marks, Picture
+from .scene import class_name
 
 Array = npt.NDArray[Any]
 
@@ -113,14 +114,12 @@ def _labels(config: ImageLoaderConfig, batch: Any, i: int) -> tuple[str, ...]:
     if "label" not in config.columns or config.size_plan.patch_planner:
         return ()
     label, classes = batch.label[i], config.dataset.classes
-
-    def name(number: int) -> str:
-        return classes[number] if 0 <= number < len(classes) else f"class {number}"
-
     if not np.ndim(label):
-        return (name(int(label)),)
-    ranked = np.argsort(-label, kind="stable").tolist()
-    shares = [(name(number), float(label[number])) for number in ranked if label[number] >= _LEAST_SHARE]
+        return (class_name(classes, int(label)),)
+    ranked = [
+        number for number in np.argsort(-label, kind="stable").tolist() if label[number] >= _LEAST_SHARE
+    ]
+    shares = [(class_name(classes, number), float(label[number])) for number in ranked]
     return tuple(one if share == 1 else f"{one} {share:.2f}" for one, share in shares)
 
 

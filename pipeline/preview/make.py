@@ -20,17 +20,13 @@ from ..images.annotations.objects import ObjectConfig
 from ..images.columns.image_column import ImageColumn, plan_columns
 from ..images.sizes.patches.patches import Patches
 from .batches import LoaderOptions, batch_rows, epoch_rows
-from .marks import Legend
-from .page import render_page
+from .page import checked_target, write_sheet
 from .pictures import Picture, draw_pictures, draw_views, original_pictures
 from .resize_modes import resize_sheet
-from .scene import Scene, read_scene
-from .sheet import Sheet, render_image
+from .scene import read_scene, shown_positions
+from .sheet import Sheet, in_grid, sheet_of
 
-__all__ = ["make_sheet", "make_views_sheet", "preview"]
-
-_GRID = 5
-"""Pictures in a row of a sheet without transforms."""
+__all__ = ["make_sheet", "preview"]
 
 
 def preview(
@@ -73,9 +69,7 @@ def preview(
         DatasetError: The path holds no dataset that can be read.
         SampleError: A sample cannot be read or decoded; names it.
     """
-    target = Path(out)
-    if target.suffix not in (".png", ".html"):
-        raise ConfigError(f"out must end in .png or .html, found {str(out)!r}")
+    target = checked_target(out)
     if not target.parent.is_dir():
         raise ConfigError(
             "the folder of out does not exist", path=target.parent, hint="Make the folder first."
@@ -89,36 +83,26 @@ def preview(
         return _written(sheet, target, ())
     transforms = None if recipe is None else load_recipe(recipe)
     opened = open_dataset(dataset)
-    if shown is not None:
-        if views is not None:
-            raise ConfigError(
-                "a sheet shows views, or sizes and colours", hint="Leave --views or the others out."
-            )
-        chosen = _positions(opened, samples, positions)
-        sheet = _loader_sheet(
-            opened, transforms, chosen, shown, draws=draws, seed=seed, cell=cell, recipe=str(recipe)
+    if shown is not None and views is not None:
+        raise ConfigError(
+            "a sheet shows views, or sizes and colours", hint="Leave --views or the others out."
         )
-        return _written(sheet, target, [one.to_dict() for one in transforms or ()])
     chosen = _positions(opened, samples, positions)
-    if views is None:
-        rules = ObjectConfig(min_visible=min_visible, min_size=min_size)
-        sheet = make_sheet(
-            opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe), rules=rules
-        )
-        listed = [one.to_dict() for one in transforms or ()]
-    else:
+    if views is not None:
         columns, _ = plan_columns(load_views(views), partial(compile_image, dtype="float32"))
-        sheet = make_views_sheet(opened, columns, chosen, seed=seed, cell=cell, recipe=str(views))
-        listed = [{one.name: one.to_json()} for one in columns]
-    return _written(sheet, target, listed)
+        sheet = _views_sheet(opened, columns, chosen, seed=seed, cell=cell, recipe=str(views))
+        return _written(sheet, target, [{one.name: one.to_json()} for one in columns])
+    given = {"draws": draws, "seed": seed, "cell": cell}
+    if shown is not None:
+        sheet = _loader_sheet(opened, transforms, chosen, shown, **given, recipe=str(recipe))
+    else:
+        rules = ObjectConfig(min_visible=min_visible, min_size=min_size)
+        sheet = make_sheet(opened, transforms, chosen, **given, recipe=str(recipe), rules=rules)
+    return _written(sheet, target, [one.to_dict() for one in transforms or ()])
 
 
 def _written(sheet: Sheet, target: Path, recipe: Sequence[object]) -> Sheet:
-    """Write a sheet as an image or as a page with the recipe, by the name of the file."""
-    if target.suffix == ".png":
-        render_image(sheet).save(target, optimize=True)
-    else:
-        target.write_text(render_page(sheet, "\n".join(map(json.dumps, recipe))), "utf-8")
+    write_sheet(sheet, target, "\n".join(map(json.dumps, recipe)))
     return sheet
 
 
@@ -143,7 +127,7 @@ def make_sheet(
     headings: tuple[str, ...] = ()
     rows: list[tuple[Picture, ...]]
     if transforms is None:
-        rows = [tuple(originals[i : i + _GRID]) for i in range(0, len(originals), _GRID)]
+        rows = in_grid(originals)
     else:
         # Transforms of batches always draw; only those of images have an attribute that says how much.
         random = any(getattr(transform, "draws", 1) for transform in transforms)
@@ -152,10 +136,10 @@ def make_sheet(
         headings = ("original", *(f"epoch {epoch}" if random else "every epoch" for epoch in epochs))
         rows = list(zip(originals, *drawn, strict=True))
         facts.append(_steps(transforms, recipe, seed, drawn[0][0]))
-    return _sheet(scene, facts, headings, rows, cell)
+    return sheet_of(dataset, facts, headings, rows, cell)
 
 
-def make_views_sheet(
+def _views_sheet(
     dataset: Dataset,
     columns: Sequence[ImageColumn],
     positions: npt.NDArray[np.int64],
@@ -170,7 +154,7 @@ def make_views_sheet(
     sizes = ", ".join(f"{one.name} {one.plan.size[1]} x {one.plan.size[0]} pixels" for one in columns)
     facts = [_contents(dataset), f"{Path(recipe).stem}: {sizes}, seed {seed}, epoch 0"]
     rows = list(zip(original_pictures(scene), *drawn.values(), strict=True))
-    return _sheet(scene, facts, ("original", *drawn), rows, cell)
+    return sheet_of(dataset, facts, ("original", *drawn), rows, cell)
 
 
 def _loader_sheet(
@@ -199,26 +183,7 @@ def _loader_sheet(
         facts.append(_steps(transforms, recipe, seed, rows[0][-1]))
     if shown.color != "rgb":
         facts.append(f"color={shown.color!r}")
-    return _sheet(read_scene(dataset, positions), facts, headings, rows, cell)
-
-
-def _sheet(
-    scene: Scene,
-    facts: Sequence[str],
-    headings: tuple[str, ...],
-    rows: Sequence[tuple[Picture, ...]],
-    cell: int,
-) -> Sheet:
-    dataset = scene.dataset
-    return Sheet(
-        dataset.path.resolve().name,
-        tuple(facts),
-        headings,
-        tuple(rows),
-        _legend(scene),
-        dataset.manifest.annotations.mask_classes or dataset.classes,
-        cell,
-    )
+    return sheet_of(dataset, facts, headings, rows, cell)
 
 
 def _positions(dataset: Dataset, samples: int, positions: Sequence[int] | None) -> npt.NDArray[np.int64]:
@@ -229,22 +194,7 @@ def _positions(dataset: Dataset, samples: int, positions: Sequence[int] | None) 
             path=dataset.path,
             hint="stoker preview on the command line shows text; leave out transforms, views and resize.",
         )
-    n = len(dataset)
-    if positions is None:
-        # In the middle of equal parts: the first sample of a class is often an unusual one.
-        count = min(samples, n)
-        return ((np.arange(count) + 0.5) * n / max(count, 1)).astype(np.int64)
-    outside = [position for position in positions if not 0 <= position < n]
-    if outside:
-        raise ConfigError(
-            f"there is no sample {outside[0]}: positions go from 0 to {n - 1}", path=dataset.path
-        )
-    return np.array(positions, np.int64)
-
-
-def _legend(scene: Scene) -> Legend:
-    info = scene.dataset.manifest.annotations
-    return Legend(scene.class_name, info.skeleton, info.ignore, by_object=scene.dataset.num_classes <= 1)
+    return np.array(shown_positions(len(dataset), samples, positions, path=dataset.path), np.int64)
 
 
 def _contents(dataset: Dataset) -> str:

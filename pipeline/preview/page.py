@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from html import escape
 from io import BytesIO
+from pathlib import Path
 
 from PIL import Image
 
+from stoker.errors import ConfigError
+
 from .marks import contrast_to, draw_marks, named_marks
 from .pictures import Picture
-from .sheet import Sheet, fitted, swatches
+from .sheet import Sheet, fitted, render_image, swatches
 
-__all__ = ["PAGE_STYLE", "render_page", "sheet_rows"]
+__all__ = ["PAGE_STYLE", "checked_target", "html_page", "render_page", "sheet_rows", "write_sheet"]
 
 _DENSITY = 2
 """Pixels of a picture for each pixel of the page, for displays of high density."""
@@ -53,10 +57,8 @@ def render_page(sheet: Sheet, details: str, folded: str = "Recipe") -> str:
     Args:
         sheet: Contact sheet.
         details: Text that the page shows on demand, such as the transforms; empty for none.
-        folded: What this text is.
+        folded: Heading of this text.
     """
-    title = escape(sheet.title)
-    facts = "".join(f"<p>{escape(fact)}</p>" for fact in sheet.facts)
     more = ""
     if details:
         more = f"<details><summary>{escape(folded)}</summary><pre>{escape(details)}</pre></details>"
@@ -65,14 +67,42 @@ def render_page(sheet: Sheet, details: str, folded: str = "Recipe") -> str:
         switch = '<input type="checkbox" id="hide"><label for="hide">Hide annotations</label>'
     headings = "".join(f'<div class="cell">{escape(heading)}</div>' for heading in sheet.headings)
     rows = [f'<div class="row headings">{headings}</div>'] if headings else []
-    rows.append(sheet_rows(sheet))
+    body = "\n".join((switch, "<main>", *rows, sheet_rows(sheet), "</main>"))
+    return html_page(sheet.title, f":root {{ --cell: {sheet.cell}px; }}", sheet.facts, more, body)
+
+
+def html_page(title: str, style: str, facts: Sequence[str], more: str, body: str) -> str:
+    """A page of HTML, which refers to no other file.
+
+    Args:
+        title: Title, as text.
+        style: CSS after :data:`PAGE_STYLE`.
+        facts: Lines below the title, as text.
+        more: HTML below these.
+        body: HTML of the rest.
+    """
+    title, lines = escape(title), "".join(f"<p>{escape(fact)}</p>" for fact in facts)
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f"<style>{PAGE_STYLE}:root {{ --cell: {sheet.cell}px; }}</style>\n</head>\n<body>\n"
-        f"<header><h1>{title}</h1>{facts}{more}</header>\n{switch}\n"
-        f"<main>\n{chr(10).join(rows)}\n</main>\n</body>\n</html>\n"
+        f"<style>{PAGE_STYLE}{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{title}</h1>{lines}{more}</header>\n{body}\n</body>\n</html>\n"
     )
+
+
+def checked_target(out: str | Path) -> Path:
+    """Return the path of a sheet's file; raise ConfigError unless it ends in .png or .html."""
+    if Path(out).suffix not in (".png", ".html"):
+        raise ConfigError(f"out must end in .png or .html, found {str(out)!r}")
+    return Path(out)
+
+
+def write_sheet(sheet: Sheet, target: Path, details: str, folded: str = "Recipe") -> None:
+    """Write a sheet as an image or as a page, by the name of the file; see :func:`render_page`."""
+    if target.suffix == ".png":
+        render_image(sheet).save(target, optimize=True)
+    else:
+        target.write_text(render_page(sheet, details, folded), "utf-8")
 
 
 def sheet_rows(sheet: Sheet) -> str:

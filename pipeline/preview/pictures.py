@@ -28,7 +28,7 @@ from ..images.annotations.objects import BatchObjects, ObjectConfig, transform_o
 from ..images.annotations.pasting import covered_objects, remaining, with_pasted_masks
 from ..images.batch_transforms import split_transforms
 from ..images.columns.image_column import ImageColumn
-from .scene import Scene
+from .scene import Scene, class_name
 
 Array = npt.NDArray[Any]
 
@@ -198,9 +198,8 @@ def draw_views(
             batch = _execute(scene, column.plan, params, config)
             if column.mask:
                 hidden = column.mask.draw(keys, column.plan.size, seed, epoch)
-                batch.images[
-                    np.kron(hidden, np.ones((1, column.mask.patch, column.mask.patch), np.bool_))
-                ] = 128
+                patch = np.ones((1, column.mask.patch, column.mask.patch), np.bool_)
+                batch.images[np.kron(hidden, patch)] = 128
             name = column.name if column.views is None else f"{column.name} {view}"
             found[name] = [_picture(scene, batch, i, mixed=False) for i in range(len(rows))]
     return found
@@ -273,8 +272,8 @@ def _label_lines(scene: Scene, labels: Array | None, i: int) -> tuple[str, ...]:
     """Lines that name the classes of a sample; one for each class and its share if the sample is mixed."""
     if labels is None:
         return ()
-    ranked = np.argsort(-labels[i], kind="stable").tolist()
+    classes, ranked = scene.dataset.classes, np.argsort(-labels[i], kind="stable").tolist()
     shown = [label for label in ranked if labels[i, label] >= _LEAST_SHARE]
     if all(labels[i, label] == 1 for label in shown):
-        return (", ".join(map(scene.class_name, shown)),) if shown else ()
-    return tuple(f"{scene.class_name(label)} {labels[i, label]:.2f}" for label in shown)
+        return (", ".join(class_name(classes, label) for label in shown),) if shown else ()
+    return tuple(f"{class_name(classes, label)} {labels[i, label]:.2f}" for label in shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ from stoker.formats.sources.tables.block_images import BlockImages
 
 from .marks import Legend
 from .pictures import Marks, Picture
+from .scene import shown_positions
 from .sheet import Sheet
 
 __all__ = ["resize_sheet"]
@@ -80,7 +81,8 @@ def resize_sheet(
         except SkippedError as error:
             skips.append(Skip(file.key, *error.args))
             continue
-        rows.append((_named(pictures[0], file.key), *pictures[1:]))
+        named = replace(pictures[0], caption=(file.key, *pictures[0].caption))
+        rows.append((named, *pictures[1:]))
     if not rows:
         raise ConfigError(f"no image can be shown: {name_reasons(skips)}", path=source, hint="choose others")
     facts = [f"{total:,} images", *([f"left out: {name_reasons(skips)}"] if skips else [])]
@@ -107,7 +109,7 @@ def _read(
         dataset = open_dataset(source)
         if dataset.manifest.sample_type != "image" or (dataset.column("codec") == Codec.RAW).any():
             raise ConfigError("the dataset holds no encoded images", path=source, hint="name its source")
-        chosen = _positions(len(dataset), samples, positions)
+        chosen = shown_positions(len(dataset), samples, positions, what="image")
         keys = dataset.keys(chosen)
         return [_File(key, dataset.read(i)) for key, i in zip(keys, chosen, strict=True)], len(dataset)
     opened = Source(source)
@@ -119,20 +121,10 @@ def _read(
     blocks = listing.blocks
     with nullcontext() if blocks is None else closing(BlockImages(blocks, None, 1)) as images:
         encoder = ImageEncoder(listing, as_they_are, images)
-        rows = np.array(_positions(len(listing), samples, positions), np.int64)
+        rows = np.array(shown_positions(len(listing), samples, positions, what="image"), np.int64)
         found = list(encoder.encode(rows))
-    return [one if isinstance(one, Skip) else _File(one.key, bytes(one.payload)) for one in found], len(
-        listing
-    )
-
-
-def _positions(total: int, samples: int, given: Sequence[int] | None) -> list[int]:
-    if given is None:
-        count = min(samples, total)
-        return [int((i + 0.5) * total / count) for i in range(count)]
-    if outside := [position for position in given if not 0 <= position < total]:
-        raise ConfigError(f"there is no image {outside[0]}: positions go from 0 to {total - 1}")
-    return list(given)
+    files = [one if isinstance(one, Skip) else _File(one.key, bytes(one.payload)) for one in found]
+    return files, len(listing)
 
 
 def _picture(file: _File, options: ConvertOptions) -> Picture:
@@ -141,7 +133,3 @@ def _picture(file: _File, options: ConvertOptions) -> Picture:
     size = f"{image.width} x {image.height}"
     caption = size if options.mode == "none" else f"{size}, {len(image.payload):,} bytes"
     return Picture(pixels, Marks(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros((0, 4))), (caption,))
-
-
-def _named(picture: Picture, key: str) -> Picture:
-    return Picture(picture.pixels, picture.marks, (key, *picture.caption))

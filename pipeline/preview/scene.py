@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stoker.errors import DecodeError
+from stoker.errors import ConfigError, DecodeError
 from stoker.formats.codecs.header import MAX_PIXELS
 from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.list_column import expand_ranges
@@ -19,7 +21,7 @@ from ..images.annotations.annotation_processor import decode_mask
 
 Array = npt.NDArray[Any]
 
-__all__ = ["Scene", "read_scene"]
+__all__ = ["Scene", "class_name", "read_scene", "shown_positions"]
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,27 @@ class Scene:
             None if masks is None else [masks[source] for source in sources],
         )
 
-    def class_name(self, label: int) -> str:
-        """Name of a class, or "class" and its number."""
-        classes = self.dataset.classes
-        return classes[label] if 0 <= label < len(classes) else f"class {label}"
+
+def class_name(classes: Sequence[str], label: int) -> str:
+    """Name of a class, or "class" and its number."""
+    return classes[label] if 0 <= label < len(classes) else f"class {label}"
+
+
+def shown_positions(
+    n: int, samples: int, given: Sequence[int] | None, *, path: Path | None = None, what: str = "sample"
+) -> list[int]:
+    """Positions of the samples to show: ``given``, or ``samples`` that are spread evenly over all ``n``.
+
+    Raises:
+        ConfigError: A given position does not exist; the error names ``path`` and calls the sample ``what``.
+    """
+    if given is None:
+        # In the middle of equal parts: the first sample of a class is often an unusual one.
+        count = min(samples, n)
+        return [int((i + 0.5) * n / count) for i in range(count)]
+    if outside := [position for position in given if not 0 <= position < n]:
+        raise ConfigError(f"there is no {what} {outside[0]}: positions go from 0 to {n - 1}", path=path)
+    return list(given)
 
 
 def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from PIL import Image, ImageDraw
 
+from ..order.sample_source import SampleSource
 from .marks import Legend, color_of, draw_marks
 from .names import LETTERS, font, length, shorten
 from .pictures import Picture
+from .scene import class_name
 
-__all__ = ["Sheet", "fitted", "render_image", "swatches"]
+__all__ = ["Sheet", "fitted", "in_grid", "render_image", "sheet_of", "swatches"]
 
 _MARGIN, _GAP, _ROW_GAP = 36, 16, 22
 _BACKGROUND, _INK, _GREY = "#fbfbf9", "#1d1d1f", "#6e6e73"
@@ -19,6 +23,7 @@ _TITLE, _TEXT, _SMALL = 25, 14, 12.5
 _LEAST_WIDTH = 640
 """Least width of a sheet, pixels, so that its head is legible."""
 _MOST_SWATCHES = 6
+_GRID = 5  # pictures in a row, if rows have no meaning
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,26 @@ class Sheet:
     cell: int
 
 
+def sheet_of(
+    dataset: SampleSource,
+    facts: Sequence[str],
+    headings: tuple[str, ...],
+    rows: Sequence[tuple[Picture, ...]],
+    cell: int,
+) -> Sheet:
+    """Return a sheet with the name, the classes and the meanings of annotations of a dataset."""
+    info, classes = dataset.manifest.annotations, dataset.classes
+    name = partial(class_name, classes)
+    legend = Legend(name, info.skeleton, info.ignore, by_object=len(classes) <= 1)
+    title, mask_names = dataset.path.resolve().name, info.mask_classes or classes
+    return Sheet(title, tuple(facts), headings, tuple(rows), legend, mask_names, cell)
+
+
+def in_grid(pictures: Sequence[Picture]) -> list[tuple[Picture, ...]]:
+    """Return the pictures in rows of five."""
+    return [tuple(pictures[i : i + _GRID]) for i in range(0, len(pictures), _GRID)]
+
+
 def fitted(picture: Picture, cell: int) -> tuple[int, int]:
     """Height and width of a picture on the sheet, pixels; the longer one is ``cell``."""
     height, width = picture.pixels.shape[:2]
@@ -57,11 +82,7 @@ def swatches(sheet: Sheet, picture: Picture) -> list[tuple[tuple[int, int, int],
         return []
     values, counts = np.unique(picture.marks.segmentation, return_counts=True)
     ranked = [value for value in values[np.argsort(-counts)].tolist() if value != sheet.legend.ignore]
-    names = sheet.mask_names
-    return [
-        (color_of(value), names[value] if value < len(names) else f"class {value}")
-        for value in ranked[:_MOST_SWATCHES]
-    ]
+    return [(color_of(value), class_name(sheet.mask_names, value)) for value in ranked[:_MOST_SWATCHES]]
 
 
 def render_image(sheet: Sheet) -> Image.Image:

@@ -1,4 +1,4 @@
-"""What was drawn for each sample of a batch of images, as words and as JSON data."""
+"""The parameters that were drawn for each sample of a batch of images, as words and as JSON data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ Int64 = npt.NDArray[np.int64]
 
 __all__ = ["DrawnSample", "draw_batch"]
 
-_MOST = 64  # numbers of a parameter that are shown; of longer ones the shape is
-
-
+_MOST = 64  # numbers of a parameter that are shown; of a longer one the shape is shown
 _FLIPS = ("mirrored", "upside down")
 
 
@@ -33,9 +31,9 @@ class DrawnSample:
     Attributes:
         row: Position in the loader's dataset.
         key: Name of the sample in its source.
-        words: For each image of the sample, what happened to it, or to each of its parts, in a few words.
+        words: For each image of the sample, its changes or those of its parts in a few words.
         parameters: The parameters of each image by the name of its column, and of transforms of batches. An
-            image of several samples has a list, with those of each part.
+            image of several samples has a list with those of each part.
     """
 
     row: int
@@ -53,7 +51,7 @@ def draw_batch(
         config: Config of the loader.
         schedule: The steps of the rank, from the batch on.
         epoch: Number of the epoch.
-        rows: (K,) int64, the column "row" of the batch, which lacks bad samples; None for all samples.
+        rows: (K,) int64, the column "row" of the batch, without bad samples; None for all samples.
     """
     planned = next(planned_batches(config, schedule, epoch))
     chosen = _chosen(planned.positions, planned.positions if rows is None else rows)
@@ -101,7 +99,7 @@ def _images_of(planned: PlannedBatch, column: ImageColumn, i: int) -> Int64:
 
 
 def _chosen(positions: Int64, rows: Int64) -> Int64:
-    """The place among ``positions``, (N,), of each of ``rows``, (K,), which lack bad samples."""
+    """The place among ``positions``, (N,), of each of ``rows``, (K,), which are without bad samples."""
     if len(rows) == len(positions):
         first = {position: i for i, position in reversed(list(enumerate(positions.tolist())))}
         same = rows == positions
@@ -125,13 +123,9 @@ def _in_words(params: ImageParams, i: int) -> str:
 
 
 def _of_one(params: Any, i: int, n: int) -> dict[str, Any]:
-    """The parameters of image ``i`` of ``n`` as JSON data; what all images have in common stays as it is."""
-    found: dict[str, Any] = {}
-    for one in fields(params):
-        value = getattr(params, one.name)
-        if value is not None:
-            found[one.name] = _plain(value, i, n)
-    return found
+    """The parameters of image ``i`` of ``n`` as JSON data, with those that all images share."""
+    values = {one.name: getattr(params, one.name) for one in fields(params)}
+    return {name: _plain(value, i, n) for name, value in values.items() if value is not None}
 
 
 def _plain(value: Any, i: int, n: int) -> Any:

@@ -1,4 +1,4 @@
-"""The loader of a training, made again from a description or by a function of the user's, for a replay."""
+"""The loader of a training, made again from a description or by a user's function, for a replay."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _OBJECTS = (
 )
 _LOADERS: dict[str, type[AnyLoader]] = {"ImageLoader": ImageLoader, "TextLoader": TextLoader}
 _ADVICE = "--loader train.py:make_loader names a function of your program that makes the loader."
+_WRITE = "Write json.dumps(loader.describe()) to it, or json.dumps(loader.state_dict())."
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -49,9 +50,6 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigError("the file holds no state of a loader", path=Path(path), hint=_WRITE)
     return found
-
-
-_WRITE = "Write json.dumps(loader.describe()) to it, or json.dumps(loader.state_dict())."
 
 
 def make_loader(given: str | Mapping[str, Any], rank: int, world_size: int | None) -> AnyLoader:
@@ -91,7 +89,7 @@ def make_loader(given: str | Mapping[str, Any], rank: int, world_size: int | Non
 
 
 def _call(place: str) -> AnyLoader:
-    """The loader that a function of the user's returns."""
+    """The loader that a user's function returns."""
     path, _, name = place.rpartition(":")
     if not path or not Path(path).is_file():
         raise ConfigError(f"--loader must be file.py:function or a file of JSON, found {place!r}")

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from stoker.errors import ConfigError
 
+from ..images.config import ImageLoaderConfig
 from ..images.loader import ImageLoader
-from ..preview.marks import Legend
-from ..preview.page import render_page
-from ..preview.sheet import Sheet, render_image
+from ..images.sizes.patches.patches import Patches
+from ..preview.batch_pictures import images_of_patches, picture_of
+from ..preview.page import checked_target, write_sheet
+from ..preview.pictures import Picture
+from ..preview.sheet import in_grid, sheet_of
 from .drawn import DrawnSample, draw_batch
 from .making import AnyLoader, make_loader, read_json
-from .pictures import draw_samples
 from .texts import ShownText, read_texts, text_page
 
-__all__ = ["Replayed", "replay"]
-
-_GRID = 5  # pictures in a row of the sheet, if a sample has one
+__all__ = ["Replayed", "draw_samples", "replay"]
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Replayed:
 
     Attributes:
         epoch: Number of the epoch.
-        step: Number of the step in what follows the state, in the epoch or in the training, as it was asked.
+        step: Number of the step in the training, in the epoch or after the state, as the arguments count it.
         rank: Rank that received it.
         world_size: Number of ranks.
         batch: The batch, arrays of NumPy.
-        samples: What was drawn for each image; or the sequences of text.
+        samples: The drawn parameters of each image, or the sequences of text.
     """
 
     epoch: int
@@ -66,10 +66,10 @@ def replay(
 
     Args:
         state: A description, of ``loader.describe()``, or a state, or the path of either as JSON.
-        step: Number of the step from the beginning of the training, from 0; of the epoch if there is one.
-        epoch: Number of the epoch that ``step`` counts in.
+        step: Number of the step in the training, from 0, or in ``epoch``.
+        epoch: Number of the epoch; None if ``step`` counts from the beginning of the training.
         after: In place of both, batches between the state and the one to show; 0 is the state's next one.
-            It is exact also if the number of ranks has changed during the training.
+            This is exact even if the number of ranks has changed during the training.
         rank: Rank that received the batch.
         ranks: Number of ranks; None for that of the description.
         loader: For a state without a description: the path of a description, or ``file.py:function``.
@@ -80,7 +80,7 @@ def replay(
         ConfigError: An argument is wrong, or there is no such step.
         CheckpointError: State and loader do not fit each other.
     """
-    target = None if out is None else _target(Path(out))
+    target = None if out is None else checked_target(out)
     if (step is None) == (after is None) or (epoch is not None and step is None):
         raise ConfigError("a replay takes step, with or without epoch, or after")
     found = dict(state) if hasattr(state, "keys") else read_json(state)  # type: ignore[arg-type]
@@ -103,20 +103,11 @@ def replay(
     return shown
 
 
-def _target(path: Path) -> Path:
-    if path.suffix not in (".png", ".html"):
-        raise ConfigError(f"out must end in .png or .html, found {str(path)!r}")
-    return path
-
-
 def _schedule(loader: AnyLoader, step: int | None, epoch: int | None, after: int | None) -> tuple[int, Any]:
     """The epoch of the batch, and the steps of the epoch from the batch on."""
-    at, position, left = 0, 0, step
-    if after is not None:
-        at, position, left = loader._next.epoch, loader._next.position, after
-    else:
-        loader.set_epoch(epoch or 0)  # forgets on which ranks the state's epoch was run
-        at = epoch or 0
+    if after is None:
+        loader.set_epoch(epoch or 0)  # forgets the parts of its epoch with other numbers of ranks
+    at, position, left = loader._next.epoch, loader._next.position, step if after is None else after
     assert left is not None, "one of both is given"
     if left < 0:
         raise ConfigError(f"steps count from 0, found {left}")
@@ -146,7 +137,6 @@ def _make(loader: AnyLoader, epoch: int, schedule: Any, rank: int, step: int | N
 
 def _write(loader: AnyLoader, shown: Replayed, target: Path, cell: int) -> None:
     dataset = loader.dataset
-    title = dataset.path.resolve().name
     facts = (
         f"epoch {shown.epoch}, step {shown.step}, rank {shown.rank} of {shown.world_size}: "
         f"{len(shown.samples)} {'images' if isinstance(loader, ImageLoader) else 'sequences'}",
@@ -155,26 +145,39 @@ def _write(loader: AnyLoader, shown: Replayed, target: Path, cell: int) -> None:
         if target.suffix == ".png":
             raise ConfigError("text is shown as a page", hint="Give a file that ends in .html.")
         texts: Any = shown.samples
-        target.write_text(text_page(title, facts, texts), "utf-8")
+        target.write_text(text_page(dataset.path.resolve().name, facts, texts), "utf-8")
         return
     samples: Any = shown.samples
     pictures = draw_samples(loader._config, shown.batch, samples)
     if all(len(row) == 1 for row in pictures):
-        flat = [row[0] for row in pictures]
-        rows = [tuple(flat[i : i + _GRID]) for i in range(0, len(flat), _GRID)]
-    else:
-        rows = pictures
-    info = dataset.manifest.annotations
-    classes = dataset.classes
-    legend = Legend(
-        lambda label: classes[label] if 0 <= label < len(classes) else f"class {label}",
-        info.skeleton,
-        info.ignore,
-        by_object=len(classes) <= 1,
-    )
-    sheet = Sheet(title, facts, (), tuple(rows), legend, info.mask_classes or classes, cell)
-    if target.suffix == ".png":
-        render_image(sheet).save(target, optimize=True)
-    else:
-        drawn = "\n".join(json.dumps(asdict(sample)) for sample in samples)
-        target.write_text(render_page(sheet, drawn, folded="Parameters"), "utf-8")
+        pictures = in_grid([row[0] for row in pictures])
+    drawn = "\n".join(json.dumps(asdict(sample)) for sample in samples)
+    write_sheet(sheet_of(dataset, facts, (), pictures, cell), target, drawn, "Parameters")
+
+
+def draw_samples(
+    config: ImageLoaderConfig, batch: Any, samples: Sequence[DrawnSample]
+) -> list[tuple[Picture, ...]]:
+    """Return the pictures of each sample of a batch: one, or all of its views in all columns of images."""
+    if isinstance(config.size_plan.given, Patches):
+        images = images_of_patches(batch, config.size_plan.given.size)
+        return [
+            (picture_of(config, batch, i, images[i], key=one.key, said=(*one.words, "")[0]),)
+            for i, one in enumerate(samples)
+        ]
+    found = []
+    for i, sample in enumerate(samples):
+        pictures: list[Picture] = []
+        for column in config.images:
+            if column.name not in config.columns:
+                continue
+            values = getattr(batch, column.name)
+            for view in [None] if column.views is None else range(column.views):
+                image = values[i] if view is None else values[view][i]
+                said = sample.words[len(pictures)] if len(pictures) < len(sample.words) else ""
+                key = sample.key if not pictures else None
+                pictures.append(
+                    picture_of(config, batch, i, image, column=column, view=view, key=key, said=said)
+                )
+        found.append(tuple(pictures))
+    return found

@@ -12,7 +12,7 @@ import numpy as np
 from stoker.errors import DatasetError, optional_import
 
 from ..order.sample_source import SampleSource
-from ..preview.page import PAGE_STYLE
+from ..preview.page import html_page
 from ..text.config import TextLoaderConfig
 from ..text.planning.schedule import TextSchedule
 
@@ -26,7 +26,7 @@ class ShownText:
     """A sequence of a batch.
 
     Attributes:
-        line: Number of the batch's row that holds it.
+        line: Number of its row in the batch.
         row: Position in the loader's dataset.
         key: Name of the sample in its source.
         first: First of its tokens in the sample.
@@ -50,10 +50,7 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
         SampleError: A sample cannot be read.
     """
     slices = schedule.slices(config.planner.epoch(epoch), [schedule.batch(0)], 0)
-    fields, sequences = (
-        config.reader.fields,
-        config.reader.read(slices, config.reader.locate(slices.positions)),
-    )
+    sequences = config.reader.read(slices, config.reader.locate(slices.positions))
     decode = _decoder(config.dataset)
     n = len(slices.positions)
     line = np.arange(n)
@@ -67,7 +64,10 @@ def read_texts(config: TextLoaderConfig, schedule: TextSchedule, epoch: int) -> 
             keys[i],
             int(slices.begins[i]),
             int(slices.lengths[i].sum()),
-            {name: decode(one[i].tolist()) for name, one in zip(fields, sequences, strict=True)},
+            {
+                name: decode(one[i].tolist())
+                for name, one in zip(config.reader.fields, sequences, strict=True)
+            },
         )
         for i in range(n)
     ]
@@ -89,14 +89,9 @@ def text_page(title: str, facts: Sequence[str], texts: Sequence[ShownText]) -> s
     """The sequences as a page of HTML, which refers to no other file."""
     names = list(texts[0].fields) if texts else []
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "sample", "tokens", *names))
-    lines = "\n".join(_line(one) for one in texts)
-    said = "".join(f"<p>{html.escape(fact)}</p>" for fact in facts)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{PAGE_STYLE}{_STYLE}</style>\n</head>\n<body>\n"
-        f"<header><h1>{html.escape(title)}</h1>{said}</header>\n<main><table><tr>{heads}</tr>\n{lines}\n"
-        "</table></main>\n</body>\n</html>\n"
-    )
+    lines = "\n".join(map(_line, texts))
+    body = f"<main><table><tr>{heads}</tr>\n{lines}\n</table></main>"
+    return html_page(title, _STYLE, facts, "", body)
 
 
 def _line(one: ShownText) -> str:

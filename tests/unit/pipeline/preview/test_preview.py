@@ -30,9 +30,10 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError
 from stoker.pipeline.images.annotations.objects import ObjectConfig
+from stoker.pipeline.preview import sheet
 from stoker.pipeline.preview.make import preview
 from stoker.pipeline.preview.pictures import draw_pictures, original_pictures
-from stoker.pipeline.preview.scene import Scene, read_scene
+from stoker.pipeline.preview.scene import read_scene
 
 
 def scene_of(path, positions):
@@ -141,7 +142,7 @@ def test_transforms_of_batches_mix_the_pictures(thumbnails, coco, segmented):
 
 def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path, monkeypatch):
     names = {0: "собака", 1: "<犬>"}
-    monkeypatch.setattr(Scene, "class_name", lambda _, label: names[label])
+    monkeypatch.setattr(sheet, "class_name", lambda _, label: names[label])
     preview(coco, tmp_path / "page.html", samples=2)
     page = (tmp_path / "page.html").read_text("utf-8")
     shown = re.findall(r'<span class="name"[^>]*>([^<]*)</span>', page)

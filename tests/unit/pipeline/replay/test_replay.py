@@ -19,8 +19,7 @@ from stoker import ImageLoader, Patches
 from stoker.augment import DetectionMosaic, Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline.replay.drawn import draw_batch
-from stoker.pipeline.replay.pictures import draw_samples
-from stoker.pipeline.replay.run import replay
+from stoker.pipeline.replay.run import draw_samples, replay
 
 CROP = [RandomResizedCrop(16), RandomHorizontalFlip()]
 COLUMNS = ("image", "key")

@@ -11,7 +11,7 @@ from helpers.command_line import run
 
 import stoker
 from stoker.errors import ConfigError
-from stoker.pipeline.preview.text.make import preview_text
+from stoker.pipeline.preview.text import preview_text
 
 PAIRS = [
     {"q": f"<{n}> plus one? ", "a": f"{n + 1} & ☀", "kind": "odd" if n % 2 else "even"} for n in range(8)

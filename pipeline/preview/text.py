@@ -1,0 +1,249 @@
+"""The preview of a dataset of text as a self-contained HTML page: the texts of samples, and a packed row.
+
+Trained tokens are marked, and the packed row is shown as a bar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.bucketing import pack
+from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.open import open as open_dataset
+from stoker.formats.text.encoder import length_column, trained_column
+from stoker.formats.tokenization.decoding import make_decoder
+
+from .page import html_page
+from .scene import shown_positions
+
+__all__ = ["PackedRow", "Passage", "ShownText", "TextSheet", "preview_text"]
+
+_STYLE = """
+section { max-width: 860px; padding: 16px 0; border-top: 1px solid var(--rule); }
+h2 { margin: 0 0 6px; font-size: 13px; font-weight: 500; color: var(--grey); overflow-wrap: anywhere; }
+h2 b { color: var(--ink); font-weight: 600; }
+.text { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+mark { background: #ffe08a; color: #1d1d1f; border-radius: 3px; padding: 1px 0; }
+.bar { display: flex; height: 18px; margin: 10px 0 14px; border-radius: 6px; overflow: hidden;
+  background: var(--rule); }
+.bar i { display: block; border-right: 1px solid var(--paper); }
+.segment { border-left: 5px solid; padding-left: 12px; margin: 0 0 14px; }
+"""
+_HUES = 137  # degrees between the colours of two segments
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A piece of a text.
+
+    Attributes:
+        text: The piece.
+        trained: Whether a model is trained on it.
+        tokens: Its number of tokens.
+    """
+
+    text: str
+    trained: bool
+    tokens: int
+
+
+@dataclass(frozen=True)
+class ShownText:
+    """A field of a sample.
+
+    Attributes:
+        key: Name of the sample.
+        field: Name of the field.
+        label: Name or number of the class; empty if there is none.
+        passages: The text in pieces.
+    """
+
+    key: str
+    field: str
+    label: str
+    passages: tuple[Passage, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return sum(one.tokens for one in self.passages)
+
+
+@dataclass(frozen=True)
+class PackedRow:
+    """A packed row of an epoch.
+
+    Attributes:
+        length: Tokens that the row holds.
+        segments: Its sequences, in their order.
+    """
+
+    length: int
+    segments: tuple[ShownText, ...]
+
+    @property
+    def description(self) -> str:
+        """Its segments and its fill, in words."""
+        filled = sum(one.tokens for one in self.segments)
+        segments = f"{len(self.segments)} segments, {filled / self.length:.1%} filled"
+        return f"a packed row of {self.length:,} tokens: {segments}"
+
+
+@dataclass(frozen=True)
+class TextSheet:
+    """A preview of text.
+
+    Attributes:
+        title: Name of the dataset.
+        facts: Lines below the title.
+        samples: Fields of samples.
+        row: A packed row; None without packing.
+        marks_trained: Whether only some tokens are trained.
+    """
+
+    title: str
+    facts: tuple[str, ...]
+    samples: tuple[ShownText, ...]
+    row: PackedRow | None
+    marks_trained: bool
+
+
+def preview_text(
+    dataset: str | Path,
+    out: str | Path | None = None,
+    *,
+    samples: int = 6,
+    positions: Sequence[int] | None = None,
+    pack_length: int | None = None,
+    seed: int = 0,
+) -> TextSheet:
+    """Return the texts of some samples, and write them as a page.
+
+    Args:
+        dataset: Folder of a dataset of text.
+        out: HTML file to write; None writes none.
+        samples: Number of samples, which are spread evenly over the dataset.
+        positions: Positions of the samples in the dataset, instead of ``samples``.
+        pack_length: Tokens of a packed row. With it the page also shows the row of epoch 0 of a loader with
+            this seed that has the median number of sequences.
+        seed: Seed of the loader.
+
+    Raises:
+        ConfigError: The dataset holds images, or an argument is wrong.
+        MissingDependencyError: The tokenizer needs a package that is not installed.
+    """
+    if out is not None and Path(out).suffix != ".html":
+        raise ConfigError(f"the preview of text is a page: out must end in .html, found {str(out)!r}")
+    opened = open_dataset(dataset)
+    chosen = shown_positions(len(opened), samples, positions, path=opened.path)
+    texts = _Texts(opened)
+    row = None if pack_length is None else texts.packed_row(pack_length, seed)
+    shown = tuple(one for position in chosen for one in texts.of(position))
+    sheet = TextSheet(opened.path.resolve().name, texts.facts(), shown, row, texts.marks_trained)
+    if out is not None:
+        Path(out).write_text(_render(sheet), "utf-8")
+    return sheet
+
+
+class _Texts:
+    """The texts of a dataset's samples."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        options = dataset.manifest.options
+        self._dataset = dataset
+        self._fields = str(options["fields"]).split(",")
+        self._dtype = np.dtype(str(options["dtype"])).newbyteorder("<")
+        file = dataset.tokenizer_file() if options.get("tokenizer_digest") else None
+        self._decode = make_decoder(options, file)
+        self.marks_trained = any(trained_column(field) in dataset.types for field in self._fields)
+
+    def facts(self) -> tuple[str, ...]:
+        """Lines with the contents of the dataset."""
+        tokens = {name: int(self._dataset.column(length_column(name)).sum()) for name in self._fields}
+        parts = [f"{count:,} tokens of {name}" for name, count in tokens.items()]
+        return (f"{len(self._dataset):,} samples, {', '.join(parts)}",)
+
+    def of(self, position: int, most: int | None = None) -> list[ShownText]:
+        """The fields of a sample, with ``most`` tokens of each or all."""
+        dataset = self._dataset
+        ids = np.frombuffer(dataset.read(position), self._dtype)
+        lengths = [int(dataset.values(length_column(name), [position])[0]) for name in self._fields]
+        parts = np.split(ids, np.cumsum(lengths)[:-1])
+        key, label = dataset.keys([position])[0], ""
+        if "label" in dataset.types:
+            number = int(dataset.values("label", [position])[0])
+            label = dataset.classes[number] if dataset.classes else str(number)
+        return [
+            ShownText(key, name, label, self._passages(name, position, part[:most]))
+            for name, part in zip(self._fields, parts, strict=True)
+        ]
+
+    def _passages(self, field: str, position: int, ids: npt.NDArray[np.int32]) -> tuple[Passage, ...]:
+        """A text in pieces: the tokens of each are all trained, or all not."""
+        name = trained_column(field)
+        if name not in self._dataset.types:
+            return (Passage(self._decode(ids.tolist()), not self.marks_trained, len(ids)),)
+        edges = self._dataset.lists(name, [position]).values.clip(max=len(ids)).tolist()
+        return tuple(
+            Passage(self._decode(ids[a:b].tolist()), bool(number % 2), b - a)
+            for number, (a, b) in enumerate(pairwise([0, *edges, len(ids)]))
+            if b > a
+        )
+
+    def packed_row(self, length: int, seed: int) -> PackedRow:
+        """A packed row of epoch 0 of the first field, with the median number of sequences."""
+        field = self._fields[0]
+        lengths = self._dataset.column(length_column(field)).astype(np.int64)
+        plan = pack(lengths, length, seed=seed, epoch=0, too_long="truncate")
+        order = np.argsort(np.diff(plan.offsets), kind="stable")
+        pieces = plan.pieces(int(order[len(order) // 2]))
+        own = zip(plan.rows[pieces].tolist(), plan.lengths[pieces].tolist(), strict=True)
+        return PackedRow(length, tuple(self.of(row, tokens)[0] for row, tokens in own))
+
+
+def _render(sheet: TextSheet) -> str:
+    """The sheet as HTML, which refers to no other file."""
+    more = "<p>A model is trained on the <mark>marked</mark> tokens.</p>" if sheet.marks_trained else ""
+    samples = "\n".join(
+        f"<section>{_heading(one)}{_text(one.passages, marks=sheet.marks_trained)}</section>"
+        for one in sheet.samples
+    )
+    row = "" if sheet.row is None else _packed(sheet.row, marks=sheet.marks_trained)
+    return html_page(sheet.title, _STYLE, sheet.facts, more, f"<main>\n{samples}\n{row}\n</main>")
+
+
+def _heading(one: ShownText) -> str:
+    label = f", {escape(one.label)}" if one.label else ""
+    return f"<h2><b>{escape(one.key)}</b> {escape(one.field)}{label}, {one.tokens:,} tokens</h2>"
+
+
+def _text(passages: Iterable[Passage], *, marks: bool) -> str:
+    pieces = (
+        f"<mark>{escape(one.text)}</mark>" if marks and one.trained else escape(one.text) for one in passages
+    )
+    return f'<p class="text">{"".join(pieces)}</p>'
+
+
+def _packed(row: PackedRow, *, marks: bool) -> str:
+    """The row as a bar with a part for each segment, and the segments below it."""
+    colors = [f"hsl({number * _HUES % 360} 60% 55%)" for number in range(len(row.segments))]
+    parts = "".join(
+        f'<i style="width:{100 * one.tokens / row.length:.2f}%;background:{color}" '
+        f'title="{escape(one.key)}: {one.tokens} tokens"></i>'
+        for one, color in zip(row.segments, colors, strict=True)
+    )
+    texts = "".join(
+        f'<div class="segment" style="border-color:{color}">'
+        f"{_heading(one)}{_text(one.passages, marks=marks)}</div>"
+        for one, color in zip(row.segments, colors, strict=True)
+    )
+    heading = f"<h2><b>{escape(row.description)}</b></h2>"
+    return f'<section>{heading}<div class="bar">{parts}</div>{texts}</section>'

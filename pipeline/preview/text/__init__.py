@@ -1,1 +1,0 @@
-"""The preview of a dataset of text: the tokens of samples, and packed rows."""
