@@ -1,4 +1,4 @@
-"""The arrays of a batch of text: the function that makes them of its sequences, and its call."""
+"""The arrays of a batch of text, which a batchify function makes of its sequences."""
 
 from __future__ import annotations
 
@@ -38,16 +38,12 @@ _OUTPUTS = get_args(Output)
 _PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
 _PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
 _SPANS = ("inputs", "targets")  # the fields that SpanCorruption makes of one
-_PROBE_WIDTH = 8  # of the batch that tells dtypes, where no boundary says one
+_PROBE_WIDTH = 8  # tokens of the batch that tells dtypes, if there are no boundaries
 
 
 @dataclass(frozen=True)
 class _FieldFunctions:
-    """A batchify function of functions that each make arrays of one field; a field may have several.
-
-    Attributes:
-        functions: Name of the field, and function.
-    """
+    """A batchify function of pairs: a field, and a function of it; a field may have several functions."""
 
     functions: tuple[tuple[str, Pad | Pack], ...]
 
@@ -66,7 +62,7 @@ def default_batchify(
     labels: Labels,
     mask: Mask | None,
 ) -> Batchify:
-    """The function that makes the arrays that ``columns`` names; None names the usual ones."""
+    """Return the function that makes the arrays that ``columns`` names; None names the usual ones."""
     if planner.batching.stream is not None:
         return StreamWindows()
     shared: dict[str, Any] = {"value": reader.pad_id, "labels": labels}
@@ -90,7 +86,7 @@ def default_batchify(
 
 
 def _pads_of_fields(batchify: Batchify, fields: tuple[str, ...]) -> list[Pad] | None:
-    """The function of each field, if all are ``Pad`` with one value and take padded rows; None otherwise."""
+    """The function of each field if all are ``Pad`` with one value and take padded rows; None otherwise."""
     functions = batchify.functions if isinstance(batchify, _FieldFunctions) else ((fields[0], batchify),)
     pads = [function for _, function in functions if type(function) is Pad and function.takes_padded]
     same = tuple(field for field, _ in functions) == fields and len(pads) == len(functions)
@@ -127,11 +123,7 @@ class ArrayMaker:
     """
 
     def __init__(
-        self,
-        batchify: Batchify,
-        fields: tuple[str, ...],
-        mask: Mask | None,
-        slices: ContextSlices | None = None,
+        self, batchify: Batchify, fields: tuple[str, ...], mask: Mask | None, slices: ContextSlices | None
     ) -> None:
         self.slices = slices
         self._batchify = Contextual(batchify)
@@ -140,7 +132,7 @@ class ArrayMaker:
         self._mask = mask
         self._pads = _pads_of_fields(batchify, fields) if mask is None and slices is None else None
         self.fill = None if self._pads is None else int(self._pads[0].value)
-        """Padding of rows that the reader may make itself, for :meth:`of_padded`; None if it may not."""
+        """Padding of the rows that the reader may make for :meth:`of_padded`; None if it may not."""
 
     def of_padded(self, rows: Sequence[Padded]) -> Mapping[str, Any]:
         """Return the arrays of a batch that was read as padded rows of each field."""
@@ -161,13 +153,13 @@ class ArrayMaker:
 
         Args:
             sequences: Token ids of each field.
-            groups: (rows + 1,) int64, first sequence of each packed row, and their number; None without
-                packing.
+            groups: (rows + 1,) int64, first sequence of each packed row, and the number of sequences; None
+                without packing.
             shape: (n, length), or (n, length, length, ...) for several planned lengths.
             context: The place of the batch.
 
         Raises:
-            ConfigError: ``batchify`` returned something else than a dict.
+            ConfigError: ``batchify`` did not return a dict.
         """
         fields = self._fields
         if isinstance(self._mask, SpanCorruption):
@@ -195,7 +187,7 @@ class ArrayMaker:
 def probe_arrays(
     maker: ArrayMaker, planner: TextPlanner, reader: TokenReader
 ) -> dict[str, tuple[str, tuple[int | None, ...]]]:
-    """Dtype and shape without the batch axis of the arrays that are made of one token a field."""
+    """Dtype, and shape without the batch axis, of the arrays that are made of one token per field."""
     edges = planner.boundaries
     width = _PROBE_WIDTH * (maker.slices.multiple if maker.slices else 1)
     widths = [width] * planner.planned_fields if edges is None else edges[-1].tolist()
@@ -207,10 +199,5 @@ def probe_arrays(
     count = 1 if planner.batching.stream is None else widths[0] + 1
     sequences = [Ragged(np.zeros(count, reader.dtype), np.array([0, count]))] * len(reader.fields)
     made = maker(sequences, groups, (1, *widths), context)
-    return {
-        name: (
-            np.asarray(value).dtype.name,
-            tuple(size if fixed else None for size in np.shape(value)[1:]),
-        )
-        for name, value in made.items()
-    }
+    shapes = {name: tuple(size if fixed else None for size in np.shape(made[name])[1:]) for name in made}
+    return {name: (np.asarray(value).dtype.name, shapes[name]) for name, value in made.items()}

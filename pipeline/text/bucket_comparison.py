@@ -49,7 +49,7 @@ class Settings:
 
 
 def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """Tokens of every sample, (N,) int64, or (N, D) for D fields; read from the index alone.
+    """Return the tokens of every sample, (N,) int64, or (N, D) for D fields, from the index alone.
 
     Raises:
         ConfigError: There is no such field.
@@ -70,7 +70,7 @@ def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.N
 
 
 def compare_methods(lengths: npt.NDArray[np.int64], settings: Settings) -> dict[str, PlanReport]:
-    """A report of the first epoch of each method, by name: random batches, sorted windows, buckets, packing.
+    """Return a report of the first epoch of random batches, sorted windows, buckets and packing, by name.
 
     Raises:
         ConfigError: A setting does not fit the lengths.

@@ -1,6 +1,6 @@
 """The position of a text loader in its epochs: the steps of this rank, and the states of checkpoints.
 
-:class:`stoker.TextLoader` derives from it, and adds what makes the batches.
+:class:`stoker.TextLoader` derives from :class:`CheckpointedText` and makes the batches.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _WHOLE: tuple[int, History, Begun | None] = (0, (), None)
 
 
 class CheckpointedText(SharedLoader):
-    """A loader of text whose states count steps, and name the parts in which ranks have run an epoch.
+    """A loader of text. Its states count steps, and name the parts of an epoch that other ranks have run.
 
     Args:
-        config: What the loader does with samples.
+        config: Config of the loader.
         ranks: This process among those that train together.
         prefetch: Batches that may be in flight or ready ahead of the consumer.
     """
@@ -51,7 +51,7 @@ class CheckpointedText(SharedLoader):
         """Batches of a whole epoch on this rank.
 
         Epochs that draw different samples may differ by a few batches. The number is then that of the running
-        epoch, or of the next one if none is running.
+        or the next epoch.
         """
         if self.has_equal_epochs:
             return self._steps
@@ -59,11 +59,10 @@ class CheckpointedText(SharedLoader):
 
     @property
     def has_equal_epochs(self) -> bool:
-        """Whether every epoch has as many batches as any other.
+        """Whether all epochs have the same number of batches.
 
-        If a sampler, a mixture or a stream draws different samples in each epoch, epochs are equal with
-        ``batch_size``, without ``pack``, and with a ``last_batch`` of "drop" or "pad". Otherwise they always
-        are.
+        If a sampler, a mixture or a stream draws different samples in each epoch, that needs ``batch_size``,
+        no ``pack``, and a ``last_batch`` of "drop" or "pad". Otherwise it is always so.
         """
         return self._planner.has_equal_epochs
 
@@ -73,9 +72,9 @@ class CheckpointedText(SharedLoader):
         self._history = _WHOLE
 
     def state_dict(self) -> dict[str, Any]:
-        """The loader's position, as a small dict that JSON can hold.
+        """Return the loader's position as a small dict of JSON data.
 
-        It counts the batches that you have received, not those that are ready.
+        It counts the batches that the consumer has received, not those that are ready.
         """
         state = super().state_dict()
         parts, begun = self._history_of(state["epoch"])
@@ -86,15 +85,14 @@ class CheckpointedText(SharedLoader):
         return {**state, "identity": identity, "world_size": begun.world_size, "history": history}
 
     def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
-        """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
+        """Continue from a position that :meth:`state_dict` returned, with the batch that followed it.
 
         On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
-        The batch size may differ, too, if the product of ranks and batch size stays the same: so do the
-        remaining global batches. With a ``last_batch`` of "drop" or "pad", and without buckets, it may be any
-        number that divides the product of the state.
-        A loader of several fields that was not given ``buckets`` goes on with those of a state of 0.1.
-        If the dataset has changed since, a loader that was given its path without a version goes back to the
-        version of the state.
+        The batch size may differ if the product of ranks and batch size stays the same; then the remaining
+        global batches stay the same, too. With a ``last_batch`` of "drop" or "pad", and without buckets, it
+        may be any number that divides the product of the state. A loader of several fields without
+        ``buckets`` uses those of a state of release 0.1. If the dataset has changed since, a loader that was
+        given its path without a version goes back to the version of the state.
 
         Args:
             state: The state.
@@ -102,7 +100,7 @@ class CheckpointedText(SharedLoader):
                 hold both weights.
 
         Raises:
-            CheckpointError: The state is of another dataset or configuration; the error says what differs.
+            CheckpointError: The state is of another dataset or configuration; the error names what differs.
         """
         state, ledger = self._prepared(state, allow)
         own = {"world_size", "history"}
@@ -122,7 +120,7 @@ class CheckpointedText(SharedLoader):
         self._use_ledger(ledger)
 
     def _keep_buckets(self, saved: Any) -> None:
-        """Begin anew with the buckets of a state, from before a k-d split became the default."""
+        """Begin anew with the buckets of a state from the time before a k-d split became the default."""
         if not (self._planner.splits and self._knows_arguments and isinstance(saved, Mapping)):
             return
         may_differ = {"boundaries": None, "method": None, "batch_size": None}
@@ -130,13 +128,10 @@ class CheckpointedText(SharedLoader):
             self._begin_anew(self.dataset, buckets=np.array(saved["boundaries"]))
 
     def _with_batch_size(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], Begun | None]:
-        """A state as if its loader had had the batch size of this one, and how it began its epoch.
+        """Return a state with this loader's batch size, and the ranks and batch size that began its epoch.
 
         If only the global batch decides a plan, W ranks with batches of B samples have the plan of W B / C
         ranks with batches of C. Otherwise the epoch goes on as it was begun.
-
-        Raises:
-            CheckpointError: The batch sizes differ and do not fit.
         """
         known, found = state["identity"], self._identity["batch_size"]
         saved = known.get("batch_size") if isinstance(known, Mapping) else None
@@ -144,7 +139,7 @@ class CheckpointedText(SharedLoader):
             return state, None
         identity = {**known, "batch_size": found}
         if identity != self._identity:
-            return state, None  # of another loader, which the error names
+            return state, None  # the check of the state then names what differs
         parts = checked_history([*state["history"], [state["world_size"], 0]])
         whole = parts[-1][0] * saved
         if self._planner.depends_on_ranks:
@@ -169,7 +164,7 @@ class CheckpointedText(SharedLoader):
         return self._history[1:] if self._history[0] == epoch else _WHOLE[1:]
 
     def _plan(self, epoch: int) -> BatchPlan:
-        """The batches of an epoch that are left."""
+        """The remaining batches of an epoch."""
         return self._planner.plan(epoch, *self._history_of(epoch))
 
     def _schedule(self, epoch: int, start: int) -> TextSchedule:
@@ -195,7 +190,7 @@ class CheckpointedText(SharedLoader):
         try:  # the batches of a begun epoch are planned
             begun = state["position"] > 0 or len(state["history"]) > 0
             return int((state["epoch"] + begun) * self._planner.order.n)
-        except (KeyError, TypeError):  # no state, which is refused later
+        except (KeyError, TypeError):  # no state; load_state_dict refuses it later
             return 0
 
     @property

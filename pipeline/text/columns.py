@@ -1,4 +1,4 @@
-"""The names of the columns of a batch of text, and the column of samples in packed rows."""
+"""The names of the columns of a batch of text, and the columns of packed rows and streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["column_names", "document_begins", "rows_of_segments", "rows_of_token
 
 
 def rows_of_segments(slices: TokenSlices, most: int) -> npt.NDArray[np.int64]:
-    """(B, most) int64: the sample of each segment of B packed rows, in their order; -1 after the last."""
+    """(B, most) int64: the sample of each segment of B packed rows, and -1 after the last."""
     assert slices.groups is not None, "called only with packing"
     counts = np.diff(slices.groups)
     table = np.full((len(counts), most), -1, np.int64)
@@ -35,7 +35,7 @@ def rows_of_tokens(slices: TokenSlices) -> npt.NDArray[np.int64]:
 
 
 def document_begins(slices: TokenSlices) -> npt.NDArray[np.bool_]:
-    """(B, L) bool: the tokens of B rows of streams with which a document, or the stream, begins."""
+    """(B, L) bool: the first tokens of documents, and of streams, in B rows of streams."""
     assert slices.groups is not None, "called only for streams"
     lengths = slices.lengths[:, 0]
     begins = np.zeros(int(lengths.sum()), np.bool_)
@@ -55,12 +55,12 @@ def column_names(
     """Names of the columns of a batch.
 
     Args:
-        columns: Names that were asked for; None for all arrays that are made.
+        columns: Names that the user gave; None for all arrays that are made.
         made: Arrays that the batchify function makes, by name.
-        dataset: Dataset or mixture, whose columns of numbers and strings may be named, too.
+        dataset: Dataset or mixture; its columns of numbers and strings can be named, too.
         batching: How sequences form batches.
-        fields: Those that it reads.
-        possible: Arrays that could be made, by name.
+        fields: Fields that the loader reads.
+        possible: Names of all arrays that could be made.
 
     Raises:
         ConfigError: There is no such column.

@@ -34,7 +34,7 @@ __all__ = ["TextLoaderConfig", "ids_dtype", "make_config"]
 
 @dataclass(frozen=True)
 class TextLoaderConfig:
-    """What a text loader does, the same in every epoch.
+    """The parts of a text loader, the same in every epoch.
 
     Attributes:
         dataset: The dataset or mixture whose samples are drawn.
@@ -43,7 +43,7 @@ class TextLoaderConfig:
         maker: Makes arrays of sequences.
         mask: Hides tokens; None hides none.
         pairs: Joins the sequences of preference pairs; None for other text.
-        arrays: Dtype of each array that ``maker`` makes, and its shape without the batch axis.
+        arrays: Dtype, and shape without the batch axis, of each array that ``maker`` makes.
         columns: Names of a batch's columns, in their order.
         batch_type: Makes a batch of the values of its columns, in their order.
     """
@@ -82,7 +82,7 @@ class TextLoaderConfig:
 
     @property
     def reads_padded(self) -> bool:
-        """Whether sequences may be read as padded rows; ``maker`` then makes arrays of these."""
+        """Whether sequences can be read as padded rows, of which ``maker`` makes arrays."""
         return self.maker.fill is not None and not self.segments
 
     @property
@@ -92,19 +92,18 @@ class TextLoaderConfig:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides the batches, as JSON returns it; states record it."""
+        """Everything that decides the batches, as JSON data for states."""
         planner = self.planner
-        edges = planner.boundaries
+        edges, batching = planner.boundaries, {**vars(planner.batching)}
+        del batching["buckets"]
+        if batching["stream"] is None:  # states of earlier releases do not have it
+            del batching["stream"]
         identity = {
             "dataset": self.dataset.fingerprint,
             "fields": self.reader.fields,
             "order": None if planner.takes_all else repr(planner.order),
             "boundaries": None if edges is None else edges.tolist(),
-            **{
-                name: value
-                for name, value in vars(planner.batching).items()
-                if name != "buckets" and (name, value) != ("stream", None)
-            },
+            **batching,
             "batch_sampler": planner.batching.batch_sampler and planner.epoch(0).sampler.fingerprint,
         }
         if planner.splits:
@@ -197,11 +196,7 @@ def _check_sampler(sampler: Sampler | None) -> None:
 def _pair_fields(
     batchify: PreferencePairs, dataset: SampleSource, fields: Sequence[str] | None
 ) -> Sequence[str]:
-    """The fields of preference pairs, in the order in which their lengths are planned.
-
-    Raises:
-        ConfigError: Others are asked for.
-    """
+    """The fields of preference pairs, in the order of their planned lengths."""
     if fields is not None and tuple(fields) != tuple(batchify.fields):
         raise ConfigError(
             f"PreferencePairs takes the fields {', '.join(batchify.fields)}, found {', '.join(fields)}",
@@ -233,11 +228,7 @@ def _make_planner(
 
 
 def ids_dtype(dtype: str | None, default: str) -> str:
-    """Return the dtype of token ids that a loader's argument ``dtype`` asks for.
-
-    Raises:
-        ConfigError: There are no token ids of this dtype.
-    """
+    """Return a loader's argument ``dtype``, or ``default`` for None; raise ConfigError for other dtypes."""
     if dtype not in (None, "int32", "int64"):
         raise ConfigError(f"dtype must be 'int32' or 'int64', found {dtype!r}")
     return dtype or default

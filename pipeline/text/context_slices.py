@@ -26,9 +26,9 @@ class ContextSlices:
         rank: Rank in the group.
         size: Ranks of the group.
         form: "contiguous": rank r has the r-th of ``size`` equal parts. "balanced": rank r has the parts r
-            and 2 * size - 1 - r of 2 * size, as Megatron-LM's ``get_batch_on_this_cp_rank`` and PyTorch's
-            ``context_parallel`` deal them, so that causal attention costs all ranks the same.
-        shifts_labels: Whether labels move one token to the left first. A model shifts labels itself, and
+            and 2 * size - 1 - r of 2 * size, as with Megatron-LM's ``get_batch_on_this_cp_rank`` and
+            PyTorch's ``context_parallel``, so that causal attention costs all ranks the same.
+        shifts_labels: Whether labels move one token to the left first. A model that shifts labels itself
             cannot see the first token of the next slice.
     """
 
@@ -39,14 +39,14 @@ class ContextSlices:
 
     @property
     def multiple(self) -> int:
-        """What the length of a row must be a multiple of."""
+        """The length of a row must be a multiple of this number."""
         return self.size * (2 if self.form == "balanced" else 1)
 
     def positions(self, length: int) -> npt.NDArray[np.int64]:
-        """Places in rows of ``length`` tokens that this rank has, (length / size,) int64.
+        """Places of this rank's tokens in rows of ``length`` tokens, (length / size,) int64.
 
         Raises:
-            ConfigError: The length is not such a multiple.
+            ConfigError: The length is no multiple of :attr:`multiple`.
         """
         if length % self.multiple:
             raise ConfigError(
@@ -58,10 +58,10 @@ class ContextSlices:
         return parts[own].ravel()
 
     def cut(self, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
-        """Return the arrays of a batch with this rank's part of those that have a number for each token.
+        """Return the arrays of a batch, cut to this rank's part.
 
         Args:
-            arrays: Arrays by name; those of (n, length, ...) are cut, and others stay whole.
+            arrays: Arrays by name. Those of (n, length, ...) are cut, and others stay whole.
             shape: n and length of the batch.
 
         Raises:
@@ -86,12 +86,7 @@ class ContextSlices:
 
 
 def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlices | None:
-    """Check a loader's arguments ``context`` and ``context_slices``; None without slices.
-
-    Args:
-        context: Rank and size of the group, or a DeviceMesh of PyTorch of one dimension; None for no slices.
-        form: The argument ``context_slices``.
-        shifts_labels: See :class:`ContextSlices`.
+    """Return the slices of a loader's arguments ``context`` and ``context_slices``; None without ``context``.
 
     Raises:
         ConfigError: An argument is wrong.
@@ -116,13 +111,13 @@ def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlice
 def check_lengths(
     slices: ContextSlices, fields: int, edges: npt.NDArray[Any] | None, pad_multiple: int
 ) -> None:
-    """Check that all rows can be dealt.
+    """Check that all rows can be cut.
 
     Args:
         slices: The slices.
         fields: Number of planned lengths of a row.
         edges: (K, fields) padded lengths; None if each batch has its own.
-        pad_multiple: What these are multiples of.
+        pad_multiple: Padded lengths are multiples of this.
 
     Raises:
         ConfigError: Rows have several fields, or lengths that are no multiples.

@@ -18,13 +18,7 @@ __all__ = ["DescribedText"]
 
 
 class DescribedText(CheckpointedText):
-    """A loader of text that tells columns, dtypes and shapes of its batches.
-
-    Args:
-        config: What the loader does with samples.
-        ranks: This process among those that train together.
-        prefetch: Batches that may be in flight or ready ahead of the consumer.
-    """
+    """A loader of text that tells columns, dtypes and shapes of its batches."""
 
     def __init__(self, config: TextLoaderConfig, ranks: Ranks, prefetch: int) -> None:
         self._config = config
@@ -47,18 +41,18 @@ class DescribedText(CheckpointedText):
 
     @property
     def pad_id(self) -> int:
-        """Token id that fills padding. Texts may contain it, too, so only masks tell what is padding."""
+        """Token id of padding. Texts may contain it, too, so only masks show what is padding."""
         return self._config.reader.pad_id
 
     def shapes(self) -> list[tuple[int, ...]]:
         """The distinct shapes of batches, ascending: (samples, padded length), with a length for each field.
 
         A compiler can be shown all of them before the first batch. With buckets or packing they are the
-        shapes of every epoch, and of the rest of an epoch that is resumed; without, those of the next epoch.
-        If epochs draw different samples, ``last_batch="partial"`` leaves smaller batches, of which only those
-        of the next epoch are listed. With ``context`` they are the shapes of whole rows.
+        shapes of every epoch, and of the rest of an epoch that is resumed; otherwise those of the next epoch.
+        If epochs draw different samples, ``last_batch="partial"`` makes smaller batches; the list has only
+        those of the next epoch. With ``context`` they are the shapes of whole rows.
         """
-        shapes = self._config.planner.common_shapes  # first, as the next epoch's plan is to be kept
+        shapes = self._config.planner.common_shapes  # first, so that the next epoch's plan is kept
         return sorted({*shapes, *self._plan(self._next.epoch).shapes()})
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:

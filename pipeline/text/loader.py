@@ -1,4 +1,4 @@
-"""The loader of text: its arguments, and the parts that it makes of them."""
+"""The loader of text: its arguments, and the parts that are made from them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["TextLoader"]
 class TextLoader(DescribedText):
     """Loads batches of token ids for a training loop, ahead of the step that needs them.
 
-    Batches are put together by length, so that little is padded, or packed, so that nearly nothing is.
+    Batches hold samples of similar length, so that there is little padding, or packed rows with nearly none.
     Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
     columns. At each step all ranks receive batches of one shape, and :meth:`shapes` lists the shapes before
     the first batch.
@@ -50,9 +50,9 @@ class TextLoader(DescribedText):
     A batch is a function of the dataset, the arguments, the seed, the epoch and the step.
 
     Args:
-        dataset: Folder of a dataset that :func:`stoker.convert_text` made, or what :func:`stoker.open` or
-            :func:`stoker.mix` returns. With ``cache`` it may be the URL of a dataset. ``shards/text@3`` is
-            version 3 of one.
+        dataset: Folder of a dataset that :func:`stoker.convert_text` made, or the result of
+            :func:`stoker.open` or :func:`stoker.mix`. With ``cache`` it may be the URL of a dataset.
+            ``shards/text@3`` is version 3 of a dataset.
         batch_size: Samples of a batch on this rank; with ``pack`` its rows. Give ``batch_size``,
             ``max_tokens`` or ``batch_sampler``, and only one of them.
         max_tokens: Tokens of a batch on this rank, padding included. Short samples then make larger batches.
@@ -61,15 +61,16 @@ class TextLoader(DescribedText):
             epoch's samples, (n,) or (n, D) int64 for D fields, and the keyword arguments that all samplers
             have. The sampler's lengths decide batches and padding, and may be costs; they do not decide which
             tokens are read.
-        buckets: Number of padded lengths, whose boundaries are then those that pad least; or the boundaries,
-            (K,) or (K, D) integers. None draws random batches and pads each to its longest sample, in any
-            number of shapes. "auto" makes 8 buckets of one field. Samples of several fields pad less in
-            windows of 100 batches, which a k-d split orders, in many shapes; give 8 for few shapes, as for
+        buckets: Number of padded lengths, with the boundaries that pad least; or the boundaries, (K,) or
+            (K, D) integers. None draws random batches and pads each to its longest sample, in any number of
+            shapes. "auto" makes 8 buckets of one field. For several fields it makes windows of 100 batches,
+            which a k-d split orders: they pad less and have many shapes. Give 8 for few shapes, such as for
             compilers. Packed rows have no buckets.
         pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
             ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
-        pack: Tokens of a row that holds several sequences. None gives each sample a row. With several fields,
-            whose sequences of a sample have the same place in the row, one number for all or one for each.
+        pack: Tokens of a row that holds several sequences. None gives each sample a row. With several fields
+            it is one number for all or one for each; all sequences of a sample have the same place in the
+            row.
         stream: Tokens that each row takes of its stream, for models whose state goes from batch to batch: row
             i goes on in row i of the next one. The documents of an epoch are cut into one stream for each row
             of all ranks. Columns are "input_ids"; "targets", the token that follows each; and "begins", True
@@ -84,15 +85,15 @@ class TextLoader(DescribedText):
             with ``buckets=None``, and within each bucket; windows keep theirs. With a ``sampler`` batches are
             always drawn anew.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
-            :class:`stoker.ClassBalanced`, or a sampler of your own.
+            :class:`stoker.ClassBalanced`, or your own sampler.
         samples_per_epoch: Samples of an epoch over all ranks. Epochs are then cut from an infinite stream of
             draws, and each goes on where the last one ended. None makes an epoch of all draws, once.
-        seed: Integer, 0 to 2**64 - 1, that decides what is drawn.
+        seed: Integer, 0 to 2**64 - 1, that decides all draws.
         rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
             variables. Give both ``rank`` and ``world_size``, or neither.
         world_size: Number of ranks.
-        mesh: DeviceMesh of PyTorch that tells the rank, in place of ``rank`` and ``world_size``: its
-            dimensions along which batches differ, such as ``mesh["dp"]``.
+        mesh: DeviceMesh of PyTorch with the dimensions along which batches differ, such as ``mesh["dp"]``, in
+            place of ``rank`` and ``world_size``.
         replicate: Processes in a row that receive the same batches, such as those of tensor parallelism.
         context: Rank and size of a context-parallel group, such as (0, 4), or a DeviceMesh of one dimension,
             such as ``mesh["cp"]``: this process receives its slice of each row. The processes of a group have
@@ -131,9 +132,9 @@ class TextLoader(DescribedText):
             int32 for other frameworks.
         prefetch: Batches that may be ready or in flight ahead of the step, from 1. Small batches of padded
             rows are made together, up to 131,072 tokens, and count as one.
-        labels: What the column "labels" is for. "causal" models shift the labels themselves, so the first
-            token of a sequence has the label -100. "seq2seq" are the targets of encoder-decoders, which
-            predict the first token, too. Padding has the label -100.
+        labels: Kind of the column "labels". "causal" models shift the labels themselves, so the first token
+            of a sequence has the label -100. "seq2seq" are the targets of encoder-decoders, which predict the
+            first token, too. Padding has the label -100.
         batchify: Function that makes the arrays of a batch, for arrays that ``columns`` cannot name; see
             :mod:`stoker.bucketing`. It is called with a ``Ragged`` (with a ``Packed`` for packed rows, and
             with a dict of ``Ragged`` by field for several fields) and the padded length, and returns a dict
@@ -149,11 +150,11 @@ class TextLoader(DescribedText):
         pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory; see
             :class:`stoker.ImageLoader`. With ``device="cuda:N"`` batches go through such memory by
             themselves.
-        cache: Folder on a local disk that keeps what is fetched of a remote dataset; see
+        cache: Folder on a local disk that keeps the fetched parts of a remote dataset; see
             :class:`stoker.ImageLoader`.
         cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit. The loader
-            first evicts what this epoch and the next one need last.
-        workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`.
+            first evicts the parts that this epoch and the next one need last.
+        workers: Processes on other machines that also make batches, a :class:`stoker.RayWorkers`.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
@@ -245,10 +246,8 @@ class TextLoader(DescribedText):
 
     def __repr__(self) -> str:
         ranks = self._ranks
-        return (
-            f"<TextLoader of {self.dataset!r}: {len(self)} batches of {len(self.shapes())} shapes, "
-            f"rank {ranks.rank} of {ranks.world_size}>"
-        )
+        batches = f"{len(self)} batches of {len(self.shapes())} shapes"
+        return f"<TextLoader of {self.dataset!r}: {batches}, rank {ranks.rank} of {ranks.world_size}>"
 
     def _place_batches(self, device: Any, framework: adapters.Framework, pin_memory: bool) -> BatchPlacement:
         device = device_name(device)

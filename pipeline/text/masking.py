@@ -1,4 +1,4 @@
-"""Masks of a text loader, with what the dataset's tokenizer says about special tokens and words."""
+"""Masks of a text loader, with the special tokens and words of the dataset's tokenizer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from typing import Any
 from stoker.bucketing import MaskTokens, SpanCorruption
 from stoker.bucketing.masking.mask_tokens import WordParts
 from stoker.errors import ConfigError
-from stoker.formats.tokenization.special_tokens import (
-    NO_SPECIAL_TOKENS,
-    SpecialTokens,
-    count_special_tokens,
-)
+from stoker.formats.tokenization.special_tokens import NO_SPECIAL_TOKENS, SpecialTokens, count_special_tokens
 from stoker.formats.tokenization.tokenizers import Bytes
 from stoker.formats.tokenization.word_parts import read_word_parts
 
@@ -29,10 +25,10 @@ Mask = MaskTokens | SpanCorruption
 def fit_mask(
     mask: Any, dataset: SampleSource, fields: Sequence[str], batching: BatchingConfig
 ) -> Mask | None:
-    """The mask with what the dataset's tokenizer says where its arguments are None.
+    """Return the mask, with values of the dataset's tokenizer for arguments that are None.
 
     Raises:
-        ConfigError: It is no mask, or does not fit the loader.
+        ConfigError: ``mask`` is no mask, or does not fit the loader.
         DatasetError: The tokenizer's file cannot be read.
     """
     if mask is None:
@@ -42,7 +38,7 @@ def fit_mask(
     if not isinstance(mask, SpanCorruption):
         raise ConfigError(
             f"mask must be a MaskTokens or a SpanCorruption of stoker.bucketing, found {mask!r}",
-            hint="For masks of your own give batchify: a function with a parameter context.",
+            hint="For your own masks give batchify: a function with a parameter context.",
         )
     if len(fields) > 1:
         raise ConfigError(

@@ -1,7 +1,7 @@
 """The producer of batches of text, which the prefetcher runs.
 
-It has the bytes of a batch read ahead, and later reads its sequences, makes arrays of them, and assembles the
-batch.
+First it asks the kernel to read the bytes of a batch ahead. Later it reads the sequences, makes arrays of
+them, and assembles the batch.
 """
 
 from __future__ import annotations
@@ -30,23 +30,19 @@ from .columns import document_begins, rows_of_segments, rows_of_tokens
 from .config import TextLoaderConfig
 from .planning.epoch import TextEpoch, TokenSlices
 from .planning.schedule import TextSchedule
-from .reading.payload_locations import PayloadLocations
+from .reading import PayloadLocations
 
 __all__ = ["TOGETHER", "MadeText", "TextBatchProducer"]
 
 
 TOGETHER = 1 << 17
-"""Tokens of batches that are started together; Python takes as long for a batch as for thousands of them."""
+"""Tokens of batches that are started together: Python takes about as long for one batch as for many."""
 
 
 class _Start(NamedTuple):
     """Batches of consecutive steps that were started together; one batch of packed rows or of streams.
 
-    Attributes:
-        steps: The steps of the schedule.
-        batches: The batch of each.
-        slices: The sequences of all, one batch after the other.
-        locations: Where the payloads of these lie.
+    ``slices`` has the sequences of all batches, one batch after the other, and ``locations`` their payloads.
     """
 
     steps: range
@@ -67,7 +63,7 @@ class _Start(NamedTuple):
 
 
 class MadeText(NamedTuple):
-    """What was made of a batch, before it has the form of the framework.
+    """A batch in arrays of NumPy, before the arrays of the framework.
 
     Attributes:
         arrays: Arrays of its sequences, by their columns.
@@ -128,7 +124,7 @@ class TextBatchProducer:
         self._together = together if config.reads_padded and not cache_prefetcher else 0
 
     def start(self) -> int:
-        """Decide the next batches, and have their bytes read ahead."""
+        """Plan the next batches, and ask the kernel to read their bytes ahead."""
         if self._next == len(self._schedule):
             return 0
         stages = self._totals.worker
@@ -151,7 +147,7 @@ class TextBatchProducer:
         return self.complete(self.collect())
 
     def collect(self) -> MadeText:
-        """Read the oldest batch that was started; :meth:`complete` makes a batch of what is returned."""
+        """Read the oldest batch that was started, for :meth:`complete`."""
         with self._totals.worker.stage("executing"):
             if not self._read:
                 start = self._in_flight.popleft()
@@ -161,7 +157,7 @@ class TextBatchProducer:
             return MadeText(self._arrays(oldest, padded), mask, oldest.slices, samples)
 
     def complete(self, made: MadeText) -> FinishedBatch:
-        """Return the batch of what this producer, or one of the same epoch elsewhere, has collected."""
+        """Return the batch that this producer, or one of the same epoch on another machine, has collected."""
         stream = self._adapter.copy_stream
         with self._totals.worker.stage("handing over"), stream or contextlib.nullcontext():
             batch = self._config.batch_type(*(self._column(made, name) for name in self._config.columns))
@@ -169,7 +165,7 @@ class TextBatchProducer:
         return FinishedBatch(batch, made.samples, ready=ready)
 
     def _arrays(self, one: _Start, padded: list[Padded] | None) -> Mapping[str, Any]:
-        """The arrays of a batch, of its padded rows if they have been read."""
+        """The arrays of a batch, from its padded rows if they have been read."""
         reader, maker = self._config.reader, self._config.maker
         if padded is not None:
             return maker.of_padded(padded)
@@ -178,7 +174,7 @@ class TextBatchProducer:
         return maker(sequences, one.slices.groups, one.batches[0].shape, self._context(one))
 
     def _read_padded(self, start: _Start) -> Sequence[list[Padded] | None]:
-        """Read all batches at once, as padded rows of each field; None for batches to be read alone."""
+        """Read all batches at once as padded rows of each field; None for each batch to be read alone."""
         fill, slices = self._config.maker.fill, start.slices
         shapes = [batch.shape for batch in start.batches]
         later = [None] * len(shapes)
@@ -223,7 +219,7 @@ class TextBatchProducer:
             value = self._rows(made.slices)
         else:
             value = batched_values(self._config.dataset, name, made.slices.positions)
-        # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.
+        # A number such as max_seqlen stays a number: it is an argument of a GPU kernel.
         if isinstance(value, int):
             return value
         with self._totals.worker.stage("copying"):
@@ -244,9 +240,8 @@ def _reads_of_batches(
     for step in range(len(schedule)):
         slices = schedule.slices(epoch, [schedule.batch(step)], step)
         rows, moment = config.rows[slices.positions], schedule.plan.epoch * STEPS + schedule.number(step)
+        bounds = None
         if reader.reads_slices:
             bounds = reader.byte_slices(slices, reader.locate(slices.positions), earlier)
             earlier[slices.positions] = True
-            yield BatchReads(rows, bounds, moment)
-        else:
-            yield BatchReads(rows, None, moment)
+        yield BatchReads(rows, bounds, moment)

@@ -1,4 +1,4 @@
-"""The reader of token ids: it reads the payloads of a batch from shards, and checks them."""
+"""The reader of token ids, which reads the payloads of a batch from shards and checks them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..engines.shard_files import open_shards
 from ..order.sample_source import SampleSource
 from .masking import special_tokens_of
 from .planning.epoch import TokenSlices
-from .reading.payload_locations import PayloadLocations
-from .reading.read_ahead import ReadAhead
-from .reading.trained_tokens import trained_tokens
+from .reading import PayloadLocations, ReadAhead, trained_tokens
+
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["TokenReader"]
 
@@ -39,8 +39,8 @@ class TokenReader:
         dataset: Dataset that :func:`stoker.convert_text` made, a selection of one, or a mixture.
         fields: Names of the fields to read; None for all.
         dtype: Dtype of the token ids that are handed out.
-        too_long: What happens to long sequences. "truncate" keeps the closing special tokens of a sequence;
-            "split" reads a payload whole once, and checks it then, and later reads its pieces alone.
+        too_long: What happens to long sequences. "truncate" keeps the closing special tokens of a sequence.
+            "split" reads and checks a payload whole once, and later reads only its pieces.
         verify: Whether every payload is compared with its checksum.
 
     Attributes:
@@ -99,25 +99,25 @@ class TokenReader:
         self._read_ahead = ReadAhead(dataset.data_sizes)
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Int64:
         """(N, D) int64, tokens of every sample in each field that is read."""
         columns = [self._dataset.column(self._columns[field]) for field in self._chosen]
         return np.stack(columns, axis=1, dtype=np.int64)
 
-    def locate(self, positions: npt.NDArray[np.int64]) -> PayloadLocations:
-        """Where the payloads of samples lie."""
+    def locate(self, positions: Int64) -> PayloadLocations:
+        """Return the places of the payloads of samples."""
         shard, offset, length, crc = (self._values(name, positions) for name in _WHERE)
         tokens = np.empty((len(positions), len(self._columns)), np.int64)
         for field, name in enumerate(self._columns):
             tokens[:, field] = self._values(name, positions)
         return PayloadLocations(positions, shard, offset, length, crc, tokens)
 
-    def _values(self, name: str, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _values(self, name: str, positions: Int64) -> npt.NDArray[Any]:
         view = self._views.get(name)
         return self._dataset.values(name, positions) if view is None else view[positions]
 
     def will_need(self, slices: TokenSlices, locations: PayloadLocations) -> None:
-        """Ask the kernel to read these payloads ahead, or the slices that will be read of them."""
+        """Ask the kernel to read these payloads ahead, or the slices of them that will be read."""
         shard, offset, length = locations.shard, locations.offset, locations.length
         if self.reads_slices:
             begin, end = self.byte_slices(slices, locations).T
@@ -129,7 +129,7 @@ class TokenReader:
 
     @property
     def reads_slices(self) -> bool:
-        """Whether payloads that have been read whole once are read in slices."""
+        """Whether a payload is read in slices after it was read whole once."""
         return len(self._read_whole) > 0
 
     def byte_slices(
@@ -137,17 +137,17 @@ class TokenReader:
         slices: TokenSlices,
         locations: PayloadLocations,
         earlier: npt.NDArray[np.bool_] | None = None,
-    ) -> npt.NDArray[np.int64]:
-        """(P, 2) int64: of each payload the first byte that will be read, and the byte after the last.
+    ) -> Int64:
+        """(P, 2) int64: the first byte of each payload that will be read, and the byte after the last.
 
         Args:
             slices: The P slices of samples.
-            locations: Where the payloads of these samples lie, (P,).
-            earlier: (N,) bool, samples that will have been read whole before, besides those that have been.
+            locations: The places of the payloads of these samples, (P,).
+            earlier: (N,) bool, further samples that will have been read whole before.
         """
         first, end = self._bounds(slices, locations)
         bounds = np.stack((first.min(axis=1), end.max(axis=1)), axis=1)
-        found: npt.NDArray[np.int64] = bounds * self._stored.itemsize
+        found: Int64 = bounds * self._stored.itemsize
         whole = ~self._read_whole[locations.positions]
         if earlier is not None:
             whole &= ~earlier[locations.positions]
@@ -163,7 +163,7 @@ class TokenReader:
             locations: Where the payloads of these samples lie, (P,).
 
         Raises:
-            CorruptRecordError: A payload cannot be read, or is not what was written; names the sample.
+            CorruptRecordError: A payload cannot be read, or is damaged; the error names the sample.
         """
         offsets = _offsets(slices)
         ids = [np.empty(total, self.dtype) for total in offsets[:, -1].tolist()]
@@ -188,14 +188,12 @@ class TokenReader:
         found, end = [], 0
         for batch in ids:
             first, end = end, end + len(batch[0])
-            flags = (
-                one if one is None else one[of_field[first] : of_field[end]]
-                for one, of_field in zip(trained, offsets, strict=True)
-            )
+            pairs = zip(trained, offsets, strict=True)
+            flags = (one if one is None else one[of_field[first] : of_field[end]] for one, of_field in pairs)
             found.append(list(map(Padded, batch, slices.lengths[first:end].T, flags)))
         return found
 
-    def _edges(self, slices: TokenSlices, locations: PayloadLocations) -> npt.NDArray[np.int64]:
+    def _edges(self, slices: TokenSlices, locations: PayloadLocations) -> Int64:
         """(P, D, 4) int64, the bytes of each slice in its payload, as ``read_tokens`` takes them."""
         first, end = self._bounds(slices, locations)
         edges = np.empty((*first.shape, 4), np.int64)
@@ -211,15 +209,9 @@ class TokenReader:
         return edges
 
     def _trained(
-        self, slices: TokenSlices, locations: PayloadLocations, offsets: npt.NDArray[np.int64]
+        self, slices: TokenSlices, locations: PayloadLocations, offsets: Int64
     ) -> list[npt.NDArray[np.bool_] | None]:
-        """(T,) bool for each field, the tokens of P slices that a model is trained on; None if all are.
-
-        Args:
-            slices: The slices.
-            locations: Where the payloads of these samples lie, (P,).
-            offsets: See :func:`_offsets`.
-        """
+        """(T,) bool for each field, the tokens of P slices that a model is trained on; None if all are."""
         found: list[npt.NDArray[np.bool_] | None] = []
         for name, column, bounds in zip(map(trained_column, self.fields), self._chosen, offsets, strict=True):
             if name not in self._dataset.types:
@@ -234,9 +226,7 @@ class TokenReader:
         """Close the data files."""
         self._shards.close()
 
-    def _bounds(
-        self, slices: TokenSlices, locations: PayloadLocations
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _bounds(self, slices: TokenSlices, locations: PayloadLocations) -> tuple[Int64, Int64]:
         """(P, D) int64 each: the first token of each slice in its payload, and the end of the slice."""
         tokens = locations.tokens
         begins = (np.cumsum(tokens, axis=1) - tokens)[:, self._chosen] + slices.begins[:, None]
@@ -245,7 +235,7 @@ class TokenReader:
     def _read(
         self,
         locations: PayloadLocations,
-        edges: npt.NDArray[np.int64],
+        edges: Int64,
         ids: list[npt.NDArray[Any]],
         fill: int = 0,
     ) -> None:
@@ -276,7 +266,7 @@ class TokenReader:
         return self._dataset.error(position, message, CorruptRecordError, _HINT)
 
 
-def _offsets(slices: TokenSlices) -> npt.NDArray[np.int64]:
+def _offsets(slices: TokenSlices) -> Int64:
     """(D, P + 1) int64, the start of each slice among the tokens of each field, and their number."""
     offsets = np.zeros((slices.lengths.shape[1], len(slices.lengths) + 1), np.int64)
     np.cumsum(slices.lengths.T, axis=1, out=offsets[:, 1:])

@@ -25,12 +25,7 @@ __all__ = ["FEW_BUCKETS", "BatchingConfig", "LastGroup", "TooLong", "as_buckets"
 FEW_BUCKETS = 8  # of "auto", for samples of one field
 
 _COUNTS = (
-    "batch_size",
-    "max_tokens",
-    "pad_multiple",
-    "max_sequences",
-    "max_length",
-    "samples_per_epoch",
+    *("batch_size", "max_tokens", "pad_multiple", "max_sequences", "max_length", "samples_per_epoch"),
     "stream",
 )
 _CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))}
@@ -41,21 +36,22 @@ class BatchingConfig:
     """How sequences form batches; see :class:`stoker.TextLoader`. States record the names of the attributes.
 
     Attributes:
-        batch_size: Samples, or packed rows, of a batch on one rank. One of this and the next two is not None.
+        batch_size: Samples, or packed rows, of a batch on one rank. Exactly one of this, ``max_tokens`` and
+            ``batch_sampler`` is not None.
         max_tokens: Tokens of a batch on one rank, padding included.
         batch_sampler: Function that makes the sampler of batches.
         buckets: Number of buckets, or their boundaries; None pads each batch to its longest sample. "auto"
             makes eight buckets of one field, and windows of several fields.
         pad_multiple: Padded lengths are multiples of this.
-        pack: Tokens of a packed row, for several fields of each; None does not pack.
+        pack: Tokens of a packed row, one number for all fields or one for each; None does not pack.
         max_sequences: Largest number of sequences in a packed row; None sets no limit.
         max_length: Largest number of tokens of a sequence; None sets no limit.
         too_long: What happens to a longer sequence.
         shuffle: Whether batches are drawn anew in each epoch; False keeps the order of the dataset.
         samples_per_epoch: Samples of an epoch that is cut from an infinite stream; None for all draws once.
-        seed: Seed of everything that is drawn.
+        seed: Seed of all draws.
         last_batch: What happens to samples that do not fill a batch.
-        balance: What all ranks have about equally much of at each step; None deals samples in order.
+        balance: The cost that is about equal on all ranks at each step; None deals samples in order.
         stream: Tokens that a row takes of its stream at each step; None makes no streams.
 
     Raises:
@@ -103,15 +99,14 @@ class BatchingConfig:
 
     @property
     def is_auto(self) -> bool:
-        """Whether the number of fields decides how batches are made."""
+        """Whether the number of fields decides the way of batching."""
         return isinstance(self.buckets, str) and self.pack is None and self.batch_sampler is None
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64] | None:
         """(K,) or (K, D) int64, the boundaries that ``buckets`` gives; None if it gives none."""
-        return (
-            None if self.buckets is None or isinstance(self.buckets, (int, str)) else as_edges(self.buckets)
-        )
+        given = self.buckets
+        return None if given is None or isinstance(given, (int, str)) else as_edges(given)
 
     @property
     def _gives_buckets(self) -> bool:
@@ -123,10 +118,9 @@ class BatchingConfig:
         others = {name: getattr(self, name) for name in ("max_tokens", "batch_sampler", "pack", "max_length")}
         others |= {"balance": self.balance, "max_sequences": self.max_sequences}
         given = [name for name, value in others.items() if value is not None]
-        if self._gives_buckets:
-            given.append("buckets")
-        if given or self.too_long != "error" or self.pad_multiple != 1:
-            given += ["too_long"] * (self.too_long != "error") + ["pad_multiple"] * (self.pad_multiple != 1)
+        given += ["buckets"] * self._gives_buckets + ["too_long"] * (self.too_long != "error")
+        given += ["pad_multiple"] * (self.pad_multiple != 1)
+        if given:
             raise ConfigError(
                 f"{given[0]} has no effect beside stream, whose rows are full",
                 hint=f"Leave out {given[0]}, and give batch_size.",
@@ -180,10 +174,10 @@ def _as_capacity(given: Any) -> int | tuple[int, ...] | None:
 
 
 def as_buckets(given: Any) -> Buckets:
-    """Buckets as :class:`BatchingConfig` takes them: NumPy's integers become Python's, lists arrays.
+    """Return buckets for :class:`BatchingConfig`: NumPy's integers become Python's, and lists arrays.
 
     Raises:
-        ConfigError: A text is given that is not "auto".
+        ConfigError: ``given`` is a text other than "auto".
     """
     if isinstance(given, str) and given != "auto":
         raise ConfigError(f'buckets must be "auto", a number, boundaries or None, found {given!r}')

@@ -1,4 +1,4 @@
-"""One epoch of text: the samples that it draws, and how they form batches."""
+"""An epoch of text: the samples that it draws, and how they form batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokenSlices(NamedTuple):
         lengths: (P, D) int64, tokens of each slice in each of D fields.
         groups: (rows + 1,) int64, first slice of each packed row, and P at the end; None without packing.
         draws: (P,) int64, number of each slice's draw in the epoch.
-        opens: (P,) bool, whether a document begins with each slice of streams; None of other batches.
+        opens: (P,) bool, whether a document begins with each slice of streams; None for other batches.
     """
 
     positions: Int64
@@ -36,9 +36,7 @@ class TokenSlices(NamedTuple):
 
     def part(self, each: slice) -> TokenSlices:
         """Some of the sequences, of rows that are not packed."""
-        return TokenSlices(
-            self.positions[each], self.begins[each], self.lengths[each], None, self.draws[each]
-        )
+        return TokenSlices(*(column[each] for column in self[:3]), None, self.draws[each])
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +44,12 @@ class TextEpoch:
     """The draws of one epoch, and how they form batches.
 
     Attributes:
-        sampler: Groups draws, or packed rows of draws, into batches. Its lengths may be costs: they decide
-            the groups, and ``lengths`` decides what is read.
-        lengths: (n, D) integers, tokens of each draw in each of D fields.
+        sampler: Groups draws, or packed rows of draws, into batches. Its lengths decide only the groups, and
+            may be costs.
+        lengths: (n, D) integers, tokens that are read of each draw in each of D fields.
         drawn: (n,) int32 or int64, position in the dataset of each draw; None if draw i is sample i.
-        packing: Which draws share a packed row; None without packing.
-        planned: (n, E) integers, the lengths by which batches are planned, if they are not ``lengths``.
+        packing: The draws of each packed row; None without packing.
+        planned: (n, E) integers, the lengths by which batches are planned; None if they are ``lengths``.
     """
 
     sampler: BatchSampler
@@ -61,11 +59,7 @@ class TextEpoch:
     planned: npt.NDArray[Any] | None = None
 
     def token_slices(self, rows: Int64) -> TokenSlices:
-        """The sequences of one batch.
-
-        Args:
-            rows: (n,) int64, the batch's packed rows, or its draws without packing.
-        """
+        """The sequences of a batch of ``rows``, (n,) int64: its packed rows, or its draws without packing."""
         packing = self.packing
         if packing is None:
             lengths = self.lengths[rows].astype(np.int64, copy=False)
@@ -77,9 +71,8 @@ class TextEpoch:
         begins, lengths = packing.begins[which], packing.lengths[which].reshape(len(which), -1)
         if self.planned is not None:
             lengths = self.lengths[draws]
-        return TokenSlices(
-            self.samples(draws), begins.astype(np.int64), lengths.astype(np.int64), groups, draws
-        )
+        begins, lengths = begins.astype(np.int64), lengths.astype(np.int64)
+        return TokenSlices(self.samples(draws), begins, lengths, groups, draws)
 
     def samples(self, draws: npt.NDArray[Any]) -> Int64:
         """Positions in the dataset of draws, (n,) each."""

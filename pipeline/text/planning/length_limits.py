@@ -19,18 +19,18 @@ __all__ = ["length_table", "limited_lengths", "row_capacity"]
 def limited_lengths(
     lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int, *, are_planned: bool
 ) -> npt.NDArray[Any]:
-    """Lengths, (N, D), after truncation; packing splits what is to be split.
+    """Return the lengths, (N, D), after truncation; packing itself splits long sequences.
 
     Args:
         lengths: (N, D) integers, tokens of each sample in each of D fields.
         batching: How sequences form batches.
         special_tokens: Number of tokens that truncation keeps besides the text.
-        are_planned: Whether batches are planned by these lengths. If not, they are not the lengths of
-            boundaries and packed rows, which then set no limit here.
+        are_planned: Whether batches are planned by these lengths. Otherwise boundaries and packed rows have
+            other lengths, and set no limit here.
 
     Raises:
         ConfigError: A sequence is longer than allowed, and ``too_long`` is "error"; or truncation would leave
-            special tokens alone.
+            only special tokens.
     """
     if batching.max_length is not None:
         longest = np.full(lengths.shape[1], batching.max_length)
@@ -65,7 +65,7 @@ def limited_lengths(
 
 
 def length_table(edges: Int64) -> Int64:
-    """Boundaries as (K, D), also of one field."""
+    """Boundaries as (K, D), also for one field."""
     return edges.reshape(len(edges), -1)
 
 

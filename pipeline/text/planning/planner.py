@@ -1,4 +1,4 @@
-"""The planner of text: decides from lengths alone which sequences form a batch, in every epoch."""
+"""The planner of text: from lengths alone it decides which sequences form a batch, in every epoch."""
 
 from __future__ import annotations
 
@@ -40,19 +40,14 @@ _CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the p
 
 
 class Begun(NamedTuple):
-    """The ranks and the batch size with which an epoch was begun that others finish.
-
-    Attributes:
-        world_size: Number of ranks.
-        batch_size: Samples of a batch of one of them.
-    """
+    """The number of ranks, and the batch size of each, with which an unfinished epoch was begun."""
 
     world_size: int
     batch_size: int
 
 
 class TextPlanner:
-    """Plans the batches of epochs; the plan of an epoch is kept until no pass uses it and another is made.
+    """Plans the batches of epochs. It keeps the latest plan, and those that passes use.
 
     Args:
         batching: How sequences form batches.
@@ -61,13 +56,13 @@ class TextPlanner:
             their order.
         world_size: Number of ranks.
         special_tokens: Number of tokens that truncation keeps besides the text.
-        planned_lengths: Makes (N, E) lengths, by which batches are planned, of the (N, D) lengths that are
-            read, such as those of inputs and targets; None plans by the lengths that are read.
+        planned_lengths: Returns the (N, E) lengths by which batches are planned, such as those of inputs and
+            targets, for the (N, D) lengths that are read; None plans by the lengths that are read.
 
     Attributes:
         batching: As given.
         order: As given.
-        takes_all: Whether every epoch draws every sample once, so that epochs differ in their batches alone.
+        takes_all: Whether every epoch draws every sample once, so that epochs differ only in their batches.
 
     Raises:
         ConfigError: The config does not fit the lengths.
@@ -96,7 +91,7 @@ class TextPlanner:
         self._plans: SharedEpochs[tuple[int, History, Begun | None], BatchPlan] = SharedEpochs()
 
     def plan(self, epoch: int, history: History = (), begun: Begun | None = None) -> BatchPlan:
-        """The batches of an epoch, or of its rest after the parts in ``history``, as it was begun."""
+        """The batches of an epoch, or of its rest after ``history``, in the form that ``begun`` gave them."""
         return self._plans.get((epoch, history, begun), lambda _: self._make_plan(epoch, history, begun))
 
     def epoch(self, epoch: int) -> TextEpoch:
@@ -126,7 +121,7 @@ class TextPlanner:
 
     @property
     def splits(self) -> bool:
-        """Whether batches are made by a k-d split, the default for fields that are padded each by itself."""
+        """Whether a k-d split makes the batches, the default for several fields with separate padding."""
         return self.batching.is_auto and self._read is self._lengths and self._lengths.shape[1] > 1
 
     @cached_property
@@ -145,19 +140,16 @@ class TextPlanner:
 
     @property
     def depends_on_ranks(self) -> bool:
-        """Whether batches depend on the number of ranks, and not on the samples of all of them alone.
-
-        The last batch of each bucket has as many samples as the ranks can share out.
-        """
+        """Whether batches depend on the number of ranks, which share the last batch of each bucket."""
         edges = self.boundaries
         return self.batching.last_batch == "partial" and edges is not None and len(edges) > 1
 
     @property
     def has_equal_epochs(self) -> bool:
-        """Whether every epoch has as many batches as any other."""
+        """Whether all epochs have the same number of batches."""
         batching = self.batching
         if batching.batch_sampler is not None:
-            return False  # the number of batches may depend on what is drawn
+            return False  # the number of batches may depend on the draws
         by_size = batching.pack is None and batching.max_tokens is None
         return self.takes_all or (by_size and (self.boundaries is None or batching.last_batch != "partial"))
 
@@ -171,7 +163,7 @@ class TextPlanner:
 
     @cached_property
     def common_shapes(self) -> list[tuple[int, ...]]:
-        """Shapes that every epoch has; the smaller last batches are not among them."""
+        """Shapes of every epoch, without those of smaller last batches."""
         if self.boundaries is None:
             return []
         if self.takes_all:
@@ -210,7 +202,7 @@ class TextPlanner:
         assert self._capacity is not None, "called only with packing"
         several = len(self._capacity) > 1
         capacity = self._capacity if several else self._capacity[0]
-        # Later epochs may draw shorter samples, but the arrays have room for as many as in the first.
+        # Later epochs may draw shorter samples, but arrays have room only for as many as in the first epoch.
         most = batching.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
         seed = batching.seed if batching.shuffle else None
         packing = pack(
@@ -244,11 +236,10 @@ class TextPlanner:
         order = self.order.order if isinstance(self.order, Stream) else self.order
         if _takes_all(order, len(self._lengths)):
             return self._lengths
-        drawn = (
-            self._drawn.get(0, self._draw)
-            if order is self.order
-            else drawn_positions(without_interleaving(order), 0)
-        )
+        if order is self.order:
+            drawn = self._drawn.get(0, self._draw)
+        else:
+            drawn = drawn_positions(without_interleaving(order), 0)
         return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
 
 
@@ -257,7 +248,7 @@ def _takes_all(order: Order, samples: int) -> bool:
 
 
 def drawn_positions(order: Order, epoch: int) -> npt.NDArray[Any]:
-    """(n,) int32, or int64 where they need it, the positions that an epoch draws."""
+    """The positions that an epoch draws, (n,) int32, or int64 if they need it."""
     positions = np.empty(order.n, np.int64)
     for start in range(0, order.n, _CHUNK):
         chunk = positions[start : start + _CHUNK]

@@ -20,14 +20,14 @@ __all__ = ["Leaving", "TextSchedule"]
 
 @dataclass(frozen=True)
 class Leaving:
-    """What is left out of an epoch, and how substitutes are found.
+    """The samples that are left out of an epoch, and the rules for their substitutes.
 
     Attributes:
         ledger: Its points are the number of the epoch, how often its ranks have changed, and the step.
         epoch: Number of the epoch.
         part: How often its number of ranks has changed.
         seed: Decides the substitutes.
-        groups: (N,) numbers of the group that each sample's substitute must belong to; None without groups.
+        groups: (N,) group of each sample, in which its substitute must be, too; None without groups.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -39,14 +39,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class TextSchedule:
-    """The remaining steps of one epoch, on one rank (see ``Steps`` in execution/epoch_iterator).
-
-    Attributes:
-        plan: Batches of the epoch.
-        rank: This rank.
-        start: Steps of the plan that are done.
-        leaving: What is left out.
-    """
+    """The remaining steps of one epoch, on one rank; the first ``start`` steps of the plan are done."""
 
     plan: BatchPlan
     rank: int = 0
@@ -68,7 +61,7 @@ class TextSchedule:
         return tokens[self.start :].cumsum()
 
     def together(self, step: int, tokens: int) -> range:
-        """The steps from one on, at least one, whose batches have ``tokens`` at most, padding included."""
+        """The steps from ``step`` on, at least one, whose batches have at most ``tokens`` with padding."""
         if self.leaving.ledger:
             return range(step, step + 1)
         before = int(self._ends[step - 1]) if step else 0
@@ -84,17 +77,11 @@ class TextSchedule:
         return self.plan.mask(self.start + step, self.rank)
 
     def number(self, step: int) -> int:
-        """Number of a step among all of the epoch, those before a change of ranks included."""
+        """Number of a step in the epoch, including those before a change of ranks."""
         return sum(done for _, done in self.plan.history) + self.start + step
 
     def slices(self, epoch: TextEpoch, batches: Sequence[Batch], step: int) -> TokenSlices:
-        """The sequences of this rank's batches at the steps of :meth:`together`, one batch after the other.
-
-        Args:
-            epoch: The draws of the epoch.
-            batches: The batches, of :meth:`batch`.
-            step: The first step.
-        """
+        """The sequences of this rank's ``batches`` at the steps from ``step`` on, batch after batch."""
         batch, leaving = batches[0], self.leaving
         rows = batch.rows if len(batches) == 1 else np.concatenate([one.rows for one in batches])
         slices = epoch.token_slices(rows)

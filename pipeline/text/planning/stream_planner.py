@@ -41,23 +41,17 @@ class StreamEpoch:
     done: int
 
     def token_slices(self, rows: Int64) -> TokenSlices:
-        """The slices of the windows ``rows``, (B,) int64, each with the token that follows."""
+        """The slices of the windows ``rows``, (B,) int64, each with the next token of its stream."""
         pieces, groups, opens = self.streams.slices(rows)
-        return TokenSlices(
-            self.drawn[pieces.rows].astype(np.int64, copy=False),
-            pieces.begins,
-            pieces.lengths[:, None],
-            groups,
-            pieces.rows,
-            opens,
-        )
+        positions, lengths = self.drawn[pieces.rows].astype(np.int64, copy=False), pieces.lengths[:, None]
+        return TokenSlices(positions, pieces.begins, lengths, groups, pieces.rows, opens)
 
 
 class StreamPlanner(TextPlanner):
     """Plans streams; see :class:`TextPlanner` for the arguments.
 
-    The draws of an epoch lie end to end, in their order, and are cut into one stream for each row of the
-    global batch. The last tokens of an epoch, fewer than there are streams, are left out.
+    The draws of an epoch are joined in their order, and cut into one stream for each row of the global batch.
+    The last tokens of an epoch, fewer than there are streams, are left out.
 
     Raises:
         ConfigError: Several fields are read, or an epoch has too few tokens for a step.
@@ -82,12 +76,12 @@ class StreamPlanner(TextPlanner):
 
     @cached_property
     def boundaries(self) -> Int64 | None:
-        """None: every step has the same length but the last."""
+        """None, since all steps but the last have the same length."""
         return None
 
     @property
     def has_equal_epochs(self) -> bool:
-        """Whether every epoch has as many tokens as any other."""
+        """Whether all epochs have the same number of tokens."""
         return self.takes_all
 
     @property

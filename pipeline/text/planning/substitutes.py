@@ -1,4 +1,4 @@
-"""Substitutes for sequences of samples that are left out: others that fit into their place in the batch."""
+"""Substitutes for sequences of excluded samples: other sequences that fit into their place in the batch."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def with_substitutes(
 ) -> TokenSlices:
     """Return the sequences of a batch with substitutes for those of excluded samples.
 
-    A substitute is a random sample that the epoch draws. It is whole and fits: into the tokens of the
-    sequence in a packed row, and into the padded length otherwise. If no sample fits, a longer one is cut;
-    with lengths that are planned otherwise than read, it must fit.
+    A substitute is a random whole sample of the epoch that fits: into the tokens of the sequence in a packed
+    row, and otherwise into the padded length. If no sample fits, a longer one is cut. If batches are planned
+    by other lengths than are read, no sample is cut.
 
     Args:
         epoch: The draws of the epoch.
         batch: The batch.
         slices: Its P sequences.
         excluded: (M,) int64, positions of the excluded samples, ascending.
-        groups: (N,) group of each sample; a substitute has that of its sequence. None without groups.
+        groups: (N,) group of each sample; a substitute is of the same group. None without groups.
         key: Seed and number of the epoch, which decide the substitutes.
     """
     bad = np.flatnonzero(np.isin(slices.positions, excluded))
@@ -62,15 +62,15 @@ def with_substitutes(
 
 
 class _Allowed:
-    """The draws that can take the place of one sequence.
+    """The draws that can take the place of the sample at ``position``.
 
     Args:
         epoch: The draws of the epoch.
-        table: (n, D) lengths of the draws that ``limit`` limits.
+        table: (n, D) lengths of the draws, which must be at most ``limit``, (D,).
         excluded: Positions of the excluded samples.
         groups: Group of each sample, or None.
         position: Position of the sequence's sample.
-        limit: (D,) the most tokens in each field.
+        limit: Most tokens in each field.
     """
 
     def __init__(

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stoker.pipeline.text.reading import read_ahead
-from stoker.pipeline.text.reading.read_ahead import ReadAhead
+from stoker.pipeline.text import reading
+from stoker.pipeline.text.reading import ReadAhead
 
 PART = 128 << 10
 SIZES = [10 * PART + 5, 3 * PART]
@@ -39,7 +39,7 @@ def test_all_bytes_of_every_payload_have_been_asked_for() -> None:
 
 
 def test_each_payload_of_a_large_dataset_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_ahead, "_memory", lambda: sum(SIZES))
+    monkeypatch.setattr(reading, "_memory", lambda: sum(SIZES))
     ahead = ReadAhead(SIZES)
     first, second = pairwise([asked(ahead, [0, 1], [5, 9], [10, 20]) for _ in range(3)])
     assert first[0] == first[1] == second[1] == [(0, 5, 10), (1, 9, 20)]
