@@ -1,4 +1,4 @@
-"""Pictures of the images of a loader's batch, with their annotations, as it handed them out."""
+"""Pictures of the images of a loader's batch, with their annotations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 __all__ = ["images_of_patches", "picture_of", "texts_of_captions"]
 
 _LEAST_SHARE = 0.05  # of a class in a mixed label that a caption names
-_CHEQUER, _DARK, _LIGHT = 8, 153, 204  # behind transparent pixels: the side of a square, and two levels
+_CHEQUER, _DARK, _LIGHT = 8, 153, 204  # behind transparent pixels: side of a square, and the two levels
 
 
 def picture_of(
@@ -41,12 +41,12 @@ def picture_of(
         config: Config of the loader.
         batch: The batch, arrays of NumPy.
         i: Position of the sample in the batch.
-        image: The image, in the layout of the loader; (H, W, C) of rows of patches.
+        image: The image, in the layout of the loader; (H, W, C) for rows of patches.
         column: Its column; None for rows of patches.
         view: Number of the view in the column; None without views.
-        key: Name of the sample, which the caption states with the class; None to leave both out.
+        key: Name of the sample, for the caption with the class; None leaves both out.
         said: A further line of the caption.
-        padding: Whether padding is shown, too.
+        padding: Whether the picture includes padding.
     """
     layout = "NHWC" if column is None else config.image_format.layout
     pixels = _levels(image, layout, config.images[0] if column is None else column)
@@ -58,7 +58,7 @@ def picture_of(
 
 
 def _levels(image: Array, layout: str, column: ImageColumn) -> npt.NDArray[np.uint8]:
-    """Pixels as (H, W, 3) uint8: normalisation is undone, and grey and other channels are shown as RGB."""
+    """Pixels as (H, W, 3) uint8 RGB, without normalisation; grey and other channels become RGB, too."""
     form = column.plan.form
     values = np.moveaxis(image, 0, -1) if layout == "NCHW" else image
     values = values[..., :3] if layout == "NHWC4" else values
@@ -73,7 +73,7 @@ def _levels(image: Array, layout: str, column: ImageColumn) -> npt.NDArray[np.ui
 
 
 def _on_chequers(levels: Array) -> Array:
-    """(H, W, 3): RGBA on squares that show through where the image is transparent."""
+    """(H, W, 3): RGBA over squares, which show where the image is transparent."""
     rows, columns = (np.arange(side) // _CHEQUER for side in levels.shape[:2])
     squares = np.where((rows[:, None] + columns) % 2, _DARK, _LIGHT)[..., None]
     alpha = levels[..., 3:] / 255
@@ -126,7 +126,7 @@ def _labels(config: ImageLoaderConfig, batch: Any, i: int) -> tuple[str, ...]:
 def _marks(
     config: ImageLoaderConfig, batch: Any, i: int, column: ImageColumn | None, view: int | None
 ) -> Marks:
-    """The annotations of an image that the batch has."""
+    """The annotations of an image in the batch."""
 
     def part(name: str) -> Any:
         full = f"{column.prefix if column else ''}{name}"

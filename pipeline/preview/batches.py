@@ -63,9 +63,9 @@ class LoaderOptions:
 
 def _columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...]:
     """The columns of images, of labels and of the annotations that follow the images."""
-    # Classes that are drawn from masks of objects would hide these.
-    drawn = "segmentation" not in dataset.tasks
-    known = set(task_columns(dataset)) - ({"segmentation"} if drawn else set())
+    known = set(task_columns(dataset))
+    if "segmentation" not in dataset.tasks:
+        known.discard("segmentation")  # it is drawn from the masks of objects, and would hide them
     marks = [name for name in _MARKS if name in known]
     shared = ("row", *(["label"] if {"label", "labels"} & dataset.tasks else []))
     if not isinstance(transforms, Mapping):
@@ -76,14 +76,14 @@ def _columns(dataset: Dataset, transforms: Transforms) -> tuple[str, ...]:
 def batch_rows(
     dataset: Dataset, transforms: Transforms, shown: LoaderOptions, *, samples: int, draws: int, seed: int
 ) -> Rows:
-    """A row for each of some batches, shuffled: their images as they are handed out, padding included.
+    """Return a row for each of some shuffled batches: their images, padding included.
 
     Args:
         dataset: Dataset of images.
         transforms: The loader's argument.
         shown: How the loader makes batches.
-        samples: Samples of a batch; of packed patches, a row.
-        draws: Number of batches: the first ones of the epoch, or one of each of the first sizes.
+        samples: Samples of a batch; a batch of packed patches is one row.
+        draws: Number of batches: the first ones of the epoch, or one for each of the first sizes.
         seed: Seed of the batches.
     """
     count = 1 if isinstance(shown.sizes, Patches) else min(samples, len(dataset))
@@ -91,8 +91,7 @@ def batch_rows(
     with shown.loader(dataset, transforms, batch_size=count, shuffle=True, seed=seed) as loader:
         for epoch, step in _steps(loader, shown.sizes, draws):
             batch = loader.batch(epoch, step)
-            pictures = list(_pictures(loader, batch, f"epoch {epoch}, step {step}"))
-            rows.append(tuple(pictures))
+            rows.append(tuple(_pictures(loader, batch, f"epoch {epoch}, step {step}")))
     return rows
 
 
@@ -114,15 +113,9 @@ def epoch_rows(
     draws: int,
     seed: int,
 ) -> Rows:
-    """A row for each sample in colours of a loader: as it is, and in some epochs.
+    """Return a row for each sample in the colours of a loader: as it is, and in ``draws`` epochs.
 
-    Args:
-        dataset: Dataset of images.
-        transforms: The loader's argument; None shows the samples as they are.
-        positions: Positions of the samples in the dataset.
-        color: The loader's argument.
-        draws: Number of epochs.
-        seed: Seed of the transforms.
+    ``transforms`` and ``color`` are the loader's arguments; None shows the samples only as they are.
     """
     chosen = dataset.select(positions)
     columns = []
@@ -136,7 +129,7 @@ def epoch_rows(
 
 
 def _pictures(loader: ImageLoader, batch: Any, place: str = "") -> Iterator[Picture]:
-    """The pictures of a batch; the first one's caption begins with its place in the epoch."""
+    """Yield the pictures of a batch; the caption of the first one ends with the batch's place."""
     config = loader._config
     if isinstance(given := config.size_plan.given, Patches):
         keys, texts = config.dataset.keys(batch.row[batch.row >= 0]), texts_of_captions(config, batch)
@@ -157,5 +150,5 @@ def _pictures(loader: ImageLoader, batch: Any, place: str = "") -> Iterator[Pict
 
 
 def _placed(picture: Picture, place: str) -> Picture:
-    """The picture with a further line of its caption."""
+    """The picture with ``place`` as the last line of its caption."""
     return replace(picture, caption=(*picture.caption, place)) if place else picture

@@ -1,4 +1,4 @@
-"""The preview of a dataset: a contact sheet of samples, and of what transforms make of them."""
+"""The preview of a dataset: a contact sheet of samples before and after transforms."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def preview(
     Args:
         dataset: Folder of a dataset of images.
         out: File to write; its name ends in .png or .html.
-        recipe: Name or file of a recipe; None shows the samples alone.
-        views: Name or file of a recipe of views, in place of ``recipe``. They are shown in one epoch.
-        resize: Resize modes of a conversion, to show side by side without transforms. ``dataset`` may then
-            be any source of :func:`stoker.convert`, see :func:`.resize_modes.resize_sheet`.
+        recipe: Name or file of a recipe; None shows only the samples.
+        views: Name or file of a recipe of views, in place of ``recipe``. The sheet shows one epoch of them.
+        resize: Resize modes of a conversion, which the sheet compares without transforms. ``dataset`` may
+            then be any source of :func:`stoker.convert`, see :func:`.resize_modes.resize_sheet`.
         shown: Sizes and colours of a loader's batches. With sizes, a row is a batch of ``samples`` images,
             and ``draws`` is the number of batches.
         samples: Number of samples, which are spread evenly over the dataset.
-        draws: Number of epochs, from 0, in which each sample is shown; one if nothing is random.
+        draws: Number of epochs, from 0, in which the sheet shows each sample; one if nothing is random.
         seed: Seed of the transforms.
         positions: Positions of the samples in the dataset, instead of ``samples``.
         cell: Longer side of a picture, pixels.
@@ -67,7 +67,7 @@ def preview(
     Raises:
         ConfigError: An argument or the recipe is wrong.
         DatasetError: The path holds no dataset that can be read.
-        SampleError: A sample cannot be read or decoded; names it.
+        SampleError: A sample cannot be read or decoded; the error names it.
     """
     target = checked_target(out)
     if not target.parent.is_dir():
@@ -117,10 +117,7 @@ def make_sheet(
     recipe: str,
     rules: ObjectConfig | None = None,
 ) -> Sheet:
-    """Compose a contact sheet; see :func:`preview`.
-
-    ``recipe`` names the transforms in its head, and ``rules`` say which objects they drop.
-    """
+    """Compose a contact sheet; see :func:`preview`. ``rules`` say which objects the transforms drop."""
     scene = read_scene(dataset, positions)
     originals = original_pictures(scene)
     facts = [_contents(dataset)]
@@ -129,7 +126,7 @@ def make_sheet(
     if transforms is None:
         rows = in_grid(originals)
     else:
-        # Transforms of batches always draw; only those of images have an attribute that says how much.
+        # Only transforms of images have the attribute; those of batches always draw.
         random = any(getattr(transform, "draws", 1) for transform in transforms)
         epochs = range(draws if random else 1)
         drawn = [draw_pictures(scene, transforms, seed, epoch, rules) for epoch in epochs]
@@ -148,7 +145,7 @@ def _views_sheet(
     cell: int,
     recipe: str,
 ) -> Sheet:
-    """Compose a contact sheet of all views of samples in epoch 0; ``recipe`` names the views in its head."""
+    """Compose a contact sheet of all views of samples in epoch 0."""
     scene = read_scene(dataset, positions)
     drawn = draw_views(scene, columns, seed, 0)
     sizes = ", ".join(f"{one.name} {one.plan.size[1]} x {one.plan.size[0]} pixels" for one in columns)
@@ -168,7 +165,7 @@ def _loader_sheet(
     cell: int,
     recipe: str,
 ) -> Sheet:
-    """Compose a sheet of what a loader with sizes or colours hands out; see :func:`preview`."""
+    """Compose a sheet of the batches of a loader with sizes or colours; see :func:`preview`."""
     facts = [_contents(dataset)]
     headings: tuple[str, ...] = ()
     if shown.sizes is not None:

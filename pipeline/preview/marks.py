@@ -29,12 +29,12 @@ _TINT = 0.38
 
 @dataclass(frozen=True)
 class Legend:
-    """What the marks of a sheet mean.
+    """The meaning of the marks of a sheet.
 
     Attributes:
         class_name: Function that returns the name of a class of objects.
-        skeleton: Pairs of keypoints that lines join.
-        ignore: Value in segmentation masks that belongs to no class.
+        skeleton: Pairs of keypoints that are joined by lines.
+        ignore: Value in segmentation masks that is no class.
         by_object: Whether each object has a colour; otherwise each class has one.
     """
 
@@ -65,9 +65,9 @@ def draw_marks(
         marks: Annotations, in pixels of the picture.
         source: Height and width of the picture, pixels.
         shown: Height and width of the layer, pixels.
-        legend: What the marks mean.
+        legend: The meaning of the marks.
         density: Pixels of the layer for each pixel of the page; widths of lines grow with it.
-        named: Whether names are drawn, too, in Pillow's own font, which has letters of ASCII alone.
+        named: Whether to draw names, in Pillow's own font, which has only letters of ASCII.
 
     Returns:
         RGBA, transparent where nothing is marked.
@@ -98,15 +98,7 @@ def draw_marks(
 def named_marks(
     marks: Marks, source: tuple[int, int], shown: tuple[int, int], legend: Legend, density: float
 ) -> list[tuple[Name, Color]]:
-    """Names of the objects that have room for one, those of small objects first, with their colours.
-
-    Args:
-        marks: As in :func:`draw_marks`.
-        source: Likewise.
-        shown: Likewise.
-        legend: Likewise.
-        density: Likewise.
-    """
+    """Names that find room, those of small objects first, with colours; see :func:`draw_marks` for Args."""
     height, width = shown
     boxes = marks.boxes * np.tile((width / source[1], height / source[0]), 2)
     names = [
@@ -141,9 +133,8 @@ def _classes(mask: Bitmap, size: tuple[int, int], legend: Legend) -> Image.Image
 
 def _mask(mask: Bitmap, size: tuple[int, int], color: Color) -> Image.Image:
     """A layer that tints the inside of a mask, and outlines it."""
-    inside = Image.fromarray(np.where(mask, np.uint8(255), np.uint8(0))).resize(
-        size, Image.Resampling.NEAREST
-    )
+    levels = Image.fromarray(np.where(mask, np.uint8(255), np.uint8(0)))
+    inside = levels.resize(size, Image.Resampling.NEAREST)
     core = np.asarray(inside.filter(ImageFilter.MinFilter(2 * _SUPERSAMPLING + 1)))
     alpha = np.where(core, round(255 * _TINT), np.asarray(inside)).astype(np.uint8)
     layer = Image.new("RGBA", size, color)
@@ -152,12 +143,7 @@ def _mask(mask: Bitmap, size: tuple[int, int], color: Color) -> Image.Image:
 
 
 class _Pen:
-    """A pen that draws on a layer.
-
-    Args:
-        layer: Layer to draw on.
-        unit: Pixels of the layer for each pixel of the page.
-    """
+    """A pen that draws on a layer with ``unit`` pixels for each pixel of the page."""
 
     def __init__(self, layer: Image.Image, unit: float) -> None:
         self._drawing = ImageDraw.Draw(layer)

@@ -15,7 +15,7 @@ from PIL import ImageFont
 __all__ = ["LETTERS", "NAME_SIZE", "Name", "font", "length", "place_names", "shorten"]
 
 LETTERS = 4
-"""Factor by which text is drawn larger before it is reduced, which smooths it."""
+"""Factor by which text is drawn larger before it is reduced, to smooth it."""
 NAME_SIZE = 11
 """Size of the letters of a name, pixels of the page."""
 _HEIGHT, _PAD = 15, 3
@@ -38,7 +38,7 @@ class Name:
 
 @lru_cache(maxsize=16)
 def font(size: float) -> Any:
-    """Pillow's own font, with which a sheet looks the same on every machine."""
+    """Pillow's own font, so that a sheet looks the same on every machine."""
     return ImageFont.load_default(size)
 
 
@@ -56,15 +56,14 @@ def shorten(text: str, width: float, size: float) -> str:
     def kept(count: int) -> str:
         return f"{text[: (count + 1) // 2]}…{text[len(text) - count // 2 :]}"
 
-    return kept(
-        max(0, bisect_right(range(len(text)), width, key=lambda count: length(kept(count), size)) - 1)
-    )
+    longest = bisect_right(range(len(text)), width, key=lambda count: length(kept(count), size)) - 1
+    return kept(max(0, longest))
 
 
 def place_names(
     names: Iterable[tuple[int, str]], boxes: npt.NDArray[np.float64], size: tuple[int, int], unit: float
 ) -> list[Name]:
-    """Give each name in turn a free place at a corner of its box; a name without a free place is left out.
+    """Give each name in turn a free place at a corner of its box; leave out names without one.
 
     Args:
         names: Positions of objects, and their names.
@@ -78,18 +77,11 @@ def place_names(
         text = shorten(name, max(0.0, size[0] - 2 * pad), NAME_SIZE * unit)
         width = length(text, NAME_SIZE * unit) + 2 * pad
         left, top, right, bottom = boxes[number].tolist()
-        corners = (
-            (left, top - height),
-            (left, top),
-            (right - width, top),
-            (left, bottom - height),
-            (left, bottom),
-        )
-        for corner in corners:
-            x, y = (
-                min(max(at, 0.0), max(0.0, most - side))
-                for at, most, side in zip(corner, size, (width, height), strict=True)
-            )
+        above, inside = top - height, bottom - height
+        corners = ((left, above), (left, top), (right - width, top), (left, inside), (left, bottom))
+        for across, down in corners:
+            x = min(max(across, 0.0), max(0.0, size[0] - width))
+            y = min(max(down, 0.0), max(0.0, size[1] - height))
             place = (x, y, x + width, y + height)
             if not any(_overlap(place, other.place) for other in placed):
                 placed.append(Name(text, number, place))

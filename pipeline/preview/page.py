@@ -1,4 +1,4 @@
-"""A contact sheet as a self-contained HTML page, whose layers of annotations can be hidden."""
+"""A contact sheet as a self-contained HTML page that can hide annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .sheet import Sheet, fitted, render_image, swatches
 __all__ = ["PAGE_STYLE", "checked_target", "html_page", "render_page", "sheet_rows", "write_sheet"]
 
 _DENSITY = 2
-"""Pixels of a picture for each pixel of the page, for displays of high density."""
+"""Pixels of a picture for each pixel of the page, for displays with high density."""
 
 PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1d1d1f; --grey: #6e6e73; --paper: #fbfbf9; --rule: #e3e3e0; }
@@ -139,7 +139,7 @@ def _cell(sheet: Sheet, picture: Picture) -> str:
 
 
 def _marks(sheet: Sheet, picture: Picture, large: tuple[int, int], density: float) -> str:
-    """The layer of annotations; names are HTML text, for which a browser has all letters."""
+    """The layer of annotations; names are HTML text, since a browser has all letters."""
     source = picture.pixels.shape[:2]
     drawn = draw_marks(picture.marks, source, large, sheet.legend, density, named=False)
     names = [

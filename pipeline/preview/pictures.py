@@ -1,4 +1,4 @@
-"""Pictures of a preview: samples as they are, and as transforms leave them, with their annotations."""
+"""Pictures of a preview: samples with their annotations, before and after transforms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Marks:
         crowd: (M,) bool, whether each object stands for a crowd.
         boxes: (M, 4) float64 XYXY.
         keypoints: (M, K, 3), x, y and visibility; or None.
-        masks: (M, H, W) uint8, 1 inside of each object; or None.
+        masks: (M, H, W) uint8, 1 inside each object; or None.
         segmentation: (H, W) integers, class of each pixel; or None.
     """
 
@@ -88,9 +88,10 @@ class _Batch:
     def columns(self) -> frozenset[str]:
         """Columns that transforms of batches must be able to mix."""
         columns = {"label": self.labels, "segmentation": self.segmentation}
-        return frozenset({name for name, column in columns.items() if column is not None}) | (
-            self.objects.columns.keys() & {"boxes", "keypoints", "masks"} if len(self.objects) else set()
-        )
+        found = {name for name, column in columns.items() if column is not None}
+        if len(self.objects):
+            found |= self.objects.columns.keys() & {"boxes", "keypoints", "masks"}
+        return frozenset(found)
 
     def mixed(self, params: BatchParams, config: ObjectConfig) -> _Batch:
         """The batch after a transform of batches."""
@@ -103,7 +104,7 @@ class _Batch:
 
 
 def original_pictures(scene: Scene) -> list[Picture]:
-    """Pictures of the samples as they are."""
+    """Pictures of the samples before transforms."""
     annotations, pictures = scene.annotations, []
     keys = scene.dataset.keys(scene.positions)
     for i, (image, key) in enumerate(zip(scene.pixels, keys, strict=True)):
@@ -129,19 +130,13 @@ def draw_pictures(
     epoch: int,
     rules: ObjectConfig | None = None,
 ) -> list[Picture]:
-    """Pictures of the samples after their transforms in an epoch.
+    """Return pictures of the samples after their transforms in an epoch.
 
     Transforms of batches mix all of them, and transforms that combine samples choose partners among them.
-
-    Args:
-        scene: N samples.
-        transforms: Transforms of images, then those of batches.
-        seed: Seed of the transforms.
-        epoch: Epoch.
-        rules: Which objects to drop; None for those that are not seen.
+    ``rules`` say which objects are dropped; None drops only invisible ones.
 
     Raises:
-        ConfigError: The transforms are wrong, or a transform of batches cannot mix what the samples have.
+        ConfigError: The transforms are wrong, or a transform of batches cannot mix a column of the samples.
     """
     single, together = split_transforms(transforms)
     plan = compile_image(single, "float32")
@@ -178,15 +173,9 @@ def draw_pictures(
 def draw_views(
     scene: Scene, columns: Sequence[ImageColumn], seed: int, epoch: int
 ) -> dict[str, list[Picture]]:
-    """Pictures of all views of the samples in an epoch, by the name and the number of the view.
+    """Return pictures of all views of the samples in an epoch, by the name and the number of the view.
 
-    Hidden patches are grey.
-
-    Args:
-        scene: N samples.
-        columns: Columns of images of float32.
-        seed: Seed of the views.
-        epoch: Epoch.
+    The columns hold images of float32. Hidden patches are grey.
     """
     rows = scene.dataset.rows[scene.positions]
     objects = deciding_objects(scene.annotations)
@@ -218,7 +207,7 @@ def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.
 
 
 def _object_config(scene: Scene) -> ObjectConfig:
-    """Columns of objects that are drawn."""
+    """The config of objects with the columns that are drawn."""
     found = scene.annotations
     columns = {"box_labels", "crowd"} | ({"keypoints"} if found.keypoints is not None else set())
     columns |= {"masks"} if found.polygons is not None or found.runs is not None else set()
@@ -269,7 +258,7 @@ def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:
 
 
 def _label_lines(scene: Scene, labels: Array | None, i: int) -> tuple[str, ...]:
-    """Lines that name the classes of a sample; one for each class and its share if the sample is mixed."""
+    """Lines with the classes of a sample; for a mixed sample one for each class with its share."""
     if labels is None:
         return ()
     classes, ranked = scene.dataset.classes, np.argsort(-labels[i], kind="stable").tolist()

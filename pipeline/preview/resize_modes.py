@@ -1,4 +1,4 @@
-"""A contact sheet of what conversions with several resize modes would store of the images of a source."""
+"""A contact sheet of the images that conversions with several resize modes would store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .sheet import Sheet
 
 __all__ = ["resize_sheet"]
 
-_SHARD_BYTES = 1 << 28  # an option of every conversion; nothing is written here
+_SHARD_BYTES = 1 << 28  # every conversion needs this option; here it has no effect
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ def resize_sheet(
 
     Args:
         source: Any source of ``stoker.convert``, or a dataset of encoded images.
-        modes: Values of ``resize``, such as ``crop=224x224``. ``224x224`` stands for the three modes that
-            make images of one size.
-        samples: Number of images, spread evenly over the source. Broken ones are left out.
+        modes: Values of ``resize``, such as ``crop=224x224``. ``224x224`` means the three modes that make
+            images of one size.
+        samples: Number of images, spread evenly over the source. The sheet leaves out broken ones.
         positions: Positions of the images in the sorted source, instead of ``samples``.
         cell: Longer side of a picture, pixels.
 
     Raises:
-        ConfigError: A mode has none of these forms, or there is no image at a position.
+        ConfigError: A mode is wrong, or there is no image at a position.
         SourceError: The source cannot be used.
     """
     all_modes = [mode for given in modes for mode in _modes(given)]
@@ -104,7 +104,7 @@ def _options(mode: str) -> ConvertOptions:
 def _read(
     source: str | Path, samples: int, positions: Sequence[int] | None
 ) -> tuple[list[_File | Skip], int]:
-    """Return the chosen images, and the number of all."""
+    """Return the chosen images, and the number of all images."""
     if (Path(source) / MANIFEST_NAME).is_file():
         dataset = open_dataset(source)
         if dataset.manifest.sample_type != "image" or (dataset.column("codec") == Codec.RAW).any():

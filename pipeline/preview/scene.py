@@ -92,7 +92,7 @@ def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
     """Read and decode samples with all their annotations.
 
     Raises:
-        SampleError: A sample cannot be read or decoded; names it.
+        SampleError: A sample cannot be read or decoded; the error names it.
     """
     annotations = dataset.annotations(positions)
     pixels = [_decode(dataset, position) for position in positions.tolist()]
@@ -129,6 +129,6 @@ def _labels(dataset: Dataset, positions: npt.NDArray[np.int64]) -> npt.NDArray[n
     else:
         return None
     shares = np.zeros((len(positions), max(dataset.num_classes, labels.max(initial=-1) + 1)), np.float32)
-    known = labels >= 0  # a negative label says that there is none
+    known = labels >= 0  # a negative label means that there is none
     shares[rows[known], labels[known]] = 1
     return shares

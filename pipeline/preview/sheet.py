@@ -21,7 +21,7 @@ _MARGIN, _GAP, _ROW_GAP = 36, 16, 22
 _BACKGROUND, _INK, _GREY = "#fbfbf9", "#1d1d1f", "#6e6e73"
 _TITLE, _TEXT, _SMALL = 25, 14, 12.5
 _LEAST_WIDTH = 640
-"""Least width of a sheet, pixels, so that its head is legible."""
+"""Least width of a sheet, pixels, so that its title is legible."""
 _MOST_SWATCHES = 6
 _GRID = 5  # pictures in a row, if rows have no meaning
 
@@ -35,7 +35,7 @@ class Sheet:
         facts: Lines below the title.
         headings: A heading for each column; empty for none.
         rows: Rows of pictures.
-        legend: What the marks mean.
+        legend: The meaning of the marks.
         mask_names: Names of the classes of segmentation masks.
         cell: Longer side of a picture on the sheet, pixels.
     """
@@ -124,8 +124,7 @@ def _cell(image: Image.Image, sheet: Sheet, picture: Picture, place: tuple[int, 
     image.paste(shown, place, _rounded(width, height, 6))
     line = y + height + 8.0
     for number, text in enumerate(picture.caption):
-        ink = _INK if number == 0 else _GREY
-        _text(image, (x, line), text, width=sheet.cell, size=_SMALL, ink=ink)
+        _text(image, (x, line), text, width=sheet.cell, size=_SMALL, ink=_GREY if number else _INK)
         line += _SMALL + 5
     for entries in _swatch_lines(sheet, picture):
         at = float(x)
@@ -155,7 +154,7 @@ def _swatch_width(name: str) -> float:
 
 
 def _rounded(width: int, height: int, radius: float) -> Image.Image:
-    """A mask with round corners, which is drawn larger and reduced."""
+    """A mask with round corners, drawn larger and reduced."""
     mask = Image.new("L", (4 * width, 4 * height))
     ImageDraw.Draw(mask).rounded_rectangle((0, 0, 4 * width - 1, 4 * height - 1), radius=4 * radius, fill=255)
     return mask.resize((width, height), Image.Resampling.BOX)
