@@ -185,10 +185,7 @@ def _run(producers: Iterator[BatchProducer[T]], channel: _Channel[T], totals: St
 
 
 def _produce(
-    started: Iterator[_Started[T]],
-    in_flight: deque[_Started[T]],
-    channel: _Channel[T],
-    totals: StatsTotals,
+    started: Iterator[_Started[T]], in_flight: deque[_Started[T]], channel: _Channel[T], totals: StatsTotals
 ) -> None:
     more, starts, limit, latest = True, 0, 1, 0.0
     while (more or in_flight) and not channel.is_stopped():

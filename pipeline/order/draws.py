@@ -65,8 +65,7 @@ class WeightedDraws(_ColumnOrder):
 
     @cached_property
     def _cumulative(self) -> Float64:
-        cumulative: Float64 = np.cumsum(self.column)
-        return cumulative
+        return np.cumsum(self.column)
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`Order.positions`."""
@@ -156,8 +155,7 @@ class BalancedObjects(Balanced):
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
         """See :meth:`Order.positions`."""
-        images: Int64 = self.images[super().positions(epoch, draws)]
-        return images
+        return self.images[super().positions(epoch, draws)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -124,11 +124,7 @@ def original_pictures(scene: Scene) -> list[Picture]:
 
 
 def draw_pictures(
-    scene: Scene,
-    transforms: Sequence[AnyTransform],
-    seed: int,
-    epoch: int,
-    rules: ObjectConfig | None = None,
+    scene: Scene, transforms: Sequence[AnyTransform], seed: int, epoch: int, rules: ObjectConfig | None = None
 ) -> list[Picture]:
     """Return pictures of the samples after their transforms in an epoch.
 

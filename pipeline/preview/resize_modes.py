@@ -46,12 +46,7 @@ class _File:
 
 
 def resize_sheet(
-    source: str | Path,
-    modes: Sequence[str],
-    *,
-    samples: int,
-    positions: Sequence[int] | None,
-    cell: int,
+    source: str | Path, modes: Sequence[str], *, samples: int, positions: Sequence[int] | None, cell: int
 ) -> Sheet:
     """Return a sheet with a row for each image: as it is, and as a conversion with each mode stores it.
 

@@ -133,10 +133,7 @@ class TokenReader:
         return len(self._read_whole) > 0
 
     def byte_slices(
-        self,
-        slices: TokenSlices,
-        locations: PayloadLocations,
-        earlier: npt.NDArray[np.bool_] | None = None,
+        self, slices: TokenSlices, locations: PayloadLocations, earlier: npt.NDArray[np.bool_] | None = None
     ) -> Int64:
         """(P, 2) int64: the first byte of each payload that will be read, and the byte after the last.
 
@@ -233,11 +230,7 @@ class TokenReader:
         return begins, begins + slices.lengths
 
     def _read(
-        self,
-        locations: PayloadLocations,
-        edges: Int64,
-        ids: list[npt.NDArray[Any]],
-        fill: int = 0,
+        self, locations: PayloadLocations, edges: Int64, ids: list[npt.NDArray[Any]], fill: int = 0
     ) -> None:
         """Check payloads, and read their slices into the arrays of the fields, batch after batch."""
         positions = locations.positions

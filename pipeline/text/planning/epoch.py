@@ -36,7 +36,8 @@ class TokenSlices(NamedTuple):
 
     def part(self, each: slice) -> TokenSlices:
         """Some of the sequences, of rows that are not packed."""
-        return TokenSlices(*(column[each] for column in self[:3]), None, self.draws[each])
+        lengths, draws = self.lengths[each], self.draws[each]
+        return TokenSlices(self.positions[each], self.begins[each], lengths, None, draws)
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,8 +225,7 @@ class TextPlanner:
         if self.batching.balance is None:
             return None
         each = cost_function(self.batching.balance)(packing.lengths.astype(np.int64))
-        costs: Int64 = np.add.reduceat(each.reshape(len(each), -1).sum(axis=1), packing.offsets[:-1])
-        return costs
+        return np.add.reduceat(each.reshape(len(each), -1).sum(axis=1), packing.offsets[:-1])
 
     def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> BatchSampler:
         return make_batch_sampler(self.batching, lengths, self.boundaries, balance, self._world_size)
