@@ -1,4 +1,4 @@
-"""The next use of cached blocks: as batches read them, and best for what the cache holds."""
+"""The next use of cached blocks: when batches read them, and how many hits a cache has by it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TEXTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def uses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[CacheHandle, Any, int]]:
-    """What batches read, in their order: the cache, the blocks, and the moment."""
+    """The reads of batches, in their order: the cache, the blocks, and the moment."""
     monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
     found: list[tuple[CacheHandle, Any, int]] = []
     monkeypatch.setattr(CacheHandle, "used", lambda *use: found.append(use))
@@ -69,12 +69,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_uses(found: list[tuple[CacheHandle, Any, int]], *, alone: bool = True) -> None:
-    """Compares what is told of the next use of each block with the batches that came.
-
-    Args:
-        found: What batches read.
-        alone: Whether there is one rank; otherwise others use blocks in between.
-    """
+    """Compare the next uses of blocks with the batches that came; other ranks use blocks in between."""
     for cache in {cache for cache, _, _ in found}:
         batches = [(set(blocks.tolist()), moment) for one, blocks, moment in found if one is cache]
         moments = [moment for _, moment in batches]
@@ -92,9 +87,9 @@ def check_uses(found: list[tuple[CacheHandle, Any, int]], *, alone: bool = True)
 
 def moments_of(cache: CacheHandle) -> int:
     """The moments of an epoch."""
-    told = cache.next_use
-    assert isinstance(told, (InvertedOrder, SortedUses))
-    return told.order.n if isinstance(told, InvertedOrder) else told.draws.moments
+    uses = cache.next_use
+    assert isinstance(uses, (InvertedOrder, SortedUses))
+    return uses.order.n if isinstance(uses, InvertedOrder) else uses.draws.moments
 
 
 @pytest.mark.parametrize("kind", IMAGES)
@@ -193,5 +188,5 @@ def test_a_loader_fetches_less_than_with_least_recent_use(
     sizes = {"codec": np.zeros(n), "height": np.full(n, side), "width": np.full(n, side)}
     shards = pack_images([bytes([i]) * (3 * side**2) for i in range(n)], **sizes)
     found = loader_misses(shards, tmp_path / "cache", room=24, batch_size=4)
-    # The blocks of the batches ahead stay in the cache, too, which costs some of the optimum.
+    # The cache also holds the blocks of the batches ahead, so it does not reach the optimum.
     assert found.optimum <= found.loader < (found.optimum + found.least_recent) / 2 < found.uses

@@ -14,7 +14,7 @@ from stoker.pipeline.execution.interrupts import OneShotEvent, move_next
 
 
 def test_an_event_can_be_set_inside_its_own_wait() -> None:
-    """As a finaliser does: the garbage collector runs in any thread that makes an object."""
+    """A finaliser does so: the garbage collector runs in any thread that makes an object."""
     for number in itertools.count(1):
         event = OneShotEvent()
         reached: list[bool] = []

@@ -1,4 +1,4 @@
-"""Passes that an error of the loader has stopped: what is left of them comes next, and nothing is lost."""
+"""Passes that an error of the loader has stopped: the rest of them comes next, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stoker.pipeline.adapters.training_loops.loader_view import LoaderView
 
 
 class Damage:
-    """One flipped bit in a payload of a dataset, which can be healed."""
+    """One flipped bit in a payload of a dataset, which the test can undo."""
 
     def __init__(self, folder: Path, row: int) -> None:
         dataset = open_dataset(folder)

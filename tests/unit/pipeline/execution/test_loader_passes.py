@@ -194,12 +194,7 @@ class TestState:
 
     @pytest.mark.parametrize(
         "change",
-        [
-            {"seed": 1},
-            {"shuffle": True},
-            {"transforms": [RandomResizedCrop(9)]},
-            {"dtype": "float32"},
-        ],
+        [{"seed": 1}, {"shuffle": True}, {"transforms": [RandomResizedCrop(9)]}, {"dtype": "float32"}],
     )
     def test_another_loader_is_refused(
         self, load: Callable[..., ImageLoader], change: dict[str, Any]

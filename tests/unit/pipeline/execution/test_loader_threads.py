@@ -57,7 +57,7 @@ def test_a_loop_of_another_thread_ends_a_pass_that_is_being_begun(
 def test_a_pass_that_begins_at_the_end_of_another_is_followed_by_the_next(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a pass keeps what was made ahead, which must not replace what the newer pass makes."""
+    """The end of a pass keeps batches that were made ahead. They must not replace those of the newer pass."""
     loader, again = load(shuffle=True), load(shuffle=True)
     epochs = [rows(again) for _ in range(3)]
     newer: list[Any] = []

@@ -115,7 +115,7 @@ def test_draws_of_a_stream_are_numbered_across_epochs(epoch: int) -> None:
     stream = Stream(Sequential(13), 40)
     places = np.concatenate([stream.stream_draws(epoch + i, np.arange(40)) for i in range(3)])
     assert (np.diff(places) == 1).all()
-    assert places[0] == epoch * 40 % 2**62, "however long its epochs are"
+    assert places[0] == epoch * 40 % 2**62, "for epochs of any length"
 
 
 @pytest.mark.parametrize("times", [1, 2])

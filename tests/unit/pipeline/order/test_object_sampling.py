@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Any:
-    """People on the first of three images alone, cars on all; and an image without objects."""
+    """Three images, with people only on the first and cars on all; and one without objects."""
     source = FOLDERS["coco"](tmp_path / "source")
     content = truth()
     content["annotations"] = [
@@ -35,14 +35,8 @@ def dataset(tmp_path: Path) -> Any:
 
 def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
     sampler = ClassBalanced("object_labels", samples=12)
-    given = {
-        "batch_size": 4,
-        "columns": ("row",),
-        "transforms": [Letterbox(8)],
-        "sampler": sampler,
-        **options,
-    }
-    return stoker.ImageLoader(dataset, **given)
+    given = {"batch_size": 4, "columns": ("row",), "transforms": [Letterbox(8)], "sampler": sampler}
+    return stoker.ImageLoader(dataset, **{**given, **options})
 
 
 def drawn(loader: stoker.ImageLoader) -> list[int]:

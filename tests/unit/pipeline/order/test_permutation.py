@@ -1,4 +1,4 @@
-"""Permutations of single elements, each with a key of its own."""
+"""Permutations of single elements, each with its own key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the preview: pictures are those of the loader, marks are on the objects, pages are complete."""
+"""The preview: pictures are those of the loader, marks are on the objects, pages are complete."""
 
 from __future__ import annotations
 
@@ -239,13 +239,9 @@ def test_views_are_those_of_the_loader(coco, tmp_path):
     sheet = preview(coco, tmp_path / "views.html", views=tmp_path / "views.json", positions=[1, 3], seed=5)
     assert sheet.headings == ("original", "large 0", "large 1", "whole")
     assert "BlockMask" in (tmp_path / "views.html").read_text()
-    options = {
-        "batch_size": 6,
-        "seed": 5,
-        "columns": ("large", "large_mask", "large_boxes"),
-        "dtype": "float32",
-    }
-    with stoker.ImageLoader(coco, transforms=views, layout="NHWC", **options) as loader:
+    options = {"batch_size": 6, "seed": 5, "layout": "NHWC", "dtype": "float32"}
+    columns = ("large", "large_mask", "large_boxes")
+    with stoker.ImageLoader(coco, transforms=views, columns=columns, **options) as loader:
         batch = next(iter(loader))
     for row, position in zip(sheet.rows, (1, 3), strict=True):
         for view in range(2):

@@ -1,4 +1,4 @@
-"""Tests of the sheet that shows resize modes before a conversion."""
+"""The sheet that shows resize modes before a conversion."""
 
 from __future__ import annotations
 

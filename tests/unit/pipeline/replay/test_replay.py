@@ -1,4 +1,4 @@
-"""Tests of ``stoker replay``: what it prints and writes, and its errors."""
+"""``stoker replay``: its output, its files and its errors."""
 
 from __future__ import annotations
 
@@ -168,6 +168,6 @@ def test_each_part_of_a_mosaic_has_its_parameters(thumbnails: Path, tmp_path: Pa
     samples = replay(state, 0).samples
     assert [len(one.parameters["image"]) for one in samples] == [4, 4, 4]
     assert [one.words[0].count(" | ") for one in samples] == [3, 3, 3]
-    # A part outside the crop shows nothing; of the others each has a region of its own image.
+    # A part outside the crop shows nothing; each of the others has a region of its own image.
     regions = [tuple(part["region"]) for one in samples for part in one.parameters["image"]]
     assert len(set(regions)) > 3

@@ -1,4 +1,4 @@
-"""Tests of slices for context parallelism: together they are the rows, by numbers and by a mesh."""
+"""Slices for context parallelism, by numbers and by a mesh: together they are the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("input_ids", "segment_ids", "labels", "cu_seqlens")
 
 
 class Mesh:
-    """What a DeviceMesh of one dimension tells."""
+    """A stand-in for a DeviceMesh of one dimension."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.get_local_rank = lambda: rank
@@ -53,10 +53,7 @@ def test_padded_rows_and_a_mesh(shards: Path) -> None:
 
 def test_mistakes_are_named(shards: Path) -> None:
     for given, what in [
-        (
-            {"context": 4},
-            "context must be a DeviceMesh of one dimension, or rank and size, found 4",
-        ),
+        ({"context": 4}, "context must be a DeviceMesh of one dimension, or rank and size, found 4"),
         ({"context": (4, 4)}, "context has rank 4 of 4"),
         (
             {"context": (0, 4), "context_slices": "zigzag"},

@@ -1,4 +1,4 @@
-"""What the kernel is asked to read ahead: each part of a small dataset once, each payload of a large one."""
+"""Requests to read ahead: one for each part of a small dataset, and for each payload of a large one."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from stoker.errors import CheckpointError
     "options", [{}, {"pack": 40}, {"max_tokens": 150}, {"buckets": None}, {"last_batch": "pad"}]
 )
 def test_an_epoch_resumes_after_any_batch(shards: Path, options: dict[str, Any]) -> None:
-    whole = list(itertools.chain(*[list(epoch) for epoch in _passes(make(shards, **options), 2)]))
-    steps = len(make(shards, **options))
+    loader = make(shards, **options)
+    whole, steps = [*loader, *loader], len(loader)
     for stop in range(steps + 1):
         first = make(shards, **options)
         _take(first, stop)
@@ -39,10 +39,6 @@ def test_an_epoch_resumes_several_times(shards: Path) -> None:
         if state["epoch"]:
             break
     assert same(found, whole)
-
-
-def _passes(loader: stoker.TextLoader, number: int) -> list[list[Any]]:
-    return [list(loader) for _ in range(number)]
 
 
 def _take(loader: stoker.TextLoader, number: int) -> list[Any]:
@@ -120,7 +116,7 @@ def test_states_of_other_loaders_are_refused(shards: Path) -> None:
 
 
 def _global_batches(shards: Path, world_size: int, batch_size: int, state: Any, **options: Any) -> list[Any]:
-    """The rows of each global batch that is left, sorted, and the state after two steps."""
+    """The rows of each remaining global batch, sorted."""
     ranks = []
     for rank in range(world_size):
         given = {"columns": ("row", "mask"), "last_batch": "drop", **options}
@@ -168,10 +164,8 @@ def test_a_batch_size_that_cannot_go_on_is_refused(shards: Path) -> None:
     dropping = make(shards, last_batch="drop", batch_size=6).state_dict()
     with pytest.raises(CheckpointError, match="no whole number of batches"):
         make(shards, last_batch="drop", batch_size=4).load_state_dict(dropping)
-    with pytest.raises(
-        CheckpointError,
-        match=r"was 8 and is 4[\s\S]*Resume with batch_size=8, or with 8 samples of all ranks",
-    ):
+    words = r"was 8 and is 4[\s\S]*Resume with batch_size=8, or with 8 samples of all ranks"
+    with pytest.raises(CheckpointError, match=words):
         make(shards, batch_size=4).load_state_dict(make(shards, batch_size=8).state_dict())
 
 
@@ -197,7 +191,7 @@ def test_a_state_of_several_fields_from_before_the_k_d_split_goes_on_with_its_bu
 
 
 def test_a_begun_epoch_goes_on_with_its_buckets_through_several_batch_sizes(shards: Path) -> None:
-    """Of 12 samples at each step, whose last batches of buckets no number of ranks shares out alike."""
+    """All have 12 samples at each step, but would deal the last batches of buckets differently."""
     columns = ("row", "mask")
     state = make(shards, rank=0, world_size=4, batch_size=3, columns=columns).state_dict()
     whole = _global_batches(shards, 4, 3, None, last_batch="partial")

@@ -24,14 +24,13 @@ def streams(shards: Path, world_size: int = 1, **options: Any) -> list[Any]:
 def joined(loaders: list[Any], steps: int | None = None) -> list[np.ndarray[Any, Any]]:
     """Each column of a pass, (streams, tokens): the rows of all ranks in the order of the streams."""
     passes = [list(itertools.islice(loader, steps)) for loader in loaders]
+
+    def rows(step: tuple[Any, ...], column: int) -> np.ndarray[Any, Any]:
+        return np.stack([each[column] for each in step], 1).reshape(-1, step[0][column].shape[1])
+
+    steps_of_all = list(zip(*passes, strict=True))
     columns = range(len(loaders[0].columns))
-    return [
-        np.concatenate(
-            [np.stack([each[column] for each in step], 1).reshape(-1, step[0][column].shape[1])
-             for step in zip(*passes, strict=True)], axis=1,
-        )
-        for column in columns
-    ]  # fmt: skip
+    return [np.concatenate([rows(step, one) for step in steps_of_all], axis=1) for one in columns]
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -106,14 +106,9 @@ def test_truncation_without_the_tokenizers_file_is_refused(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("lines")
 def test_truncation_keeps_special_tokens_of_a_cached_dataset(tmp_path: Path, lines: list[str]) -> None:
-    loader = make(
-        f"file://{tmp_path / 'd'}",
-        cache=tmp_path / "cache",
-        fields=None,
-        max_length=5,
-        too_long="truncate",
-        columns=("input_ids", "lengths"),
-    )
+    options: dict[str, Any] = {"fields": None, "max_length": 5, "too_long": "truncate"}
+    cached = {"cache": tmp_path / "cache", "columns": ("input_ids", "lengths")}
+    loader = make(f"file://{tmp_path / 'd'}", **options, **cached)
     last = [int(row[n - 1]) for batch in loader for row, n in zip(*batch, strict=True)]
     assert last == [3] * len(lines)
 
@@ -182,7 +177,7 @@ def test_unchecked_pieces_are_read_alone(document: Path, monkeypatch: pytest.Mon
 
 
 class Evicted:
-    """A loader of pieces of a remote document near its end, after the cache has evicted all of it.
+    """A loader near the end of a remote document in pieces, after the cache has evicted all of it.
 
     Attributes:
         loader: The loader; two batches of 8,000 bytes of its pass are left.

@@ -41,24 +41,20 @@ class Batches:
         self.kept += 1
 
 
-@pytest.fixture
-def totals() -> StatsTotals:
-    return StatsTotals()
+SCHEDULE = Schedule(10, 2, 0, 2, start=1)
 
 
-@pytest.fixture
-def schedule() -> Schedule:
-    return Schedule(10, 2, 0, 2, start=1)
-
-
-def begin(schedule: Schedule, totals: StatsTotals) -> tuple[EpochIterator, Progress, Batches]:
+def begin(
+    schedule: Schedule = SCHEDULE, totals: StatsTotals | None = None
+) -> tuple[EpochIterator, Progress, Batches]:
     progress = Progress(3, schedule)
     batches = Batches(schedule)
-    return EpochIterator(batches.keep, batches, progress, totals), progress, batches
+    return EpochIterator(batches.keep, batches, progress, totals or StatsTotals()), progress, batches
 
 
-def test_a_pass_counts_received_batches(schedule: Schedule, totals: StatsTotals) -> None:
-    running, progress, _ = begin(schedule, totals)
+def test_a_pass_counts_received_batches() -> None:
+    totals = StatsTotals()
+    running, progress, _ = begin(totals=totals)
     for received, position in enumerate((1, 5, 9)):
         state = progress.state({"k": 1})
         assert (state.epoch, state.position, state.identity) == (3, position, {"k": 1})
@@ -70,8 +66,8 @@ def test_a_pass_counts_received_batches(schedule: Schedule, totals: StatsTotals)
         next(running)
 
 
-def test_an_ended_pass_raises_an_error(schedule: Schedule, totals: StatsTotals) -> None:
-    running, progress, batches = begin(schedule, totals)
+def test_an_ended_pass_raises_an_error() -> None:
+    running, progress, batches = begin()
     next(running)
     running.end()
     running.end()
@@ -81,10 +77,8 @@ def test_an_ended_pass_raises_an_error(schedule: Schedule, totals: StatsTotals) 
     assert progress.state({}).position == 5
 
 
-def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more(
-    schedule: Schedule, totals: StatsTotals
-) -> None:
-    running, _, batches = begin(schedule, totals)
+def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more() -> None:
+    running, _, batches = begin()
     assert len(list(running)) == 3
     running.end()
     batches._sizes = iter([5])  # of the next pass
@@ -92,8 +86,8 @@ def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more(
     assert (batches.kept, batches.closed) == (1, 0)
 
 
-def test_a_pass_whose_end_was_not_received_is_closed(schedule: Schedule, totals: StatsTotals) -> None:
-    running, _, batches = begin(schedule, totals)
+def test_a_pass_whose_end_was_not_received_is_closed() -> None:
+    running, _, batches = begin()
     for _ in range(3):
         next(running)
     running.end()
@@ -101,7 +95,7 @@ def test_a_pass_whose_end_was_not_received_is_closed(schedule: Schedule, totals:
     assert batches.closed == 1
 
 
-def test_an_empty_pass_is_a_whole_epoch(totals: StatsTotals) -> None:
-    running, progress, _ = begin(Schedule(10, 20, last_batch="drop"), totals)
+def test_an_empty_pass_is_a_whole_epoch() -> None:
+    running, progress, _ = begin(Schedule(10, 20, last_batch="drop"))
     assert list(running) == []
     assert progress.state({}).epoch == 4

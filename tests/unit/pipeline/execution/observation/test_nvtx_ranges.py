@@ -16,7 +16,7 @@ from stoker.augment import RandomResizedCrop
 from stoker.pipeline.execution.observation import nvtx_ranges
 
 RANGES: list[tuple[int, str]] = []
-"""What began, and "end", each with its thread."""
+"""The names of ranges that began, and "end" for each end, with their threads."""
 
 
 def note(what: str) -> int:
@@ -24,7 +24,7 @@ def note(what: str) -> int:
     return 0
 
 
-# They stay for as long as the process runs, as the functions of a library do.
+# They stay as long as the process runs, like the functions of a library.
 PUSH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(lambda name: note(name.decode()))
 POP = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: note("end"))
 

@@ -97,9 +97,7 @@ def test_the_local_rank_is_the_launchers_also_with_another_source_of_the_rank(
     assert find_ranks() == Ranks(2, 3, *local, "JAX")
 
 
-def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
     cuda = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 5)
     monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
@@ -173,17 +171,11 @@ def test_processes_in_a_row_may_have_one_rank() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (
-            {"rank": 0, "world_size": 6, "replicate": 4},
-            "replicate=4 does not divide the number",
-        ),
+        ({"rank": 0, "world_size": 6, "replicate": 4}, "replicate=4 does not divide the number"),
         ({"replicate": 0}, "replicate must be at least 1"),
         ({"mesh": "dp"}, "mesh must be a DeviceMesh of PyTorch, found str"),
         ({"mesh": "dp", "replicate": 2}, "Leave out rank, world_size and replicate"),
-        (
-            {"mesh": SimpleNamespace(get_coordinate=lambda: None, shape=(2,))},
-            "this process is not in the mesh",
-        ),
+        ({"mesh": SimpleNamespace(get_coordinate=lambda: None, shape=(2,))}, "is not in the mesh"),
     ],
 )
 def test_layouts_that_do_not_fit_are_refused(arguments: dict[str, object], error: str) -> None:

@@ -1,4 +1,4 @@
-"""Mixtures: quotas, cycles, and that samples and errors are those of the right dataset."""
+"""Mixtures: quotas, cycles, and samples and errors of the right dataset."""
 
 from __future__ import annotations
 

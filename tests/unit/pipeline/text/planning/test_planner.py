@@ -36,8 +36,7 @@ BUCKETS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("options", "held", "peak"),
-    [({}, 22, 46), ({"pack": 512, "buckets": None, "batch_size": 8}, 19, 38)],
+    ("options", "held", "peak"), [({}, 22, 46), ({"pack": 512, "buckets": None, "batch_size": 8}, 19, 38)]
 )
 def test_plans_of_two_epochs_take_few_bytes_a_sample(options: dict[str, Any], held: int, peak: int) -> None:
     """Bytes of NumPy for a sample; with 64-bit numbers 27 held and 54 at the peak, packed 63 and 84.
