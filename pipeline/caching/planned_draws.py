@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from stoker.formats.dataset.columns.list_column import expand_ranges
+
 from ..order.changes.substitutes import original
 from ..order.epoch_order import FullShuffle, Order, Sequential, Stream
 from ..order.permutation import Permutation
@@ -98,7 +100,7 @@ class InvertedOrder:
         low = np.searchsorted(self.last, blocks, side="left")
         counts = np.searchsorted(self.first, blocks, side="right") - low
         starts = np.cumsum(counts) - counts
-        rows = np.arange(int(counts.sum())) + np.repeat(low - starts, counts)
+        rows = expand_ranges(low, low + counts)
         drawn = self._draws(epoch, rows)
         drawn = np.where(drawn > moment, drawn, self._draws(epoch + 1, rows))
         found = np.full(len(blocks), (epoch + 2) * n, np.int64)
@@ -150,10 +152,9 @@ class SortedUses:
             moment, rows = self.draws.drawn(epoch)
             own = (rows >= self.start) & (rows < self.start + len(self.first))
             moment, rows = moment[own], rows[own] - self.start
-            counts = (self.last[rows] - self.first[rows] + 1).astype(np.int64)
-            inner = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-            blocks = np.repeat(self.first[rows].astype(np.int64), counts) + inner
-            self._epochs[epoch] = np.sort(blocks * self.draws.moments + np.repeat(moment, counts))
+            first, end = self.first[rows].astype(np.int64), self.last[rows].astype(np.int64) + 1
+            moments = np.repeat(moment, end - first)
+            self._epochs[epoch] = np.sort(expand_ranges(first, end) * self.draws.moments + moments)
         return self._epochs[epoch]
 
 

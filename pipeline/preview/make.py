@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -80,7 +79,7 @@ def preview(
         if recipe is not None or views is not None:
             raise ConfigError("a sheet shows transforms or resize modes", hint="Leave one of them out.")
         sheet = resize_sheet(dataset, resize, samples=samples, positions=positions, cell=cell)
-        return _written(sheet, target, ())
+        return write_sheet(sheet, target, ())
     transforms = None if recipe is None else load_recipe(recipe)
     opened = open_dataset(dataset)
     if shown is not None and views is not None:
@@ -91,19 +90,14 @@ def preview(
     if views is not None:
         columns, _ = plan_columns(load_views(views), partial(compile_image, dtype="float32"))
         sheet = _views_sheet(opened, columns, chosen, seed=seed, cell=cell, recipe=str(views))
-        return _written(sheet, target, [{one.name: one.to_json()} for one in columns])
+        return write_sheet(sheet, target, [{one.name: one.to_json()} for one in columns])
     given = {"draws": draws, "seed": seed, "cell": cell}
     if shown is not None:
         sheet = _loader_sheet(opened, transforms, chosen, shown, **given, recipe=str(recipe))
     else:
         rules = ObjectConfig(min_visible=min_visible, min_size=min_size)
         sheet = make_sheet(opened, transforms, chosen, **given, recipe=str(recipe), rules=rules)
-    return _written(sheet, target, [one.to_dict() for one in transforms or ()])
-
-
-def _written(sheet: Sheet, target: Path, recipe: Sequence[object]) -> Sheet:
-    write_sheet(sheet, target, "\n".join(map(json.dumps, recipe)))
-    return sheet
+    return write_sheet(sheet, target, [one.to_dict() for one in transforms or ()])
 
 
 def make_sheet(

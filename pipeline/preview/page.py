@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
@@ -16,7 +17,7 @@ from .marks import contrast_to, draw_marks, named_marks
 from .pictures import Picture
 from .sheet import Sheet, fitted, render_image, swatches
 
-__all__ = ["PAGE_STYLE", "checked_target", "html_page", "render_page", "sheet_rows", "write_sheet"]
+__all__ = ["PAGE_STYLE", "checked_target", "html_page", "sheet_rows", "write_sheet"]
 
 _DENSITY = 2
 """Pixels of a picture for each pixel of the page, for displays with high density."""
@@ -51,14 +52,7 @@ figcaption div:first-child { color: var(--ink); }
 """
 
 
-def render_page(sheet: Sheet, details: str, folded: str = "Recipe") -> str:
-    """The sheet as HTML, which refers to no other file.
-
-    Args:
-        sheet: Contact sheet.
-        details: Text that the page shows on demand, such as the transforms; empty for none.
-        folded: Heading of this text.
-    """
+def _render(sheet: Sheet, details: str, folded: str) -> str:
     more = ""
     if details:
         more = f"<details><summary>{escape(folded)}</summary><pre>{escape(details)}</pre></details>"
@@ -97,12 +91,20 @@ def checked_target(out: str | Path) -> Path:
     return Path(out)
 
 
-def write_sheet(sheet: Sheet, target: Path, details: str, folded: str = "Recipe") -> None:
-    """Write a sheet as an image or as a page, by the name of the file; see :func:`render_page`."""
+def write_sheet(sheet: Sheet, target: Path, details: Sequence[object], folded: str = "Recipe") -> Sheet:
+    """Write a sheet as an image or as a page, by the name of the file, and return it.
+
+    Args:
+        sheet: Contact sheet.
+        target: File to write; see :func:`checked_target`.
+        details: JSON data that a page shows on demand, such as the transforms; empty for none.
+        folded: Heading of the details.
+    """
     if target.suffix == ".png":
         render_image(sheet).save(target, optimize=True)
     else:
-        target.write_text(render_page(sheet, details, folded), "utf-8")
+        target.write_text(_render(sheet, "\n".join(map(json.dumps, details)), folded), "utf-8")
+    return sheet
 
 
 def sheet_rows(sheet: Sheet) -> str:

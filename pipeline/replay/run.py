@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -151,8 +150,8 @@ def _write(loader: AnyLoader, shown: Replayed, target: Path, cell: int) -> None:
     pictures = draw_samples(loader._config, shown.batch, samples)
     if all(len(row) == 1 for row in pictures):
         pictures = in_grid([row[0] for row in pictures])
-    drawn = "\n".join(json.dumps(asdict(sample)) for sample in samples)
-    write_sheet(sheet_of(dataset, facts, (), pictures, cell), target, drawn, "Parameters")
+    sheet = sheet_of(dataset, facts, (), pictures, cell)
+    write_sheet(sheet, target, [asdict(sample) for sample in samples], "Parameters")
 
 
 def draw_samples(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from stoker.bucketing import Batchify, PreferencePairs
 from stoker.bucketing.batchify.sequences import Labels
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns.list_column import expand_ranges
 
 from ..caching.planned_draws import STEPS, PlannedDraws
 from ..execution.batch import ColumnSpec, batch_type
@@ -71,8 +72,7 @@ class TextLoaderConfig:
         def drawn(epoch: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
             plan = planner.plan(epoch)
             steps = np.repeat(np.arange(len(plan)), plan.sizes)
-            inner = np.arange(len(steps)) - np.repeat(np.cumsum(plan.sizes) - plan.sizes, plan.sizes)
-            rows = plan.rows[np.repeat(plan.starts, plan.sizes) + inner].astype(np.int64)
+            rows = plan.rows[expand_ranges(plan.starts, plan.starts + plan.sizes)].astype(np.int64)
             slices = planner.epoch_of(plan).token_slices(rows)
             if slices.groups is not None:
                 steps = np.repeat(steps, np.diff(slices.groups))
