@@ -157,7 +157,7 @@ class _Images:
         return groups
 
     def distances(self, members: Int64) -> Int64:
-        """Bits, (M,) int64, in which the hashes of images differ from that of the first one."""
+        """Number of bits, (M,) int64, in which the hash of each image differs from that of the first one."""
         return hamming_distances(self.hashes[members], self.hashes[members[:1]].repeat(len(members)))
 
 

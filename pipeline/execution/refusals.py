@@ -1,4 +1,4 @@
-"""Attributes that only other loaders have: the refusals of a loader, with what to use instead."""
+"""Refusals of arguments and uses that only other loaders allow, with their replacements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of loaders: the next batch, and what a loader must have in common with the saved one."""
+"""Checkpoints of loaders: the next batch, and the facts in which a loader must equal the saved one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order of an epoch: which samples it draws, in which sequence, and which rank gets which of them.
+"""Order of an epoch: the samples that it draws, their sequence, and the share of each rank.
 
 Loaders ask :func:`.sampling.make_loader_order` for an order and give it to a schedule. The glossary in
 ``docs/architecture.md`` defines source, position, row, draw, global batch, cycle and offset.

@@ -46,7 +46,7 @@ class SampleSource(Protocol):
 
     @property
     def manifest(self) -> Manifest:
-        """Manifest that says the kind of the samples, the tokenizer and what annotations mean."""
+        """Manifest with the kind of the samples, the tokenizer and the meaning of annotations."""
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:

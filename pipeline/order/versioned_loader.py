@@ -1,4 +1,4 @@
-"""Loaders whose states name the version of their dataset, and that go on with it.
+"""Loaders whose states name the version of their dataset, to go on with it.
 
 The classes of checkpoints of images and of text derive from :class:`VersionedLoader`.
 """
@@ -29,14 +29,14 @@ _NAME = "dataset_version"
 class VersionedLoader(Loader):
     """A loader of a dataset that may have versions.
 
-    A state of version 1 names none, as states did before there were versions.
+    A state of version 1 names no version, like states from the time before versions.
     """
 
     _given_dataset: Any
     _given_options: dict[str, Any]
 
     def __new__(cls: type[L], *positional: Any, **options: Any) -> L:
-        """Keep the arguments, with which the loader can begin anew with another version."""
+        """Keep the arguments, so that the loader can begin anew with another version."""
         loader = super().__new__(cls, *positional, **options)
         loader._given_dataset = positional[0] if positional else options.get("dataset")
         loader._given_options = {name: value for name, value in options.items() if name != "dataset"}
@@ -53,10 +53,10 @@ class VersionedLoader(Loader):
         return super().state_dict() if version == 1 else {**super().state_dict(), _NAME: version}
 
     def describe(self) -> dict[str, Any]:
-        """Return what makes this loader again on another machine: dataset, arguments, ranks and state.
+        """Return dataset, arguments, ranks and state, to make this loader again on another machine.
 
         The dict is JSON data for ``stoker replay``, which shows any batch of the training from it. Write it
-        beside the checkpoints. What JSON cannot hold, such as functions, is named in its entry "missing".
+        beside the checkpoints. Its entry "missing" names arguments that JSON cannot hold, such as functions.
         """
         names = [one.__name__ for one in type(self).__mro__]
         options = self._given_options if self._knows_arguments else {"arguments": type(self)}
@@ -81,7 +81,7 @@ class VersionedLoader(Loader):
         """Go to the version of the dataset that a state belongs to, and return the state without it.
 
         Raises:
-            CheckpointError: It is another version than the one that the loader was given.
+            CheckpointError: The loader was given another version.
         """
         if not isinstance(state, Mapping):
             return state
@@ -101,17 +101,17 @@ class VersionedLoader(Loader):
         return plain
 
     def _may_choose(self) -> bool:
-        """Return whether the state decides on the version: the dataset was given by a path without one."""
+        """Return whether the state decides the version, as the dataset was given by a path without one."""
         is_path = isinstance(self._given_dataset, (str, os.PathLike))
         return is_path and self._knows_arguments and split_version(self._given_dataset)[1] is None
 
     @property
     def _knows_arguments(self) -> bool:
-        """Whether the arguments are a loader's, and not those of a class of the user's derived from one."""
+        """Whether the arguments are a loader's, and not those of a user's class that is derived from one."""
         return type(self).__init__.__module__.startswith("stoker.")
 
     def _begin_anew(self, dataset: SampleSource, **changes: Any) -> None:
-        """Begin as a loader of an opened dataset, with the arguments that were given and their changes."""
+        """Begin as a loader of an opened dataset, with the given arguments and their ``changes``."""
         self._given_options |= changes
         options = {
             name: value for name, value in self._given_options.items() if name not in ("cache", "cache_size")

@@ -1,1 +1,1 @@
-"""Contact sheets: samples of a dataset, and what transforms make of them."""
+"""Contact sheets: samples of a dataset before and after transforms."""

@@ -99,7 +99,7 @@ def _images_of(planned: PlannedBatch, column: ImageColumn, i: int) -> Int64:
 
 
 def _chosen(positions: Int64, rows: Int64) -> Int64:
-    """The place among ``positions``, (N,), of each of ``rows``, (K,), which are without bad samples."""
+    """The place among ``positions``, (N,), of each of ``rows``, (K,), the rows without bad samples."""
     if len(rows) == len(positions):
         first = {position: i for i, position in reversed(list(enumerate(positions.tolist())))}
         same = rows == positions

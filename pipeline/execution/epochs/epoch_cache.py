@@ -1,4 +1,4 @@
-"""Caches of what a whole epoch needs, such as its permutation or its plan."""
+"""Caches of values for a whole epoch, such as its permutation or its plan."""
 
 from __future__ import annotations
 

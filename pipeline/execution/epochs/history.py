@@ -1,4 +1,4 @@
-"""The parts in which an epoch of planned batches was run, if the number of ranks has changed within it."""
+"""The parts of an epoch of planned batches in which the number of ranks has changed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a loader measures of itself: the stages of its work, and statistics."""
+"""A loader's measurements of itself: the stages of its work, and statistics."""

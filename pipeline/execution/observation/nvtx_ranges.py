@@ -13,7 +13,7 @@ from stoker import _native
 
 __all__ = ["show_native_ranges"]
 
-# NVTX is a header. These libraries, of CUDA and of the package nvidia-nvtx, have its functions for programs
+# NVTX is a header. These libraries, from CUDA and the package nvidia-nvtx, have its functions for programs
 # that cannot include it.
 _LIBRARIES = ("libnvtx3interop.so.1", "libnvToolsExt.so.1")
 _FOLDERS = ("cu13/lib", "nvtx/lib")  # in the package nvidia

@@ -28,7 +28,7 @@ class Observed:
     _ranks: Ranks
 
     def stats(self, since: Literal["start", "pass", "last"] = "start") -> Stats:
-        """Return what has been loaded, and where the time went.
+        """Return counts of what was loaded, and where the time went.
 
         Args:
             since: "start" is the beginning of the first pass, "pass" that of the latest pass, and "last" the
@@ -62,7 +62,7 @@ class Observed:
         publish_stats(target, weakref.WeakMethod(self.stats), step)
 
     def trace(self, path: str | os.PathLike[str], profiler: Any = None) -> AbstractContextManager[None]:
-        """Write a trace of what the loader does in the block, for https://ui.perfetto.dev.
+        """Write a trace of the loader's work in the block, for https://ui.perfetto.dev.
 
         The file has the Trace Event Format of Chrome. One track shows when the consumer's thread waits for
         batches, another one the stages of ``stats().producer`` in the loader's thread. Each thread of the
@@ -98,7 +98,7 @@ class Observed:
         return {}
 
     def _traffic(self) -> Traffic | None:
-        """What the makers of batches have done; None if there are no workers."""
+        """Counts of the makers of batches; None if there are no workers."""
         return None
 
     def _ready_batches(self) -> int:

@@ -1,4 +1,4 @@
-"""Statistics of a loader: where the time goes, and what would make it faster."""
+"""Statistics of a loader: where its time goes, and how to make it faster."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class StatsTotals:
 
 @dataclass(frozen=True)
 class Stats:
-    """What a loader has done since its first pass began, or in another window of ``loader.stats``.
+    """The work of a loader since its first pass began, or in another window of ``loader.stats``.
 
     Attributes:
         samples: Samples that the consumer has received.

@@ -76,7 +76,9 @@ def find_ranks(
     replicate = whole_number("replicate", replicate, 1)
     if mesh is not None:
         if rank is not None or world_size is not None or replicate > 1:
-            raise ConfigError("mesh tells the rank", hint="Leave out rank, world_size and replicate.")
+            raise ConfigError(
+                "mesh already decides the rank", hint="Leave out rank, world_size and replicate."
+            )
         return _of_mesh(mesh)
     found = _find_process(rank, world_size)
     if found.world_size % replicate:

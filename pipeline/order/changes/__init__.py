@@ -1,1 +1,1 @@
-"""Changes of what a loader draws while a training runs: samples left out, weights of a mixture."""
+"""Changes of a loader's draws while a training runs: samples left out, weights of a mixture."""

@@ -106,7 +106,7 @@ class SteeredLoader(VersionedLoader):
         return first
 
     def certificate(self) -> dict[str, Any]:
-        """Return digests of all that decides what this training sees, as JSON data.
+        """Return digests of everything that decides the batches of this training, as JSON data.
 
         Two runs with the same ``digest`` see the same batches. Otherwise the other entries tell what differs:
         ``data``, a tree of SHA-256 over the files of each dataset (RFC 6962); ``order``, the order of samples
