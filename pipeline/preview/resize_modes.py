@@ -79,7 +79,7 @@ def resize_sheet(
         named = replace(pictures[0], caption=(file.key, *pictures[0].caption))
         rows.append((named, *pictures[1:]))
     if not rows:
-        raise ConfigError(f"no image can be shown: {name_reasons(skips)}", path=source, hint="choose others")
+        raise ConfigError(f"no image can be shown: {name_reasons(skips)}", path=source, hint="Choose others.")
     facts = [f"{total:,} images", *([f"left out: {name_reasons(skips)}"] if skips else [])]
     title = str(source).rstrip("/").rpartition("/")[2]
     return Sheet(title, tuple(facts), ("original", *all_modes), tuple(rows), Legend(str), (), cell)
@@ -103,7 +103,7 @@ def _read(
     if (Path(source) / MANIFEST_NAME).is_file():
         dataset = open_dataset(source)
         if dataset.manifest.sample_type != "image" or (dataset.column("codec") == Codec.RAW).any():
-            raise ConfigError("the dataset holds no encoded images", path=source, hint="name its source")
+            raise ConfigError("the dataset holds no encoded images", path=source, hint="Name its source.")
         chosen = shown_positions(len(dataset), samples, positions, what="image")
         keys = dataset.keys(chosen)
         return [_File(key, dataset.read(i)) for key, i in zip(keys, chosen, strict=True)], len(dataset)

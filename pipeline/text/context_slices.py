@@ -100,7 +100,7 @@ def make_slices(context: Any, form: str, *, shifts_labels: bool) -> ContextSlice
     if not isinstance(context, (tuple, list)) or len(context) != 2:
         raise ConfigError(
             f"context must be a DeviceMesh of one dimension, or rank and size, found {context!r}",
-            hint='Give mesh["cp"], or such as (0, 4).',
+            hint='Give mesh["cp"], or rank and size, such as (0, 4).',
         )
     rank, size = whole_number("context", context[0], 0), whole_number("context", context[1], 1)
     if rank >= size:

@@ -81,7 +81,7 @@ class Observed:
         if profiler is not None and not hasattr(profiler, "export_chrome_trace"):
             raise ConfigError(
                 f"profiler must be a torch.profiler.profile, found {type(profiler).__name__}",
-                hint="with torch.profiler.profile() as profiler, or leave profiler out",
+                hint="Give that of torch.profiler.profile(), or leave profiler out.",
             )
         return traced(self._totals.worker, Path(path), profiler)
 

@@ -76,9 +76,7 @@ def find_ranks(
     replicate = whole_number("replicate", replicate, 1)
     if mesh is not None:
         if rank is not None or world_size is not None or replicate > 1:
-            raise ConfigError(
-                "mesh already decides the rank", hint="Leave out rank, world_size and replicate."
-            )
+            raise ConfigError("mesh gives the rank", hint="Leave out rank, world_size and replicate.")
         return _of_mesh(mesh)
     found = _find_process(rank, world_size)
     if found.world_size % replicate:
@@ -99,7 +97,7 @@ def _of_mesh(mesh: Any) -> Ranks:
             "and world_size.",
         ) from None
     if coordinate is None:
-        raise ConfigError("this process is not in the mesh", hint="Make the loader in its processes alone.")
+        raise ConfigError("this process is not in the mesh", hint="Make the loader only in its processes.")
     rank, world_size = 0, 1
     for at, length in zip(coordinate, shape, strict=True):
         rank, world_size = rank * length + at, world_size * length
