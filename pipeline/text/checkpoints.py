@@ -1,7 +1,4 @@
-"""The position of a text loader in its epochs: the steps of this rank, and the states of checkpoints.
-
-:class:`stoker.TextLoader` derives from :class:`CheckpointedText` and makes the batches.
-"""
+"""The base of :class:`stoker.TextLoader`: facts about its batches, its steps, and states of checkpoints."""
 
 from __future__ import annotations
 
@@ -9,19 +6,23 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing import BatchPlan
 from stoker.errors import CheckpointError, ConfigError
 
+from ..adapters import framework_of
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
+from ..execution.batch import ColumnSpec
 from ..execution.epochs.history import History, checked_history, resumed
 from ..execution.ranks.ranks import Ranks
 from ..execution.state import State
 from ..order.changes.ledger import Ledger
 from ..order.changes.substitutes import groups_of
 from ..order.epoch_order import Order
-from .config import TextLoaderConfig
+from ..order.sample_source import SampleSource
+from .config import TextLoaderConfig, ids_dtype
 from .planning.planner import Begun
 from .planning.schedule import Leaving, TextSchedule
 
@@ -42,10 +43,46 @@ class CheckpointedText(SharedLoader):
     point_numbers = 3
 
     def __init__(self, config: TextLoaderConfig, ranks: Ranks, prefetch: int) -> None:
+        self._config = config
         self._planner = config.planner
         self._history: tuple[int, History, Begun | None] = _WHOLE
         self._steps = len(self._planner.plan(0))
         super().__init__(ranks, config.identity, self._planner.most_steps, prefetch)
+
+    @property
+    def dataset(self) -> SampleSource:
+        """The dataset or mixture whose samples are drawn."""
+        return self._config.dataset
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch, in their order."""
+        return self._config.columns
+
+    @property
+    def boundaries(self) -> npt.NDArray[np.int64] | None:
+        """(K, D) int64, the padded lengths of each field; None if each batch has its own."""
+        return self._planner.boundaries
+
+    @property
+    def pad_id(self) -> int:
+        """Token id of padding. Texts may contain it, too, so only masks show what is padding."""
+        return self._config.reader.pad_id
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The distinct shapes of batches, ascending: (samples, padded length), with a length for each field.
+
+        A compiler can be shown all of them before the first batch. With buckets or packing they are the
+        shapes of every epoch, and of the rest of an epoch that is resumed; otherwise those of the next epoch.
+        If epochs draw different samples, ``last_batch="partial"`` makes smaller batches; the list has only
+        those of the next epoch. With ``context`` they are the shapes of whole rows.
+        """
+        shapes = self._planner.common_shapes  # first, so that the next epoch's plan is kept
+        return sorted({*shapes, *self._plan(self._next.epoch).shapes()})
+
+    def element_spec(self) -> tuple[ColumnSpec, ...]:
+        """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""
+        return tuple(self._config.spec(name) for name in self._config.columns)
 
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank.
@@ -207,3 +244,12 @@ class CheckpointedText(SharedLoader):
         batching = self._planner.batching
         size = batching.batch_size or batching.max_tokens  # neither with a batch_sampler
         return {"global_batch": size and size * self._ranks.world_size, "last_batch": batching.last_batch}
+
+    def _options_elsewhere(self) -> dict[str, Any]:
+        given = self._given_options
+        framework = framework_of(given.get("output", "numpy"))
+        options: dict[str, Any] = {"dtype": ids_dtype(given.get("dtype"), framework.ids_dtype)}
+        if slices := self._config.maker.slices:
+            options["context"] = slices.rank, slices.size
+            options["context_slices"] = slices.form
+        return options

@@ -29,9 +29,9 @@ from ..execution.observation.stats import StatsTotals
 from ..execution.ranks.ranks import find_ranks
 from ..order.sample_source import SampleSource
 from ..order.sampling import Sampler, open_source
+from .checkpoints import CheckpointedText
 from .config import ids_dtype, make_config
 from .context_slices import SliceForm
-from .description import DescribedText
 from .planning.batching_config import BatchingConfig, LastGroup, TooLong, as_buckets
 from .planning.schedule import TextSchedule
 from .producer import TOGETHER, TextBatchProducer
@@ -39,7 +39,7 @@ from .producer import TOGETHER, TextBatchProducer
 __all__ = ["TextLoader"]
 
 
-class TextLoader(DescribedText):
+class TextLoader(CheckpointedText):
     """Loads batches of token ids for a training loop, ahead of the step that needs them.
 
     Batches hold samples of similar length, so that there is little padding, or packed rows with nearly none.
