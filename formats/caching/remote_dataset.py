@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, DatasetError
 
 from ..concurrency.bounded_map import thread_map
 from ..containers.registry import find_container
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest, Shard
 from ..dataset.sha256_file import SHA256_NAME
 from ..dataset.versions.history import no_version
 from ..dataset.versions.naming import HISTORY_NAME, retired_manifest
 from ..files.reading import check_named
 from ..remote.store import Store, is_url
-
-if TYPE_CHECKING:
-    import os
-    import threading
-    from collections.abc import Sequence
-
-    from ..dataset.manifest import Shard
 
 __all__ = ["FileReader", "RemoteDataset", "RemoteFile", "check_local", "open_remote"]
 
@@ -37,7 +32,7 @@ class RemoteFile:
     Attributes:
         name: Path in the dataset's folder.
         size: Bytes.
-        digest: Digest, as manifests write it; None where it is not known.
+        digest: Digest as in manifests; None where it is not known.
         shard: Name of its shard; None for the index.
         url: URL of the file.
     """
@@ -77,7 +72,7 @@ class RemoteDataset:
 
     Attributes:
         store: Its folder.
-        manifest: The manifest that a copy of the dataset has, with all shards in its folder.
+        manifest: The manifest of a copy, which has all shards in its folder.
         index: Its index.
         shards: Data file of every shard.
     """
@@ -93,7 +88,7 @@ class RemoteDataset:
         return sum(file.size for file in (self.index, *self.shards))
 
     def small_files(self) -> dict[str, bytes]:
-        """Contents of the dataset's other files that exist, by name."""
+        """Return the contents of the dataset's other files that exist, by name."""
         names = list(_OPTIONAL)
         for sidecar in find_container(self.manifest.container).sidecars:
             shards = self.manifest.shards
@@ -114,11 +109,8 @@ def check_local(**folders: str | os.PathLike[str]) -> None:
     check_named(**folders)
     for name, path in folders.items():
         if is_url(path):
-            raise ConfigError(
-                f"{name} is a URL, and files are copied to a disk",
-                path=path,
-                hint="name a folder on a local disk",
-            )
+            hint = "name a folder on a local disk"
+            raise ConfigError(f"{name} is a URL, and files are copied to a disk", path=path, hint=hint)
 
 
 def open_remote(
@@ -175,7 +167,7 @@ def _manifest(store: Store, name: str) -> Manifest | None:
 
 
 def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
-    """The data file of a shard, in the dataset's folder or at another URL."""
+    """Return the data file of a shard, in the dataset's folder or at another URL."""
     _check(shard, store)
     path = shard.path or shard.name
     data_url = find_container(manifest.container).data_url
