@@ -24,8 +24,8 @@ def bounded_map(
 
     Args:
         pool: The threads.
-        tasks: Labels and tasks; an iterator is advanced only when a task can be submitted.
-        ahead: Tasks in flight beyond the one whose result is yielded next.
+        tasks: Labels and tasks, taken from an iterator only when a task can be submitted.
+        ahead: Tasks in flight besides the one whose result comes next.
     """
     window: deque[tuple[Label, Future[Result]]] = deque()
     try:
@@ -45,11 +45,11 @@ def bounded_map(
 def thread_map(
     function: Callable[[Item], Result], items: Iterable[Item], name: str, threads: int, ahead: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with the result of a function for it, called on threads of its own.
+    """Yield each item with the result of a function for it; new threads call the function.
 
     Args:
         function: The function.
-        items: Its arguments; an iterator is advanced only when a task can be submitted.
+        items: Its arguments, taken from an iterator only when a task can be submitted.
         name: Name of the threads, such as "fetch".
         threads: Number of threads.
         ahead: See :func:`bounded_map`.

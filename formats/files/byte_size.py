@@ -23,7 +23,7 @@ def parse_byte_size(option: str, value: str | int) -> int:
         value: Text or number.
 
     Raises:
-        ConfigError: The value is no number of bytes, or is less than 1.
+        ConfigError: The value is not a number of bytes, or less than 1.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
     if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:

@@ -1,4 +1,4 @@
-"""Reading of untrusted files: only regular files, never past their end, never by mapping."""
+"""Reading of untrusted files: regular files only, and no memory mapping."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
         names: Its value.
 
     Raises:
-        ConfigError: It is one text, whose letters would be the names.
+        ConfigError: The value is one text; as a list, its letters would be the names.
     """
     if isinstance(names, str):
         raise ConfigError(
@@ -38,16 +38,13 @@ def check_progress(progress: object) -> None:
     if progress is not None and not callable(progress):
         raise ConfigError(
             f"progress must be a function, found {progress!r}",
-            hint="Leave it out, or give a function that shows the numbers it is called with. The command "
-            "line shows progress by itself.",
+            hint="Leave it out, or give a function that shows the numbers which it gets. The command line "
+            "shows progress by itself.",
         )
 
 
 def renamed_option(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function so that a call with the keyword argument ``old`` names the new one.
-
-    Version 0.1.0 had the old name. The call raises TypeError, as any unknown keyword argument does.
-    """
+    """Decorate a function so that its TypeError for the argument ``old``, of version 0.1.0, names ``new``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

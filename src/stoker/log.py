@@ -2,7 +2,7 @@
 
 The loggers are children of ``stoker``, named after the part that speaks: ``stoker.storage``,
 ``stoker.cache``, ``stoker.samples``, ``stoker.workers``. An event that repeats, such as a request that is
-tried again, gives one message in ten seconds, with the number of those left out.
+tried again, is logged once in ten seconds, with the number of messages left out in between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _SECONDS = 10.0
 class EventLog:
     """A logger for events that may repeat quickly.
 
-    It has no lock, which a forked process could inherit locked: at worst, two threads log one event twice.
+    It has no lock, because a forked process could inherit one that is locked. At worst, two threads log one
+    event twice.
 
     Args:
         name: Name of the logger below ``stoker``.

@@ -20,7 +20,7 @@ def progress_line(title: str, unit: str) -> Iterator[Callable[[int, int], None]]
 
     Args:
         title: Name of the task, such as "listing photos/train".
-        unit: Noun of what ``done`` and ``total`` count, in the plural.
+        unit: Plural noun for the things that ``done`` and ``total`` count, such as "images".
     """
     stream = sys.stderr
     if stream is None or not stream.isatty():
