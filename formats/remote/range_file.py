@@ -1,4 +1,4 @@
-"""A file at a URL that is read by ranges, with the retries and errors of a store."""
+"""A file object that reads ranges of a file at a URL, with the retries and errors of a store."""
 
 from __future__ import annotations
 

@@ -22,13 +22,11 @@ Each error is also a built-in exception, in brackets above, which code that does
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from stoker.urls import without_credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "CheckpointError",

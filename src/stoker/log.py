@@ -8,13 +8,10 @@ tried again, is logged once in ten seconds, with the number of messages left out
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from stoker.urls import without_credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["EventLog"]
 

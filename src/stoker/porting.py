@@ -7,13 +7,10 @@ Loaders and transforms look an unknown keyword argument up here, so that the err
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from functools import cache
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 __all__ = ["LOADER_ARGUMENTS", "TRANSFORM_ARGUMENTS", "check_arguments"]
 
