@@ -1,4 +1,4 @@
-"""``index.json`` beside MDS shards, which repeats what the header of each says, with its hashes."""
+"""``index.json`` beside MDS shards, which repeats the header of each shard, with hashes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_index_file(path: Path, size: int, header: Header) -> None:
         header: Its header.
 
     Raises:
-        BadShardError: They contradict each other, or the file has another hash than is written there.
+        BadShardError: They contradict each other, or the shard has another hash than ``index.json`` states.
     """
     described = _described(path)
     if described is None:

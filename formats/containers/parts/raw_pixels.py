@@ -1,4 +1,4 @@
-"""Headers of raw pixels in external records, which have none themselves."""
+"""Headers for raw pixels in external records."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = Fals
 
     Args:
         length: Bytes of the pixels.
-        shape: Height, width, and channels if they are three.
-        any_channels: Whether the length says if there are one or three channels; ``shape`` has none.
+        shape: Height and width, and perhaps channels.
+        any_channels: Whether the length decides between one and three channels; ``shape`` then has none.
 
     Raises:
         SourceError: The pixels have another length.

@@ -42,7 +42,7 @@ class SampleParts:
         return None
 
     def label(self, name: str) -> int | str | None:
-        """Return the class in a part: a number, or a name; None where there is none.
+        """Return the class in a part: a number, or a name; None if there is none.
 
         Raises:
             SourceError: It is neither.
@@ -97,7 +97,7 @@ def _suffixes(names: str) -> tuple[str, ...]:
 
 
 def _field(document: Any, name: str) -> Any:
-    """Return a field of a JSON object, or of objects in it: ``meta.label``; None where there is none."""
+    """Return a field of a JSON object, or of an object in it (``meta.label``); None if there is none."""
     if not isinstance(document, dict):
         return None
     if name in document:
