@@ -1,4 +1,4 @@
-"""Facts about the objects of samples that conditions may name, besides the columns of the index."""
+"""Facts about the objects of samples, which conditions may name besides the columns of the index."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class SelectedRows:
     def is_distinct(self) -> bool:
         """Whether no sample was selected twice."""
         rows = self._rows
-        # Rows that a mask or a condition selects ascend, and need no sorting.
+        # Rows from a mask or a condition ascend, and need no sorting.
         return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
 
     def column(self, name: str) -> npt.NDArray[Any]:
