@@ -1,8 +1,8 @@
 """``sha256.json``: the SHA-256 of a dataset's indexes and shards, which their writers compute.
 
-Certificates of loaders hold a tree over them. The file lies beside the manifest, because earlier releases
-refuse keys of manifests that they do not know. Each entry also has the CRC32C that the manifest states: an
-entry of a file that was replaced does not count.
+Certificates of loaders hold a tree over them. They are not in the manifest, because earlier releases refuse
+manifests with unknown keys. Each entry also has the CRC32C in the manifest: if they differ, because a file
+was replaced, the entry does not count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
 
     Args:
         manifest: The manifest of the version, with the SHA-256 of its new files.
-        before: Content of the file at the version before, whose entries stay.
+        before: Content of the file for the version before, whose entries stay.
         folder: Folder or URL of the dataset, for errors.
 
     Raises:
@@ -56,15 +56,15 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
 
 
 def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
-    """Return a manifest with the SHA-256 of its files, as far as the file has them.
+    """Return a manifest with the SHA-256 of each file that ``sha256.json`` has.
 
     Args:
         manifest: The manifest.
-        content: Content of the file; None where there is none.
+        content: Content of ``sha256.json``; None if there is no such file.
         folder: Folder or URL of the dataset, for errors.
 
     Raises:
-        DatasetError: It is not a content that :func:`sha256_content` returned.
+        DatasetError: The content is damaged.
     """
     known = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
     index = manifest.index

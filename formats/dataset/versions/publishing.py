@@ -1,4 +1,4 @@
-"""The publication of an index as a dataset, and of the next version of a dataset: one rename decides."""
+"""The publication of an index as a dataset, and of a dataset's next version, each by one last rename."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
             for file in Path(temporary).iterdir():
                 move_durably(file, folder / file.name)
         sync_folder(folder)
-        # Last: without it the folder is no dataset.
+        # Last: without the manifest the folder is not a dataset.
         write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
     return manifest
 
@@ -102,13 +102,11 @@ def publish_version(folder: Path, last: Manifest, following: NextVersion, stagin
 def check_unchanged(folder: Path, last: Manifest) -> None:
     """Raise LockedError if another process has made a version before this one had the lock."""
     if Manifest.load(folder).fingerprint != last.fingerprint:
-        raise LockedError(
-            "another process has changed the dataset in this moment", path=folder, hint="try again"
-        )
+        raise LockedError("another process has just changed the dataset", path=folder, hint="try again")
 
 
 def remove_remains(folder: Path, last: Manifest) -> None:
-    """Remove the files of a next version that was killed before its manifest was there."""
+    """Remove the files of a next version whose process was killed before the manifest was written."""
     version = last.dataset_version + 1
     for pattern in (f"shard-v{version}-*", index_name(version)):
         for file in folder.glob(pattern):
