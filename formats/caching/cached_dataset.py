@@ -43,12 +43,7 @@ _POLL = 0.05  # seconds between two tries for a lock that another rank holds
 
 
 class CachedFiles:
-    """The data files of a cached dataset for one reader, which has its own locks and its own stop.
-
-    Args:
-        remote: The dataset.
-        folder: Its folder in the cache.
-        stop: Ends all reading when it is set.
+    """The data files of a cached dataset in a folder for one reader, with its locks, until ``stop`` is set.
 
     Attributes:
         blocks: The blocks of the files that are present.

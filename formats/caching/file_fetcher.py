@@ -55,11 +55,7 @@ class FileFetcher:
         self.repeated = 0
 
     def run(self, connections: int, progress: Callable[[int, int], None] | None = None) -> None:
-        """Fetch and check.
-
-        Args:
-            connections: Number of concurrent requests.
-            progress: Called with the bytes that are done and the bytes in all.
+        """Fetch and check; ``progress`` is called with the bytes done and the bytes in all.
 
         Raises:
             StorageError: A file cannot be read, or stays damaged.

@@ -42,9 +42,6 @@ class PartChecksums:
     """Checksums of the parts that payloads of more than one block have in each block.
 
     A block holds at most two such parts: one that begins with the block, and the beginning of a payload.
-
-    Args:
-        files: The files of the payloads.
     """
 
     def __init__(self, files: BlockFiles) -> None:

@@ -45,12 +45,7 @@ class RemoteFile:
 
 
 class FileReader:
-    """Reads ranges of remote files, which may lie in different folders.
-
-    Args:
-        files: The files.
-        stop: Ends all reading when it is set.
-    """
+    """Reads ranges of remote files, which may lie in different folders, until ``stop`` is set."""
 
     def __init__(self, files: Sequence[RemoteFile], stop: threading.Event) -> None:
         self._parts = [file.url.rpartition("/") for file in files]
@@ -98,10 +93,7 @@ class RemoteDataset:
 
 
 def check_local(**folders: str | os.PathLike[str]) -> None:
-    """Check that folders for copies of remote files are named by paths.
-
-    Args:
-        folders: Paths by the names that the error gives them.
+    """Check that folders for copies of remote files are paths; the error names the argument.
 
     Raises:
         ConfigError: A path is empty, or is a URL. As a path, ``s3://bucket`` is a folder ``s3:``.
@@ -116,12 +108,7 @@ def check_local(**folders: str | os.PathLike[str]) -> None:
 def open_remote(
     url: str | os.PathLike[str], stop: threading.Event | None = None, version: int | None = None
 ) -> RemoteDataset:
-    """Read the manifest of a remote dataset.
-
-    Args:
-        url: URL of its folder, or its path on a network file system.
-        stop: Ends all reading when it is set.
-        version: Version of the dataset; None for the last one.
+    """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading.
 
     Raises:
         DatasetError: There is no dataset, no such version of it, or its payloads lie outside of its folder.

@@ -164,15 +164,9 @@ def join_manifest(
     name: str | None,
     options: Mapping[str, Option],
 ) -> Manifest:
-    """Return the manifest of joined datasets.
+    """Return the manifest of joined datasets, whose shards are in the order of the parts.
 
-    Args:
-        parts: The datasets.
-        classes: What :func:`join_classes` returns.
-        shards: The shards of all, in the order of the parts.
-        index: The joined index.
-        name: Final name of the index; None for that of a first version.
-        options: The options of the manifest.
+    ``name`` is the final name of the joined index; None for that of a first version.
     """
     opened = Index.open(index)
     first = parts[0].manifest

@@ -55,14 +55,8 @@ def decode_channels(
 ) -> DeepPixels:
     """Decode a payload to (H, W, C) uint8, or the dtype of its stored form; its EXIF orientation is applied.
 
-    Args:
-        data: Any C-contiguous buffer.
-        codec: Number of its codec.
-        height: Pixels, as the index says.
-        width: Pixels, as the index says.
-        max_pixels: Most pixels of an image.
-        alpha: Whether to decode to RGB and alpha, which is 255 if the image has none. Otherwise the channels
-            and bits are those of :func:`stored_form`.
+    The arguments are those of :func:`.decode.decode_rgb`. With ``alpha``, the result is RGB and alpha, which
+    is 255 if the image has none. Otherwise its channels and bits are those of :func:`stored_form`.
 
     Raises:
         ImageTooLargeError: The image has more than ``max_pixels``.

@@ -42,10 +42,7 @@ class Header:
 
 
 def read_header(data: Any) -> Header:
-    """Return the header of an encoded image; no pixel is decoded.
-
-    Args:
-        data: Any C-contiguous buffer.
+    """Return the header of an encoded image, any C-contiguous buffer; no pixel is decoded.
 
     Raises:
         ImageTooLargeError: The image has more than :data:`MAX_PIXELS`.

@@ -27,15 +27,11 @@ _TURNS = {
 
 
 def exif_orientation(data: Any, image: Image.Image) -> int:
-    """Return the EXIF orientation of an image, 1 to 8; 1 where it has none.
+    """Return the EXIF orientation of an encoded image, which is also opened; 1 to 8, 1 if it has none.
 
     It is in the EXIF segment of a JPEG, the eXIf chunk of a PNG, the tags of a TIFF, or the EXIF of a WebP or
     an AVIF. Pillow also reads XMP and ImageMagick's "Raw profile type exif". Other decoders, such as DALI's,
     do not, so these do not count here.
-
-    Args:
-        data: The encoded image, any C-contiguous buffer.
-        image: The same, opened with Pillow.
     """
     codec, _, _, orientation, _ = _native.probe(data)
     if codec != Codec.OTHER:

@@ -27,9 +27,7 @@ _HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
 def read_partial_header(read: Read, length: int) -> tuple[Header, bytes | None]:
     """Return the header of an encoded image, and its bytes if all of them had to be read.
 
-    Args:
-        read: Returns bytes of the image, given an offset and a length.
-        length: Bytes of the image.
+    ``read`` returns bytes of the image, given an offset and a length.
 
     Raises:
         ImageTooLargeError, DecodeError: As :func:`.header.read_header`.

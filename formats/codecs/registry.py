@@ -102,13 +102,10 @@ class ImageCodec:
 
 
 def open_image(data: Any) -> Image.Image:
-    """Open an encoded image with Pillow, which reads its header.
+    """Open an encoded image, any C-contiguous buffer, with Pillow, which reads its header.
 
     Only formats of the registry are opened, and none that runs another program, such as EPS. No other code
     calls Pillow's ``Image.open``, which opens any format.
-
-    Args:
-        data: Any C-contiguous buffer.
 
     Raises:
         DecodeError: The image is HEIC, and pillow-heif is not installed.

@@ -49,13 +49,7 @@ def target_codec(codec: Codec, encoding: str) -> Codec:
 
 
 def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -> tuple[bytes, int, int]:
-    """Return the re-encoded payload, its height and its width; the EXIF orientation is applied.
-
-    Args:
-        data: The encoded image.
-        codec: Its codec.
-        target: The codec to write.
-        rules: How.
+    """Return an image in the codec ``target``, its height and its width; the EXIF orientation is applied.
 
     Raises:
         ValueError: ``target`` is only read.

@@ -13,13 +13,10 @@ _TICK = 0.1  # seconds between two reports of progress, and until an interrupt i
 
 
 class TaskGroup:
-    """Tasks that a caller waits for together.
+    """Tasks on a pool of threads that a caller waits for together.
 
     Futures cannot be used here. A wait for them takes their locks in Python; an interrupt at that moment
     leaves a lock taken, and the threads that end the tasks wait for it for ever.
-
-    Args:
-        pool: The threads.
 
     Attributes:
         left: Number of tasks whose end :meth:`wait` has not seen.

@@ -57,11 +57,7 @@ class Tree:
 
 
 def walk(descriptor: int, size: int) -> Iterator[Node]:
-    """Yield the nodes of the main database in the order of their keys.
-
-    Args:
-        descriptor: An open data file.
-        size: Its size in bytes.
+    """Yield the nodes of the main database of an open data file, ``size`` bytes, in the order of their keys.
 
     Raises:
         BadPageError: At the first fault, or feature that this reader does not know: named or

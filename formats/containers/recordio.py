@@ -119,9 +119,7 @@ def _key(value: bytes | memoryview, position: int) -> bytes:
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """Return the image of a record, with one label if the flag is 0, and otherwise as many as the flag says.
 
-    Args:
-        record: The record.
-        names: Form of the label; whether the image is raw pixels, and their shape.
+    ``names`` states the form of the label, and whether the image is raw pixels, with their shape.
 
     Raises:
         SourceError: The record has no ``IRHeader``, a label of another form, or raw pixels of another shape.

@@ -36,12 +36,7 @@ def _value(value: Any) -> Any:
 
 
 def from_document(cls: type[_T], document: Any, where: str) -> _T:
-    """Return a dataclass made from a document.
-
-    Args:
-        cls: The dataclass.
-        document: What ``json.loads`` returned.
-        where: Name of the document, for errors.
+    """Return a dataclass made from a document of ``json.loads``; errors name the document ``where``.
 
     Raises:
         DatasetError: A key is unknown or missing, or a value has another type than its field.

@@ -119,11 +119,9 @@ def check_target(folder: Path) -> None:
 
 @contextmanager
 def os_errors(folder: Path, *, resumes: bool = True) -> Iterator[None]:
-    """Raise a WriteError, with advice, for an error of the operating system during a write.
+    """Raise a WriteError, with advice, for an error of the operating system during a write into a folder.
 
-    Args:
-        folder: Folder that the error names if it has no path.
-        resumes: Whether the command resumes when it is run again.
+    ``resumes`` says whether the command resumes when it is run again.
     """
     try:
         yield

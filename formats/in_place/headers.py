@@ -51,12 +51,7 @@ def read_headers(files: ListedFiles, threads: int, report: Callable[[int, int], 
     """Return the headers of the images of a local source.
 
     Of a JPEG the start and the end are read. Files of other codecs are read whole, to check their checksums
-    and ends.
-
-    Args:
-        files: The files.
-        threads: Threads that read.
-        report: Called with the number of files done, and of all.
+    and ends. ``report`` is called with the number of files done, and of all.
     """
     total = len(files)
     dtypes = (np.uint8, np.int32, np.int32, np.uint8)

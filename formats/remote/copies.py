@@ -22,9 +22,6 @@ def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]
     A copy has the time of the last change of the original, if the storage states it. A SourceError in the
     block that names a copy names its URL instead.
 
-    Args:
-        paths: Paths or URLs of files.
-
     Raises:
         StorageError: A URL cannot be read.
     """

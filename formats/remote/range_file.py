@@ -11,13 +11,7 @@ __all__ = ["RangeFile"]
 
 
 class RangeFile(io.RawIOBase):
-    """A readable and seekable file of a store; each read is one request.
-
-    Args:
-        store: The folder of the file.
-        name: Its name in the folder.
-        size: Its bytes.
-    """
+    """A readable and seekable file of ``size`` bytes in a store; each read is one request."""
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         super().__init__()

@@ -52,22 +52,14 @@ class StoppedError(Exception):
 
 
 class Retrier:
-    """Retries calls to one storage where another try may succeed.
-
-    Args:
-        stop: Ends pauses and further tries when it is set.
-    """
+    """Retries calls to one storage if another try may succeed, until ``stop`` is set."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._has_answered = False
 
     def call(self, action: Callable[[], T], what: str = "request") -> T:
-        """Return the result of ``action``, or raise the error of its last try.
-
-        Args:
-            action: Asks the storage.
-            what: Name of the action in messages to ``logging``.
+        """Return the result of ``action``, or raise the error of its last try; the log names it ``what``.
 
         Raises:
             StoppedError: ``stop`` has been set.

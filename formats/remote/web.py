@@ -19,9 +19,7 @@ _DEEPEST = 64  # levels of folders; a server with one page for all addresses has
 def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
     """Return the names of the files that the pages of a folder, and of folders in it, link to.
 
-    Args:
-        list_links: Returns the URLs that a page links to.
-        root: URL of the folder.
+    ``list_links`` returns the URLs that a page links to.
 
     Raises:
         StorageError: The folders are nested without end.
@@ -54,11 +52,6 @@ def _within(page: str, link: str) -> str:
 
 
 def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the facts that a server states about files, by name, without files that do not exist.
-
-    Args:
-        ask: Returns the facts about the file of a name; None where there is no such file.
-        names: Names of the files.
-    """
+    """Return the facts that ``ask`` returns about files, by name, without files that do not exist."""
     answers = thread_map(ask, names, "ask", _CONCURRENT, 4 * _CONCURRENT)
     return {name: answer for name, answer in answers if answer is not None}

@@ -75,13 +75,7 @@ class CheckedVersion:
 def checked_versions(
     folder: Path, last: Manifest, *, earlier: bool
 ) -> tuple[list[CheckedVersion], list[Problem]]:
-    """Return the versions to check, the last one first, and problems of manifests that cannot be read.
-
-    Args:
-        folder: The dataset's folder.
-        last: Manifest of the last version to check.
-        earlier: Whether the versions before it are checked, too.
-    """
+    """Return ``last`` and, if ``earlier``, the versions before it, and problems of unreadable manifests."""
     unreadable: list[Problem] = []
     kept = read_sha256(folder)
     try:

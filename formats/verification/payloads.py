@@ -33,12 +33,7 @@ def payload_problems(
 ) -> Iterator[tuple[int, str]]:
     """Yield the position, and the problem, of each of some rows whose payload, mask or array is not intact.
 
-    Args:
-        index: The dataset's index.
-        files: Data file of every shard.
-        rows: Rows of the index.
-        arrays: Names of the array columns.
-        decode: Whether to decode images and masks as well.
+    ``files`` has the data file of every shard. With ``decode``, images and masks are decoded as well.
     """
     images = bands = None
     try:
@@ -147,12 +142,7 @@ def listed_file_problems(
 ) -> Iterator[tuple[int, str]]:
     """Yield the position, and the problem, of each of some rows whose file has changed since it was listed.
 
-    Args:
-        index: The dataset's index.
-        files: Data file of every shard.
-        rows: Rows of the index.
-        payloads: How payloads are read.
-        decode: Whether to decode the images as well.
+    The arguments are those of :func:`payload_problems`; ``payloads`` reads the files.
     """
     try:
         samples = index.samples(rows)

@@ -2,8 +2,8 @@
 
 It is the Merkle tree of RFC 6962, section 2.1. Its leaves are the SHA-256 of the index and of each shard, or
 of each image that is a separate file. Conversions keep the leaves in ``sha256.json``. Without that file, the
-first call reads all bytes and keeps the leaves in the user's cache folder; they are valid as long as sizes and
-times of the files stay.
+first call reads all bytes and keeps the leaves in the user's cache folder; they are valid as long as sizes
+and times of the files stay.
 """
 
 from __future__ import annotations

@@ -15,11 +15,7 @@ R = TypeVar("R")
 
 
 def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names as a tuple.
-
-    Args:
-        argument: Name of the argument, for the error.
-        names: Its value.
+    """Return the names that an argument lists as a tuple.
 
     Raises:
         ConfigError: The value is one text; as a list, its letters would be the names.

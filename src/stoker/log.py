@@ -36,11 +36,9 @@ class EventLog:
         self._left_out: dict[str, int] = {}
 
     def warning(self, event: str, message: str) -> None:
-        """Log a message at level WARNING, unless this event was logged in the last ten seconds.
+        """Log a message at level WARNING, unless this kind of event was logged in the last ten seconds.
 
-        Args:
-            event: Kind of the event, such as "retry".
-            message: What happened. Credentials in URLs are removed.
+        Credentials in URLs are removed.
         """
         self._log(logging.WARNING, event, message)
 

@@ -61,10 +61,7 @@ TRANSFORM_ARGUMENTS = {
 def check_arguments(owner: type, given: Collection[str], equivalents: dict[str, str]) -> None:
     """Refuse keyword arguments that another library has, and ``owner`` has not.
 
-    Args:
-        owner: The class that is called.
-        given: Names of the keyword arguments.
-        equivalents: :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
+    ``equivalents`` is :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
 
     Raises:
         ConfigError: There is such an argument; the error gives the equivalent.

@@ -29,11 +29,7 @@ class OwnerProcess:
 
 
 class PerProcess(Generic[T]):
-    """A value that each process makes when it first needs it, such as a lock or open files.
-
-    Args:
-        make: Makes the value.
-    """
+    """A value that each process makes when it first needs it, such as a lock or open files."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

@@ -80,10 +80,8 @@ def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[Part, ...]:
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """Return the image of a sample, with its label and its other columns of numbers and texts.
 
-    Args:
-        record: The sample.
-        names: Names of columns; without ``encoded``, the only column of images. Without ``columns``, all
-            columns that hold a number or a text become columns of the index.
+    Without ``names.encoded``, the image is in the only column of images. Without ``names.columns``, all
+    columns that hold a number or a text become columns of the index.
 
     Raises:
         SourceError: There is no such column, or a value is not of its form.

@@ -19,12 +19,7 @@ _CHUNK = 1 << 20
 
 
 def check_index_file(path: Path, size: int, header: Header) -> None:
-    """Compare a shard with ``index.json`` beside it, if there is one.
-
-    Args:
-        path: The shard.
-        size: Its bytes.
-        header: Its header.
+    """Compare a shard of ``size`` bytes, and its header, with ``index.json`` beside it, if there is one.
 
     Raises:
         BadShardError: They contradict each other, or the shard has another hash than ``index.json`` states.

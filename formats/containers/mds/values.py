@@ -63,11 +63,7 @@ def find_image(
 ) -> tuple[Span, Header]:
     """Return the place of the image in a column, and its header.
 
-    Args:
-        part: The column.
-        view: The value of the record.
-        names: Whether the image is raw pixels, and their shape.
-        sides: Height and width of raw pixels from other columns; empty if no columns state them.
+    ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
 
     Raises:
         SourceError: The column holds no image, or raw pixels of another size.

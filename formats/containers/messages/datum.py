@@ -131,11 +131,7 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a Caffe Datum or an encoded image.
-
-    Args:
-        record: The record.
-        names: Ignored, because the fields of a Datum have fixed names.
+    """Return the image in a record that holds a Caffe Datum, with fixed names, or an encoded image.
 
     Raises:
         SourceError: It is a Datum of floats, or of pixels that are neither grey nor colours.

@@ -89,11 +89,7 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a tf.train.Example.
-
-    Args:
-        record: The record.
-        names: Names of the features to read.
+    """Return the image in a record that holds a tf.train.Example, by the names of its features.
 
     Raises:
         SourceError: It lacks the image, has raw pixels of another size or a label of another form, or objects

@@ -24,9 +24,7 @@ _MOST_SHARE = 1.1
 def parse_objects(numbers: Mapping[str, list[float]], header: Header) -> ExternalObjects | None:
     """Return the objects of a record; None if the record states no objects.
 
-    Args:
-        numbers: The features of objects that hold numbers, by name without the common start.
-        header: Header of the image.
+    ``numbers`` has the features of objects that hold numbers, by name without the common start.
 
     Raises:
         SourceError: The features contradict each other, or do not have the API's form.

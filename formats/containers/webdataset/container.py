@@ -77,14 +77,7 @@ def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
 
 
 def archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:
-    """Return the error about an archive for its user.
-
-    Args:
-        error: What is wrong.
-        start: The first bytes of the archive.
-        path: Its path or URL.
-        record: Number of the sample that cannot be read.
-    """
+    """Return an error about an archive, by its first bytes, its path or URL, and the damaged sample."""
     name = path.rpartition("/")[2]
     message, hint = str(error), error.hint
     if command := compression(start):

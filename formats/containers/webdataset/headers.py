@@ -25,11 +25,8 @@ _MOST_DIGITS = 20  # of the length of a PAX record
 class BadArchiveError(Exception):
     """A fault of an archive.
 
-    Args:
-        message: What is wrong.
-        hint: What to do about it.
-
     Attributes:
+        hint: What to do about it.
         key: The sample whose members were read last; None before the first.
     """
 

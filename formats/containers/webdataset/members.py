@@ -55,11 +55,7 @@ def compression(start: bytes) -> str | None:
 
 
 def find_members(read: Read, size: int) -> Iterator[Member]:
-    """Yield the members of an archive in their order, without folders.
-
-    Args:
-        read: Reads the archive.
-        size: Its bytes.
+    """Yield the members of an archive of ``size`` bytes in their order, without folders.
 
     Raises:
         BadArchiveError: The archive is damaged, cut short, or not a tar archive.

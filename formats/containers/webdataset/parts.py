@@ -22,12 +22,7 @@ _NAME_ANOTHER = "name another member for this value, or leave its option out"
 
 
 class SampleParts:
-    """The parts of one sample.
-
-    Args:
-        parts: The parts.
-        read: Returns the bytes of one of them.
-    """
+    """The parts of one sample; ``read`` returns the bytes of a part."""
 
     def __init__(self, parts: tuple[Part, ...], read: Callable[[Part], bytes]) -> None:
         self._parts: Mapping[str, Part] = {part[0]: part for part in parts}

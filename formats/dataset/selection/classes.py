@@ -23,11 +23,7 @@ _TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def class_numbers(known: Sequence[str], wanted: str | Sequence[str]) -> list[int]:
-    """Return the numbers of classes.
-
-    Args:
-        known: Names of all classes, by number.
-        wanted: Names of some.
+    """Return the numbers of the wanted classes; ``known`` has the names of all, by number.
 
     Raises:
         ConfigError: There is no such class.

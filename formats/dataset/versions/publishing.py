@@ -31,9 +31,7 @@ _TEMPORARY = ".index-"
 def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
     """Make a dataset of an index in a folder, which is made if missing, and return its manifest.
 
-    Args:
-        folder: The folder.
-        make: Writes all files but the manifest into a temporary folder, and returns the manifest.
+    ``make`` writes all files except the manifest into a temporary folder, and returns the manifest.
 
     Raises:
         DatasetError: There is a dataset in the folder already.
@@ -77,13 +75,8 @@ class NextVersion:
 def publish_version(folder: Path, last: Manifest, following: NextVersion, staging: Path) -> None:
     """Make the next version of a dataset, whose lock the caller holds; its shards are in place already.
 
-    A process that is killed at any point leaves the last version or the new one.
-
-    Args:
-        folder: The dataset's folder.
-        last: Manifest of its last version.
-        following: The next one.
-        staging: Folder on the same file system for files until they are whole.
+    A process that is killed at any point leaves the last version or the new one. ``staging`` is a folder on
+    the same file system for unfinished files.
     """
     grown = following.manifest
     contents = {
