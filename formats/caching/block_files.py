@@ -121,12 +121,7 @@ class BlockFiles:
         return absent
 
     def runs(self, blocks: Blocks, longest: int) -> list[tuple[int, int]]:
-        """Return runs of consecutive blocks of one file, (first, last + 1).
-
-        Args:
-            blocks: (M,) int64, ascending.
-            longest: Largest number of bytes in a run.
-        """
+        """Return runs of consecutive blocks of one file, (first, last + 1), of at most ``longest`` bytes."""
         parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
         return [run for part in parts for run in _runs(part, max(1, longest // self.block_bytes))]
 
@@ -227,11 +222,9 @@ class BlockFiles:
                 self._lock(fcntl.F_UNLCK, low, high)
 
     def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
-        """Evict blocks that are not pinned, least recently used first, and return how many bytes became free.
+        """Evict blocks that are not pinned until ``excess`` bytes are free, and return how many became free.
 
-        Args:
-            excess: Bytes to free; if too many blocks are pinned, fewer become free.
-            last_use: Time of the last use of every block, in any unit.
+        ``last_use`` has the time of the last use of every block, in any unit; the oldest are evicted first.
         """
         freed = 0
         if self.is_read_only:

@@ -137,12 +137,8 @@ def check_size(path: Path, size: int) -> None:
 def lock_range(descriptor: int, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
     """Lock or unlock the bytes ``low`` to ``high - 1``; return False if another lock conflicts.
 
-    Args:
-        descriptor: Descriptor of the file.
-        lock_type: ``F_RDLCK``, ``F_WRLCK`` or ``F_UNLCK`` of :mod:`fcntl`.
-        low: First byte.
-        high: Last byte + 1.
-        wait: Whether to wait until no other lock conflicts.
+    ``lock_type`` is ``F_RDLCK``, ``F_WRLCK`` or ``F_UNLCK`` of :mod:`fcntl`. With ``wait``, the call waits
+    until no other lock conflicts.
 
     Raises:
         ConfigError: The operating system has no such locks.

@@ -172,11 +172,7 @@ class CachedDataset(Dataset):
         )
 
     def ranges(self, rows: Int64) -> Ranges:
-        """Return ranges of payloads, masks and arrays of rows, without any that lie outside of their files.
-
-        Args:
-            rows: (N,) int64, of the index.
-        """
+        """Return the ranges of the payloads, masks and arrays of rows, without any outside of their files."""
         parts = []
         prefixes = ["mask_"] if "mask_offset" in self.index.types else []
         for prefix in ("", *prefixes, *(f"{name}_" for name in self.arrays)):

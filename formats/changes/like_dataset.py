@@ -49,13 +49,8 @@ def convert_like(
 ) -> Summary:
     """Convert a source into a new dataset whose samples have the form of those of ``last``.
 
-    Args:
-        last: Manifest of the dataset.
-        folder: Its folder.
-        src: The source.
-        target: Folder of the new dataset; an unfinished conversion of the same source there resumes.
-        classes: Names of the classes, that of label 0 first.
-        given: Options of :func:`stoker.append`.
+    An unfinished conversion of the same source in ``target`` resumes. ``given`` has the other options of
+    :func:`stoker.append`.
 
     Raises:
         ConfigError: An option is none of those that say how a source is read.

@@ -45,14 +45,6 @@ def bounded_map(
 def thread_map(
     function: Callable[[Item], Result], items: Iterable[Item], name: str, threads: int, ahead: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with the result of a function for it; new threads call the function.
-
-    Args:
-        function: The function.
-        items: Its arguments, taken from an iterator only when a task can be submitted.
-        name: Name of the threads, such as "fetch".
-        threads: Number of threads.
-        ahead: See :func:`bounded_map`.
-    """
+    """Yield each item with the result of a function for it, called on new threads; see `bounded_map`."""
     with ThreadPoolExecutor(threads, thread_name_prefix=f"stoker-{name}") as pool:
         yield from bounded_map(pool, ((item, partial(function, item)) for item in items), ahead)

@@ -33,10 +33,7 @@ class TaskGroup:
         self.left += 1
 
     def wait(self, show: Callable[[], None]) -> None:
-        """Wait until all tasks have ended.
-
-        Args:
-            show: Called after each task, and about ten times a second.
+        """Wait until all tasks have ended; call ``show`` after each task and about ten times a second.
 
         Raises: The error of the first task that fails.
         """

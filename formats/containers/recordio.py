@@ -166,10 +166,7 @@ def join_pieces(data: bytes) -> bytes:
     """Return a part of a value that lies in several pieces, as it was before it was cut.
 
     A value is cut at every magic number at a multiple of four bytes. The file keeps that number, with four
-    bytes for flag and length after it.
-
-    Args:
-        data: Bytes of the file from a multiple of four bytes after the start of the value.
+    bytes for flag and length after it. ``data`` starts a multiple of four bytes after the start of the value.
     """
     parts, start, at = [], 0, data.find(_MAGIC_BYTES)
     while at >= 0:

@@ -154,10 +154,7 @@ class Index:
         return self._lists[name]
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
-        """Return rows of the columns that locate payloads and describe images.
-
-        Args:
-            rows: (M,) integers from 0 to ``len(self) - 1``.
+        """Return rows, (M,) integers, of the columns that locate payloads and describe images.
 
         Raises:
             StaleIndexError: An image has no pixels.

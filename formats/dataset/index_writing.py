@@ -104,10 +104,7 @@ def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array
 
     Memory does not grow with the rows, because the columns are gathered in temporary files beside ``out``.
 
-    Args:
-        parts: The indexes.
-        out: The file to write.
-        more: Other columns of all rows, by name.
+    ``more`` has other columns of all rows, by name.
 
     Raises:
         ValueError: There are no parts, or their columns differ.

@@ -36,15 +36,12 @@ class _Digests:
 
 
 def sha256_content(manifest: Manifest, before: bytes | None = None, folder: object = None) -> bytes:
-    """Return the content of the file for a version of a dataset.
+    """Return the content of the file for a version, whose manifest has the SHA-256 of its new files.
 
-    Args:
-        manifest: The manifest of the version, with the SHA-256 of its new files.
-        before: Content of the file for the version before, whose entries stay.
-        folder: Folder or URL of the dataset, for errors.
+    ``before`` is the content for the version before, whose entries stay.
 
     Raises:
-        DatasetError: ``before`` is damaged.
+        DatasetError: ``before`` is damaged; the error names the folder or URL.
     """
     files = dict(_files(before, folder))
     if manifest.index.sha256 is not None:
@@ -56,15 +53,10 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
 
 
 def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
-    """Return a manifest with the SHA-256 of each file that ``sha256.json`` has.
-
-    Args:
-        manifest: The manifest.
-        content: Content of ``sha256.json``; None if there is no such file.
-        folder: Folder or URL of the dataset, for errors.
+    """Return a manifest with the SHA-256 in the content of ``sha256.json``, which may be None.
 
     Raises:
-        DatasetError: The content is damaged.
+        DatasetError: The content is damaged; the error names the folder or URL.
     """
     known = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
     index = manifest.index

@@ -54,8 +54,9 @@ def read_headers(files: ListedFiles, threads: int, report: Callable[[int, int], 
     and ends. ``report`` is called with the number of files done, and of all.
     """
     total = len(files)
-    dtypes = (np.uint8, np.int32, np.int32, np.uint8)
-    headers = ImageHeaders(*(np.empty(total, dtype) for dtype in dtypes), {})
+    codec, orientation = np.empty(total, np.uint8), np.empty(total, np.uint8)
+    height, width = np.empty(total, np.int32), np.empty(total, np.int32)
+    headers = ImageHeaders(codec, height, width, orientation, {})
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-headers") as pool:
         for end, _ in bounded_map(pool, _tasks(files, headers), _AHEAD):
             report(end, total)

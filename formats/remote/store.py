@@ -78,12 +78,9 @@ class Store:
         return content
 
     def read_if_there(self, name: str, most: int | None = None) -> bytes | None:
-        """Return the content of a file; None where there is no such file.
+        """Return the content of a file, or its first ``most`` bytes; None if there is no such file.
 
-        Args:
-            name: Its name.
-            most: Largest number of bytes to read. Without it, object stores need another request, for the
-                size of the file.
+        Without ``most``, object stores need another request, for the size of the file.
 
         Raises:
             StorageError: It cannot be read.
@@ -139,9 +136,7 @@ class Store:
     def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
         """Return all files in the folder and in folders in it, sorted by name.
 
-        Args:
-            names: Names of the files to look up at a web server, which need not list its folders. Other
-                storages list all files.
+        A web server need not list its folders: it is asked for ``names``, if they are given.
 
         Raises:
             StorageError: They cannot be listed.

@@ -50,10 +50,7 @@ class DataTree:
 def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None = None) -> DataTree:
     """Return the tree over the files of a dataset; a selection has the tree of its whole dataset.
 
-    Args:
-        dataset: The dataset.
-        anew: Whether to read all bytes again, and to ignore leaves that were kept.
-        num_threads: Threads that read; None for the cores that the process may use.
+    With ``anew``, all bytes are read again, and leaves that were kept are ignored.
 
     Raises:
         ConfigError: The dataset is remote, and ``anew`` is true or its conversion kept no SHA-256.

@@ -12,12 +12,9 @@ __all__ = ["to_label"]
 
 
 def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
-    """Return the label that the numbers of a record state.
+    """Return the label that the numbers of a record state, in one of the forms of ``LABEL_TYPES``.
 
-    Args:
-        values: The numbers, integers or floats.
-        label_type: Their form, one of :data:`..image_record.LABEL_TYPES`.
-        what: The source of the numbers, for errors, such as "the feature 'label'".
+    ``what`` is the source of the numbers in errors, such as "the feature 'label'".
 
     Raises:
         SourceError: The numbers do not have this form.

@@ -18,10 +18,8 @@ _CHANNELS = (3, 1)
 def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> Header:
     """Return the header of raw pixels, uint8, rows from the top.
 
-    Args:
-        length: Bytes of the pixels.
-        shape: Height and width, and perhaps channels.
-        any_channels: Whether the length decides between one and three channels; ``shape`` then has none.
+    ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
+    decides between one and three.
 
     Raises:
         SourceError: The pixels have another length.

@@ -99,13 +99,10 @@ def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -
 
 
 def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int) -> Annotations:
-    """Make :class:`Annotations` of index columns.
+    """Return the :class:`Annotations` of N samples with K keypoints in columns of objects.
 
-    Args:
-        columns: Columns of objects, one list for each sample. Without boxes there are no objects. A missing
-            area is that of the box, and a missing id is the position in the sample.
-        samples: N.
-        keypoints: K.
+    A column has one list for each sample. Without boxes there are no objects. A missing area is that of the
+    box, and a missing id is the position in the sample.
 
     Raises:
         ValueError: The columns contradict each other.
@@ -196,11 +193,7 @@ def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[npt.NDA
 
 
 def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
-    """Return the index columns of the objects of N samples, the inverse of :func:`from_columns`.
-
-    Args:
-        samples: The objects of each sample, N at least 1; all of them have the same attributes.
-    """
+    """Return the index columns of the objects of at least one sample, the inverse of :func:`from_columns`."""
     counts = np.array([len(one) for one in samples])
     first = samples[0]
     made = {

@@ -84,11 +84,7 @@ class Annotations:
         return len(self.owner)
 
     def take(self, which: npt.ArrayLike) -> Annotations:
-        """Return some of the objects.
-
-        Args:
-            which: (M,) bool, or integers.
-        """
+        """Return some of the objects, by (M,) bool or by integers."""
         at = np.asarray(which)
         at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
         return Annotations(**{item.name: _taken(getattr(self, item.name), at) for item in fields(self)})

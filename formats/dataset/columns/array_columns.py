@@ -95,11 +95,7 @@ def check_arrays(arrays: Mapping[str, ArrayColumn], columns: Mapping[str, str]) 
 
 
 def common_shape(shapes: ListColumn) -> tuple[int | None, ...]:
-    """Return the sides that all shapes share, and None for the others.
-
-    Args:
-        shapes: N lists of equal lengths, N at least 1.
-    """
+    """Return the sides that one or more shapes of equal lengths share, and None for the other sides."""
     sides = shapes.values.reshape(len(shapes), -1)
     same: npt.NDArray[np.bool_] = (sides == sides[0]).all(axis=0)
     return tuple(int(side) if is_same else None for side, is_same in zip(sides[0], same, strict=True))

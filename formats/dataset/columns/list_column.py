@@ -63,11 +63,7 @@ class ListColumn:
         return take_lists({"": self}, rows)[""]
 
     def grouped(self, counts: npt.ArrayLike) -> ListColumn:
-        """Return M longer lists, each joined from consecutive lists.
-
-        Args:
-            counts: (M,) integers with the sum N, the number of lists in each longer list.
-        """
+        """Return M longer lists, joined from ``counts`` consecutive lists each, (M,) integers with sum N."""
         return ListColumn(self.starts[np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))], self.values)
 
 

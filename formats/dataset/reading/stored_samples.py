@@ -105,8 +105,7 @@ class StoredSamples(SelectedRows):
 
         Args:
             positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` is 0 to M - 1.
-            parts: The optional attributes to read: some of keypoints, polygons, runs and extra. None for
-                all.
+            parts: The optional attributes to read: keypoints, polygons, runs, extra. None for all.
 
         Raises:
             StaleIndexError: The index contradicts itself.
@@ -120,11 +119,7 @@ class StoredSamples(SelectedRows):
             raise self._damaged(error) from error
 
     def origins(self, positions: npt.ArrayLike) -> Origins:
-        """Return the way from stored images back to the images that a conversion has resized.
-
-        Args:
-            positions: (M,) integers from 0 to ``len(self) - 1``.
-        """
+        """Return the way from stored images back to the images that a conversion has resized."""
         rows = self._to_rows(positions)
         matrices = np.tile(np.eye(3), (len(rows), 1, 1))
         if not has_origins(self.manifest.columns):

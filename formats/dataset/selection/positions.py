@@ -39,13 +39,9 @@ def selected_positions(
     which: npt.ArrayLike | str | pc.Expression,
     objects: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Return the positions that :meth:`Dataset.select` takes.
+    """Return the positions that ``which`` of :meth:`Dataset.select` means, among (N,) int64 rows of an index.
 
-    Args:
-        index: The index.
-        rows: (N,) int64, rows of the dataset's samples.
-        which: What :meth:`Dataset.select` takes.
-        objects: (M,) bool, the objects of the index that a condition counts; None for all.
+    ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
     """
     at = np.asarray(which)
     if isinstance(which, str) or at.dtype == object:

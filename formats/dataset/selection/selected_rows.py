@@ -17,10 +17,6 @@ __all__ = ["SelectedRows"]
 class SelectedRows:
     """All rows of an index, or some of them in any order; a position counts them from 0.
 
-    Args:
-        index: The index.
-        rows: (N,) int64, row of each position; None for all rows.
-
     Attributes:
         index: The whole index, even of a selection.
     """
