@@ -49,6 +49,7 @@ class FileFetcher:
             (state / file.name).parent.mkdir(parents=True, exist_ok=True)
             (target / file.name).parent.mkdir(parents=True, exist_ok=True)
         self._blocks = BlockFiles(state, [file.name for file in files], [file.size for file in files])
+        self._progress: Callable[[int, int], None] = lambda done, total: None
         self._guard = threading.Lock()
         self._done = 0
         self.fetched = 0
@@ -61,13 +62,13 @@ class FileFetcher:
             StorageError: A file cannot be read, or stays damaged.
             WriteError: The disk is full or refuses a write.
         """
+        self._progress = progress or self._progress
         with (
             ThreadPoolExecutor(connections, thread_name_prefix="stoker-stage") as fetchers,
             ThreadPoolExecutor(2, thread_name_prefix="stoker-check") as checkers,
         ):
             try:
-                show = progress or (lambda done, total: None)
-                self._fetch_all(fetchers, checkers, connections, show)
+                self._fetch_all(fetchers, checkers, connections)
             except BaseException:
                 self._stop.set()
                 for pool in (fetchers, checkers):
@@ -77,11 +78,7 @@ class FileFetcher:
                 self._blocks.close()
 
     def _fetch_all(
-        self,
-        fetchers: ThreadPoolExecutor,
-        checkers: ThreadPoolExecutor,
-        connections: int,
-        progress: Callable[[int, int], None],
+        self, fetchers: ThreadPoolExecutor, checkers: ThreadPoolExecutor, connections: int
     ) -> None:
         """Keep requests for the next files queued while earlier files are fetched and checked."""
         fetching: deque[tuple[int, TaskGroup]] = deque()
@@ -94,10 +91,10 @@ class FileFetcher:
             fetching.append((number, self._request(number, fetchers)))
             requests += fetching[-1][1].left
             while requests > 2 * connections and len(fetching) > _FILES_AHEAD:
-                requests -= self._check_oldest(fetching, checking, progress)
+                requests -= self._check_oldest(fetching, checking)
         while fetching:
-            self._check_oldest(fetching, checking, progress)
-        self._wait(checking, progress)
+            self._check_oldest(fetching, checking)
+        self._wait(checking)
 
     def _request(self, number: int, pool: ThreadPoolExecutor) -> TaskGroup:
         blocks = self._blocks.of_file(number)
@@ -115,20 +112,16 @@ class FileFetcher:
             self.fetched += size
             self._done += size
 
-    def _check_oldest(
-        self,
-        fetching: deque[tuple[int, TaskGroup]],
-        checking: TaskGroup,
-        progress: Callable[[int, int], None],
-    ) -> int:
+    def _check_oldest(self, fetching: deque[tuple[int, TaskGroup]], checking: TaskGroup) -> int:
+        """Wait for the requests of the oldest file, start its check, and return the number of requests."""
         number, requests = fetching.popleft()
         count = requests.left
-        self._wait(requests, progress)
+        self._wait(requests)
         checking.start(partial(self._check_and_move, number))
         return count
 
-    def _wait(self, tasks: TaskGroup, progress: Callable[[int, int], None]) -> None:
-        tasks.wait(lambda: progress(min(self._done, self._size), self._size))
+    def _wait(self, tasks: TaskGroup) -> None:
+        tasks.wait(lambda: self._progress(min(self._done, self._size), self._size))
 
     def _check_and_move(self, number: int) -> None:
         """Compare a file with its digest, fetch it again where they differ, and move it to the target."""

@@ -45,6 +45,6 @@ def bounded_map(
 def thread_map(
     function: Callable[[Item], Result], items: Iterable[Item], name: str, threads: int, ahead: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with the result of a function for it, called on new threads; see `bounded_map`."""
+    """Yield each item with the result of a function, called on new threads; see :func:`bounded_map`."""
     with ThreadPoolExecutor(threads, thread_name_prefix=f"stoker-{name}") as pool:
         yield from bounded_map(pool, ((item, partial(function, item)) for item in items), ahead)
