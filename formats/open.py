@@ -1,4 +1,4 @@
-"""``stoker.open``, which opens a dataset in a folder, at a URL with a local cache, or data in place."""
+"""``stoker.open``, for a dataset in a folder or at a URL, and for shards and images in place."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 ) -> Dataset:
     """Open a dataset in a folder or at a URL, or shards of other programs and images in place.
 
-    The call reads the manifest and the header of the index (the whole index up to 64 MiB, for its digest),
-    and looks up the size of every data file; a dataset of a hundred million samples opens at once. Checksums
-    are verified when samples are read, and all of them by :func:`stoker.verify`.
+    The call reads the manifest and the header of the index (an index up to 64 MiB whole, for its digest), and
+    looks up the size of every data file; a dataset of a hundred million samples opens at once. A checksum is
+    verified when its sample is read; :func:`stoker.verify` verifies all of them.
 
-    With ``cache``, the whole index is fetched, and those parts of the shards that are read. A loader of the
-    dataset, of a selection from it, or of a mixture with it, fetches the next parts ahead.
+    With ``cache``, the whole index is fetched, and of the shards only the parts that are read. A loader of
+    the dataset, of a selection from it, or of a mixture with it, fetches the next parts ahead.
 
     ``path`` may also name shards of another program, as ``stoker index`` takes them:
     ``"train-{000000..000099}.tar"``. Or it names images: a folder with one folder for each class, a folder of
@@ -48,21 +48,21 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
         path: The dataset's folder, shards or images; ``shards/train@3`` is version 3 of a dataset. With
             ``cache``, a dataset or shards may be at a URL (s3, gs, http, ... as fsspec knows them) or on a
             network file system.
-        version: Version of the dataset, from 1; None for the last one. Each change of a dataset makes one,
-            see :func:`stoker.append`.
+        version: Version of the dataset, from 1; None for the last one. Each change of a dataset, as by
+            :func:`stoker.append`, makes a version.
         cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
         cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; the least recently read
             parts are evicted. None sets no limit. If jobs share a cache, their largest value applies.
 
     Raises:
-        ConfigError: ``version`` is no number from 1; ``cache_size`` without ``cache``, a cache that is empty
-            or at a URL, or one whose file system cannot free parts of a file.
+        ConfigError: ``version`` is not a number from 1; ``cache_size`` is given without ``cache``; ``cache``
+            is empty or a URL; or its file system cannot free parts of a file.
         DatasetError: The folder is not a dataset and has no images, there is no such version, or a data file
             is missing or differs from what was written.
         StaleIndexError: The index does not belong to the manifest.
         StorageError: The URL cannot be read, or its index arrives damaged.
-        SourceError: Shards cannot be indexed; or images have objects or masks, a class has no image, or
-            there is no image.
+        SourceError: Shards cannot be indexed; images have objects or masks; or there is no image, or none of
+            a class.
         CorruptRecordError: A shard that is indexed is damaged.
     """
     check_named(dataset=path)
@@ -80,7 +80,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 
 
 def _indexed(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """Return the folder of the index of shards or images; the path itself where it names none."""
+    """Return the folder of the index of shards or images; any other path as it is."""
     if not is_url(path) and is_dataset(Path(path)):
         return path
     if is_image_source(path):  # first: an archive may lie beside the folders of the classes

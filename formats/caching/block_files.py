@@ -1,4 +1,4 @@
-"""Sparse files of which some blocks have been fetched, and a state file with one byte for each block.
+"""Sparse files that hold the blocks fetched so far, and a state file with one byte for each block.
 
 Several processes may fill, read and evict the same files at once. All of them map the state file, and locks
 on ranges of it keep conflicting actions apart. Evicting a block punches a hole, so a file keeps its size and
@@ -14,26 +14,30 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 from stoker.log import EventLog
 
 from ..remote.retry import StoppedError
-from .file_locks import lock_range, locked_from
-from .private_files import is_read_only, open_private, write_private
-from .sparse_files import FULL_DISK, check_size, make_sparse, punch_hole
+from .cache_files import (
+    FULL_DISK,
+    check_size,
+    is_read_only,
+    lock_range,
+    locked_from,
+    make_sparse,
+    open_private,
+    punch_hole,
+    write_private,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    Blocks = npt.NDArray[np.int64]
+Blocks = npt.NDArray[np.int64]
 
 __all__ = ["BLOCK_BYTES", "BlockFiles"]
 
@@ -43,22 +47,22 @@ BLOCK_BYTES = 256 << 10
 _LOG = EventLog("cache")
 _STATE_NAME = ".blocks"
 _FETCHING = 1 << 40  # offset of the locks for fetching, far after those for reading and evicting
-_LIMITS = 1 << 41  # offset of the locks that say how large each process lets the files become
+_LIMITS = 1 << 41  # offset of the locks whose places state the limits of the processes
 _NO_LIMIT = 1 << 40
 _POLL = 0.01  # seconds between two tries for a lock that another process holds
 
 
 class BlockFiles:
-    """Files of known sizes in a folder, of which any blocks may be present.
+    """Files of known sizes in a folder; each of their blocks is present or missing.
 
-    Blocks are numbered through all files: those of file ``f`` are ``first[f]`` to ``first[f + 1] - 1``.
+    One numbering covers the blocks of all files: file ``f`` has ``first[f]`` to ``first[f + 1] - 1``.
 
     Args:
         folder: The folder; made if missing.
         names: Names of the files.
         sizes: Bytes of each file.
-        block_bytes: Bytes of a block, a multiple of the file system's blocks, and the same in all processes
-            that share the files.
+        block_bytes: Bytes of a block, a multiple of the file system's blocks. All processes that share the
+            files must give the same number.
 
     Attributes:
         bytes_fetched: Bytes that this object has written.
@@ -112,28 +116,23 @@ class BlockFiles:
         return status.f_bavail * status.f_frsize
 
     def missing(self, blocks: Blocks) -> Blocks:
-        """Those of the blocks that are not present."""
+        """Return those of the blocks that are not present."""
         absent: Blocks = blocks[self._state[blocks] == 0]
         return absent
 
     def runs(self, blocks: Blocks, longest: int) -> list[tuple[int, int]]:
-        """Ascending blocks as runs of consecutive blocks of one file, (first, last + 1).
-
-        Args:
-            blocks: (M,) int64.
-            longest: Largest number of bytes in a run.
-        """
+        """Return runs of consecutive blocks of one file, (first, last + 1), of at most ``longest`` bytes."""
         parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
         return [run for part in parts for run in _runs(part, max(1, longest // self.block_bytes))]
 
     def of_file(self, file: int) -> Blocks:
-        """(M,) int64, all blocks of a file."""
+        """Return all blocks of a file, (M,) int64."""
         return np.arange(self.first[file], self.first[file + 1])
 
     def covering(
         self, file: npt.NDArray[np.int64], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
     ) -> Blocks:
-        """Blocks that N ranges of bytes touch, (M,) int64, ascending, each once.
+        """Return the blocks that N ranges of bytes touch, (M,) int64, ascending, each once.
 
         Args:
             file: (N,) position of the file.
@@ -154,13 +153,13 @@ class BlockFiles:
         anew: bool = False,
         make_room: Callable[[int], int] | None = None,
     ) -> int:
-        """Fetch those of the blocks ``low`` to ``high - 1``, all of one file, that are not present.
+        """Fetch the missing blocks among ``low`` to ``high - 1``, all of one file.
 
         Args:
             low: First block.
             high: Last block + 1.
             read: Returns bytes, given the position of a file, the first byte and the last byte + 1.
-            anew: Whether to fetch all of them again.
+            anew: Whether to fetch the present blocks, too.
             make_room: Frees a number of bytes on a full disk, and returns how many it could free.
 
         Returns:
@@ -203,7 +202,7 @@ class BlockFiles:
         write_private(self.paths[file], offset, data)
 
     def forget(self, file: int) -> None:
-        """Count no block of a file as present."""
+        """Mark all blocks of a file as missing."""
         self._state[self.first[file] : self.first[file + 1]] = 0
 
     def pin(self, blocks: Blocks) -> None:
@@ -223,11 +222,9 @@ class BlockFiles:
                 self._lock(fcntl.F_UNLCK, low, high)
 
     def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
-        """Evict blocks that are not pinned, least recently used first, and return how many bytes became free.
+        """Evict blocks that are not pinned until ``excess`` bytes are free, and return how many became free.
 
-        Args:
-            excess: Bytes to free; if too many blocks are pinned, fewer become free.
-            last_use: Time of the last use of every block, in any unit.
+        ``last_use`` has the time of the last use of every block, in any unit; the oldest are evicted first.
         """
         freed = 0
         if self.is_read_only:
@@ -249,13 +246,13 @@ class BlockFiles:
         return freed
 
     def claim(self, limit: int | None) -> None:
-        """Tell all processes how many bytes this one lets the files have; None for any number."""
+        """Tell all processes the most bytes that this one allows the files to have; None for any number."""
         self._limit = _NO_LIMIT if limit is None else min(limit // self.block_bytes, _NO_LIMIT - 1)
         self._lock(fcntl.F_RDLCK, _LIMITS + self._limit, _LIMITS + self._limit + 1, wait=True)
 
     @property
     def largest_limit(self) -> int | None:
-        """Largest number of bytes, in whole blocks, that a process claims; None for any number."""
+        """The largest limit that a process claims, in bytes of whole blocks; None for any number."""
         with self._guard:
             if self._descriptor < 0:
                 raise StoppedError
@@ -291,7 +288,7 @@ class BlockFiles:
 
 
 def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
-    """Ascending blocks as runs of consecutive ones, (first, last + 1), none longer than ``longest``."""
+    """Return runs of consecutive blocks, (first, last + 1), none longer than ``longest`` blocks."""
     if not len(blocks):
         return []
     parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1)

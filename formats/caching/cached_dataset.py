@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteError
+from stoker.errors import CorruptRecordError, LockedError, SampleError, StokerError, WriteError
 from stoker.processes import PerProcess
 from stoker.urls import without_credentials
 
@@ -23,25 +25,13 @@ from ..dataset.reading.samples import NO_CHECKSUM
 from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
-from .block_files import BlockFiles
+from .block_files import BlockFiles, Blocks
+from .cache_files import FULL_DISK, is_read_only, make_private_folder
 from .file_fetcher import FileFetcher
 from .payload_parts import Ranges
-from .private_files import is_read_only, make_private_folder
-from .remote_dataset import FileReader, check_local, open_remote
-from .sparse_files import FULL_DISK
+from .remote_dataset import FileReader, RemoteDataset, check_local, open_remote
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from stoker.errors import SampleError
-
-    from .block_files import Blocks
-    from .remote_dataset import RemoteDataset
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["CachedDataset", "CachedFiles", "cache_errors", "open_cached"]
 
@@ -53,12 +43,7 @@ _POLL = 0.05  # seconds between two tries for a lock that another rank holds
 
 
 class CachedFiles:
-    """The data files of a cached dataset for one reader, with locks and a stop of its own.
-
-    Args:
-        remote: The dataset.
-        folder: Its folder in the cache.
-        stop: Ends all reading when it is set.
+    """The data files of a cached dataset in a folder for one reader, with its locks, until ``stop`` is set.
 
     Attributes:
         blocks: The blocks of the files that are present.
@@ -78,10 +63,10 @@ class CachedFiles:
         return self._reader(file, start, stop)
 
     def check(self, ranges: Ranges) -> list[int]:
-        """Compare ranges with their checksums, and fetch those that differ again, a few times.
+        """Compare ranges with their checksums; fetch a range that differs again, a few times.
 
         Returns:
-            Positions of the ranges that still differ: they are damaged in the remote dataset, too.
+            Positions of the ranges that still differ, because the remote dataset is damaged there, too.
 
         Raises:
             StorageError: As :meth:`fetch`.
@@ -106,7 +91,7 @@ class CachedFiles:
 
     @contextmanager
     def present(self, ranges: Ranges) -> Iterator[None]:
-        """Fetch and check the missing parts of ranges, and keep the ranges in the cache for the block.
+        """Fetch and check the missing parts of ranges, and keep all of them in the cache during the block.
 
         Raises:
             StorageError: As :meth:`fetch`.
@@ -121,7 +106,7 @@ class CachedFiles:
             self.blocks.unpin(blocks)
 
     def shrink(self) -> None:
-        """Evict blocks that are not pinned until the largest limit of all readers is kept."""
+        """Evict blocks that are not pinned, until the cache is within the largest limit of all readers."""
         limit = self.blocks.largest_limit
         if limit is not None and (excess := self.blocks.present_bytes - limit) > 0:
             self._evict(excess)
@@ -136,7 +121,7 @@ class CachedFiles:
 
 
 class CachedDataset(Dataset):
-    """A dataset whose data files are cached in part; parts that are missing read as zeros.
+    """A dataset with a part of its data files in a cache; missing parts read as zeros.
 
     Attributes:
         remote: The whole dataset.
@@ -150,7 +135,7 @@ class CachedDataset(Dataset):
         self.remote = remote
         self.limit = limit
         self._sizes = np.array(self.data_sizes, np.int64)
-        self._files = PerProcess(partial(_open_files, remote, folder, limit))  # a process's locks are its own
+        self._files = PerProcess(partial(_open_files, remote, folder, limit))  # locks belong to one process
 
     @property
     def address(self) -> str:
@@ -187,11 +172,7 @@ class CachedDataset(Dataset):
         )
 
     def ranges(self, rows: Int64) -> Ranges:
-        """Ranges of payloads, masks and arrays of rows, without those that a false index puts outside files.
-
-        Args:
-            rows: (N,) int64, of the index.
-        """
+        """Return the ranges of the payloads, masks and arrays of rows, without any outside of their files."""
         parts = []
         prefixes = ["mask_"] if "mask_offset" in self.index.types else []
         for prefix in ("", *prefixes, *(f"{name}_" for name in self.arrays)):
@@ -256,7 +237,7 @@ def open_cached(
 def _fetch_index(remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
     state = folder / _INDEX_STATE
     if not is_index_whole(folder / remote.manifest.index.file, remote.manifest):
-        remove(folder / remote.manifest.index.file)  # a damaged one; readers that have it open keep it
+        remove(folder / remote.manifest.index.file)  # it is damaged; readers that have it open keep it
         FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS)
     if state.exists():  # a killed process may have left it beside a whole index
         remove(state)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import StorageError
 
@@ -14,23 +15,17 @@ from ..concurrency.task_group import TaskGroup
 from ..files.publishing import move_durably, sync, sync_folder
 from ..files.reading import file_digest
 from .block_files import BlockFiles
-from .remote_dataset import FileReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from .remote_dataset import RemoteFile
+from .remote_dataset import FileReader, RemoteFile
 
 __all__ = ["FileFetcher", "is_whole"]
 
 _REQUEST_BYTES = 8 << 20
 _DIGEST_TRIES = 3
-_FILES_AHEAD = 4  # beside those whose requests keep all connections busy
+_FILES_AHEAD = 4  # files in flight, however many requests they need
 
 
 def is_whole(path: Path, file: RemoteFile) -> bool:
-    """Whether a file exists, which means that it was checked, and still has its size."""
+    """Return whether a file is at its final place, where only checked files go, and has its size."""
     return path.is_file() and path.stat().st_size == file.size
 
 
@@ -38,19 +33,13 @@ class FileFetcher:
     """Fetches files of a dataset with concurrent requests, and checks them.
 
     Args:
-        files: Files of a dataset; those that ``target`` has in their sizes are not fetched.
+        files: Files of a dataset; those that are whole in ``target`` are not fetched.
         target: Folder of the whole files.
-        state: Folder of the files that are being fetched; blocks of a killed run are used.
+        state: Folder of unfinished files, which may hold blocks that a killed run has fetched.
         stop: Set when fetching must end early.
     """
 
-    def __init__(
-        self,
-        files: Sequence[RemoteFile],
-        target: Path,
-        state: Path,
-        stop: threading.Event,
-    ) -> None:
+    def __init__(self, files: Sequence[RemoteFile], target: Path, state: Path, stop: threading.Event) -> None:
         self._read = FileReader(files, stop)
         self._target = target
         self._stop = stop
@@ -59,30 +48,27 @@ class FileFetcher:
         for file in files:
             (state / file.name).parent.mkdir(parents=True, exist_ok=True)
             (target / file.name).parent.mkdir(parents=True, exist_ok=True)
-        names, sizes = [file.name for file in self._files], [file.size for file in self._files]
-        self._blocks = BlockFiles(state, names, sizes)
+        self._blocks = BlockFiles(state, [file.name for file in files], [file.size for file in files])
+        self._progress: Callable[[int, int], None] = lambda done, total: None
         self._guard = threading.Lock()
         self._done = 0
         self.fetched = 0
         self.repeated = 0
 
     def run(self, connections: int, progress: Callable[[int, int], None] | None = None) -> None:
-        """Fetch and check.
-
-        Args:
-            connections: Number of concurrent requests.
-            progress: Called with the bytes that are done and the bytes in all.
+        """Fetch and check; ``progress`` is called with the bytes done and the bytes in all.
 
         Raises:
             StorageError: A file cannot be read, or stays damaged.
             WriteError: The disk is full or refuses a write.
         """
+        self._progress = progress or self._progress
         with (
             ThreadPoolExecutor(connections, thread_name_prefix="stoker-stage") as fetchers,
             ThreadPoolExecutor(2, thread_name_prefix="stoker-check") as checkers,
         ):
             try:
-                self._fetch_all(fetchers, checkers, connections, progress or _no_progress)
+                self._fetch_all(fetchers, checkers, connections)
             except BaseException:
                 self._stop.set()
                 for pool in (fetchers, checkers):
@@ -92,11 +78,7 @@ class FileFetcher:
                 self._blocks.close()
 
     def _fetch_all(
-        self,
-        fetchers: ThreadPoolExecutor,
-        checkers: ThreadPoolExecutor,
-        connections: int,
-        progress: Callable[[int, int], None],
+        self, fetchers: ThreadPoolExecutor, checkers: ThreadPoolExecutor, connections: int
     ) -> None:
         """Keep requests for the next files queued while earlier files are fetched and checked."""
         fetching: deque[tuple[int, TaskGroup]] = deque()
@@ -109,10 +91,10 @@ class FileFetcher:
             fetching.append((number, self._request(number, fetchers)))
             requests += fetching[-1][1].left
             while requests > 2 * connections and len(fetching) > _FILES_AHEAD:
-                requests -= self._check_oldest(fetching, checking, progress)
+                requests -= self._check_oldest(fetching, checking)
         while fetching:
-            self._check_oldest(fetching, checking, progress)
-        self._wait(checking, progress)
+            self._check_oldest(fetching, checking)
+        self._wait(checking)
 
     def _request(self, number: int, pool: ThreadPoolExecutor) -> TaskGroup:
         blocks = self._blocks.of_file(number)
@@ -130,20 +112,16 @@ class FileFetcher:
             self.fetched += size
             self._done += size
 
-    def _check_oldest(
-        self,
-        fetching: deque[tuple[int, TaskGroup]],
-        checking: TaskGroup,
-        progress: Callable[[int, int], None],
-    ) -> int:
+    def _check_oldest(self, fetching: deque[tuple[int, TaskGroup]], checking: TaskGroup) -> int:
+        """Wait for the requests of the oldest file, start its check, and return the number of requests."""
         number, requests = fetching.popleft()
         count = requests.left
-        self._wait(requests, progress)
+        self._wait(requests)
         checking.start(partial(self._check_and_move, number))
         return count
 
-    def _wait(self, tasks: TaskGroup, progress: Callable[[int, int], None]) -> None:
-        tasks.wait(lambda: progress(min(self._done, self._size), self._size))
+    def _wait(self, tasks: TaskGroup) -> None:
+        tasks.wait(lambda: self._progress(min(self._done, self._size), self._size))
 
     def _check_and_move(self, number: int) -> None:
         """Compare a file with its digest, fetch it again where they differ, and move it to the target."""
@@ -172,9 +150,5 @@ def _damaged(file: RemoteFile) -> StorageError:
         f"the file arrives damaged, {_DIGEST_TRIES} times: its digest is not the one in the manifest",
         path=file.url,
         shard=file.shard,
-        hint="the remote file is damaged, or another one: run stoker verify where it lies, then replace it",
+        hint="the remote file is damaged or was replaced: run stoker verify where it lies, then restore it",
     )
-
-
-def _no_progress(done: int, total: int) -> None:
-    """Ignore the progress."""

@@ -2,8 +2,8 @@
 
 :func:`cached_index` returns the folder of a dataset: a manifest and an index, whose payloads stay in the
 source. The first call for a source makes it, and later calls find it. The cache lies in the user's cache
-folder, see :mod:`stoker.cache_folder`. It keeps at most :data:`MOST_INDEXES` of at most :data:`MOST_BYTES`,
-and removes those first that were used longest ago. ``stoker cache`` lists and clears it.
+folder, see :mod:`stoker.cache_folder`. It keeps at most :data:`MOST_INDEXES` with at most :data:`MOST_BYTES`
+in all, and removes the least recently used first. ``stoker cache`` lists and clears it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import json
 import os
 import secrets
 import tempfile
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.cache_folder import cache_folder
 from stoker.version import __version__
 
 from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import remove
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["CachedIndex", "cached_index", "cached_indexes", "clear_indexes"]
 
@@ -62,8 +59,8 @@ def cached_index(
 ) -> Path:
     """Return the folder of the index of a source; the index is made if the cache does not have it.
 
-    One process makes an index while others that want the same one wait for it. Where the cache folder cannot
-    be written, the index lasts as long as the process.
+    One process makes an index, and others that need it wait. If the cache folder cannot be written, the index
+    lasts as long as the process.
 
     Args:
         origin: The source, an absolute path or a URL.
@@ -81,7 +78,8 @@ def cached_index(
         lock = os.open(root / f"lock-{name[:2]}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
         return _made_for_this_process(make)
-    with _lock(lock):
+    with os.fdopen(lock) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         entry = root / name
         if (entry / MANIFEST_NAME).is_file() and (is_current is None or is_current(entry)):
             with suppress(OSError):  # a read-only cache has no times of last use
@@ -93,7 +91,7 @@ def cached_index(
 
 
 def cached_indexes() -> list[CachedIndex]:
-    """Return the indexes in the cache, the one used last first."""
+    """Return the indexes in the cache, the most recently used first."""
     found = []
     with suppress(OSError):
         for folder in _root().iterdir():
@@ -119,7 +117,7 @@ def _root() -> Path:
 def _make(root: Path, entry: Path, origin: str, make: Callable[[Path], None]) -> None:
     """Make an index in a folder beside its place, and put it there when it is whole."""
     unfinished = root / f"{_UNFINISHED}{entry.name}-{secrets.token_hex(4)}"
-    for left in root.glob(f"{_UNFINISHED}{entry.name}-*"):  # of a process that was killed: the lock is here
+    for left in root.glob(f"{_UNFINISHED}{entry.name}-*"):  # left by a killed process: this one has the lock
         remove(left)
     try:
         unfinished.mkdir(mode=0o700)
@@ -139,18 +137,8 @@ def _made_for_this_process(make: Callable[[Path], None]) -> Path:
     return Path(temporary.name)
 
 
-@contextmanager
-def _lock(descriptor: int) -> Iterator[None]:
-    """Wait for the lock (flock(2)) of an open file and hold it; closes the file."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _evict(newest: Path) -> None:
-    """Remove the indexes that were used longest ago, until the others are within the limits."""
+    """Remove the least recently used indexes, until the others are within the limits."""
     kept = total = 0
     for one in cached_indexes():
         kept, total = kept + 1, total + one.bytes

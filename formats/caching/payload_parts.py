@@ -1,4 +1,4 @@
-"""Ranges of bytes in data files, and the parts of long payloads that a cache fetches and checks alone.
+"""Ranges of bytes in data files, and parts of long payloads that a cache fetches and checks one by one.
 
 The index has one checksum for a payload. Once a whole payload has been compared with it, a loader keeps a
 checksum for the part in each block. It can then fetch a block that was evicted without the rest of the
@@ -7,20 +7,17 @@ payload, and still notice damage.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker._native import crc32c
 
 from ..files.reading import open_regular, read_at
+from .block_files import BlockFiles
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .block_files import BlockFiles
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["PartChecksums", "Ranges"]
 
@@ -45,19 +42,15 @@ class PartChecksums:
     """Checksums of the parts that payloads of more than one block have in each block.
 
     A block holds at most two such parts: one that begins with the block, and the beginning of a payload.
-
-    Args:
-        files: The files of the payloads.
     """
 
     def __init__(self, files: BlockFiles) -> None:
         self._files = files
-        self._crcs = np.zeros(
-            (int(files.first[-1]), 2), np.uint32
-        )  # the kernel gives memory where it is used
+        # The kernel gives memory only to pages that are used.
+        self._crcs = np.zeros((int(files.first[-1]), 2), np.uint32)
 
     def parts(self, payloads: Ranges, slices: Int64) -> tuple[Ranges, Int64]:
-        """The parts of payloads in the blocks that slices of them touch; their checksums are 0.
+        """Return the parts of payloads in the blocks that slices of them touch; their checksums are 0.
 
         Args:
             payloads: N payloads.
@@ -79,7 +72,7 @@ class PartChecksums:
         return Ranges(*table.T[:4]), table[:, 4]
 
     def keep(self, payloads: Ranges) -> None:
-        """Keep the checksums of the parts of payloads, which are present and have been checked."""
+        """Keep the checksums of the parts of payloads that are present and have been checked."""
         long = payloads.length > self._files.block_bytes
         payloads = Ranges(*(column[long] for column in payloads))
         parts, _ = self.parts(payloads, np.stack((np.zeros_like(payloads.length), payloads.length), axis=1))
@@ -91,7 +84,7 @@ class PartChecksums:
         self._crcs[self._places(parts)] = crcs
 
     def with_checksums(self, parts: Ranges) -> Ranges:
-        """Parts with their checksums, which :meth:`keep` has kept."""
+        """Return parts with the checksums that :meth:`keep` has kept."""
         return parts._replace(crc=self._crcs[self._places(parts)].astype(np.int64))
 
     def _places(self, parts: Ranges) -> tuple[Int64, Int64]:

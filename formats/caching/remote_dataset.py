@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, DatasetError
 
 from ..concurrency.bounded_map import thread_map
 from ..containers.registry import find_container
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest, Shard
 from ..dataset.sha256_file import SHA256_NAME
 from ..dataset.versions.history import no_version
 from ..dataset.versions.naming import HISTORY_NAME, retired_manifest
 from ..files.reading import check_named
 from ..remote.store import Store, is_url
-
-if TYPE_CHECKING:
-    import os
-    import threading
-    from collections.abc import Sequence
-
-    from ..dataset.manifest import Shard
 
 __all__ = ["FileReader", "RemoteDataset", "RemoteFile", "check_local", "open_remote"]
 
@@ -37,7 +32,7 @@ class RemoteFile:
     Attributes:
         name: Path in the dataset's folder.
         size: Bytes.
-        digest: Digest, as manifests write it; None where it is not known.
+        digest: Digest as in manifests; None where it is not known.
         shard: Name of its shard; None for the index.
         url: URL of the file.
     """
@@ -50,12 +45,7 @@ class RemoteFile:
 
 
 class FileReader:
-    """Reads ranges of remote files, which may lie in different folders.
-
-    Args:
-        files: The files.
-        stop: Ends all reading when it is set.
-    """
+    """Reads ranges of remote files, which may lie in different folders, until ``stop`` is set."""
 
     def __init__(self, files: Sequence[RemoteFile], stop: threading.Event) -> None:
         self._parts = [file.url.rpartition("/") for file in files]
@@ -77,7 +67,7 @@ class RemoteDataset:
 
     Attributes:
         store: Its folder.
-        manifest: The manifest that a copy of the dataset has, with all shards in its folder.
+        manifest: The manifest of a copy, which has all shards in its folder.
         index: Its index.
         shards: Data file of every shard.
     """
@@ -93,7 +83,7 @@ class RemoteDataset:
         return sum(file.size for file in (self.index, *self.shards))
 
     def small_files(self) -> dict[str, bytes]:
-        """Contents of the dataset's other files that exist, by name."""
+        """Return the contents of the dataset's other files that exist, by name."""
         names = list(_OPTIONAL)
         for sidecar in find_container(self.manifest.container).sidecars:
             shards = self.manifest.shards
@@ -103,10 +93,7 @@ class RemoteDataset:
 
 
 def check_local(**folders: str | os.PathLike[str]) -> None:
-    """Check that folders for copies of remote files are named by paths.
-
-    Args:
-        folders: Paths by the names that the error gives them.
+    """Check that folders for copies of remote files are paths; the error names the argument.
 
     Raises:
         ConfigError: A path is empty, or is a URL. As a path, ``s3://bucket`` is a folder ``s3:``.
@@ -114,22 +101,14 @@ def check_local(**folders: str | os.PathLike[str]) -> None:
     check_named(**folders)
     for name, path in folders.items():
         if is_url(path):
-            raise ConfigError(
-                f"{name} is a URL, and files are copied to a disk",
-                path=path,
-                hint="name a folder on a local disk",
-            )
+            hint = "name a folder on a local disk"
+            raise ConfigError(f"{name} is a URL, and files are copied to a disk", path=path, hint=hint)
 
 
 def open_remote(
     url: str | os.PathLike[str], stop: threading.Event | None = None, version: int | None = None
 ) -> RemoteDataset:
-    """Read the manifest of a remote dataset.
-
-    Args:
-        url: URL of its folder, or its path on a network file system.
-        stop: Ends all reading when it is set.
-        version: Version of the dataset; None for the last one.
+    """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading.
 
     Raises:
         DatasetError: There is no dataset, no such version of it, or its payloads lie outside of its folder.
@@ -175,7 +154,7 @@ def _manifest(store: Store, name: str) -> Manifest | None:
 
 
 def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
-    """The data file of a shard, in the dataset's folder or at another URL."""
+    """Return the data file of a shard, in the dataset's folder or at another URL."""
     _check(shard, store)
     path = shard.path or shard.name
     data_url = find_container(manifest.container).data_url

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.arguments import check_progress
 from stoker.errors import ConfigError, DatasetError, WriteError
@@ -18,13 +19,7 @@ from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, os_errors, remove, write_durably
 from ..files.reading import check_named
 from .file_fetcher import FileFetcher, is_whole
-from .remote_dataset import check_local, open_remote
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-
-    from .remote_dataset import RemoteDataset
+from .remote_dataset import RemoteDataset, check_local, open_remote
 
 __all__ = ["StageSummary", "stage"]
 
@@ -63,22 +58,21 @@ def stage(
 ) -> StageSummary:
     """Copy a dataset to a local disk.
 
-    Every file is compared with its digest in the manifest, and fetched again where they differ. If the call
-    is killed, the same call resumes with the missing blocks. ``dst`` becomes a dataset, which
-    :func:`stoker.open` reads, in the last moment. If the dataset is there already, files that are missing or
-    have another size are fetched again.
+    Every file is compared with its digest in the manifest, and fetched again if they differ. If the call is
+    killed, the same call resumes with the missing blocks. The manifest is written last: :func:`stoker.open`
+    opens ``dst`` only once it is whole. If the dataset is there already, files that are missing or have
+    another size are fetched again.
 
     Args:
         src: URL of a dataset's folder (s3, gs, http, ... as fsspec knows them), or a path on a network
             file system. ``URL@3`` is version 3 of the dataset; otherwise the copy has the last version.
         dst: Folder to write; made if missing.
-        limit: Largest size of the dataset, such as ``200GB``; a larger one is refused.
+        limit: Largest size of the dataset, such as ``200GB``; a larger dataset is refused.
         connections: Number of concurrent requests, of 8 MiB each.
         progress: Called a few times a second with the bytes that are done and the bytes in all.
 
     Raises:
-        ConfigError: The dataset is larger than ``limit``, ``dst`` is a URL, or an option has a value that it
-            cannot have.
+        ConfigError: The dataset is larger than ``limit``, ``dst`` is a URL, or an option has a wrong value.
         DatasetError: There is no dataset at ``src``, or another one in ``dst``.
         LockedError: Another process is writing into ``dst``.
         StorageError: A file cannot be read, or stays damaged; the error names its URL.
@@ -128,15 +122,12 @@ def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
 
 
 def _is_staged(remote: RemoteDataset, target: Path) -> bool:
-    """Whether the dataset has been staged already and its files still have their sizes."""
+    """Return whether the dataset has been staged already and its files still have their sizes."""
     if not (target / MANIFEST_NAME).exists():
         return False
     if Manifest.load(target).fingerprint != remote.manifest.fingerprint:
-        raise DatasetError(
-            "there is another dataset in the folder",
-            path=target,
-            hint="name another folder, or remove it",
-        )
+        hint = "name another folder, or remove it"
+        raise DatasetError("there is another dataset in the folder", path=target, hint=hint)
     return all(is_whole(target / file.name, file) for file in (remote.index, *remote.shards))
 
 

@@ -1,4 +1,4 @@
-"""``stoker.append``: a version of a dataset with the samples of a further source."""
+"""``stoker.append``: a version of a dataset with the samples of another source."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def append(
     progress: Callable[[int, int, int, str], None] | None = None,
     **options: Any,
 ) -> ChangeSummary:
-    """Add the samples of a source to a dataset: its next version. Shards and earlier versions stay.
+    """Add the samples of a source to a dataset as its next version. Shards and earlier versions stay.
 
     The samples are converted like those of the dataset: with its container, size, encoding and tokenizer. If
-    the call is killed, the last version stays valid, and the same call goes on. If the dataset already has
+    the call is killed, the last version stays valid, and the same call resumes. If the dataset already has
     all samples of the source, with the same keys and bytes, no version is made.
 
-    :class:`stoker.Writer` with ``append=True`` makes the same kind of version from samples of a program.
+    :class:`stoker.Writer` with ``append=True`` makes such a version from samples of a program.
 
     Args:
         dataset: The dataset's folder.
         src: A source as :func:`stoker.convert` takes it, or :func:`stoker.convert_text` for text.
-        classes: Names of the classes, those of the dataset first, to add classes after them. None takes
-            those of the dataset, and a further class in the source is an error.
+        classes: Names of the classes, those of the dataset first, then new ones. None takes those of the
+            dataset; another class in the source is then an error.
         num_threads: Number of threads; by default the number of cores that this process may use.
         progress: Called as by :func:`stoker.convert`.
         options: Options of :func:`stoker.convert` that say how a source is read, such as ``source_format``,
@@ -79,7 +79,7 @@ def append(
             already = _has_all(folder, last, new)
             grown = last if already else _publish(Part(folder, last), new, f"append {_name(src)}")
         except (WriteError, StorageError):
-            raise  # the same call goes on
+            raise  # the same call resumes
         except StokerError:
             remove(unfinished)
             raise
@@ -93,18 +93,14 @@ def append(
 def _check_own_shards(folder: Path, last: Manifest) -> None:
     if any(shard.path is not None for shard in last.shards) or not CONTAINERS[last.container].can_write:
         raise DatasetError(
-            "samples are added to datasets whose shards Stoker wrote into their folder, and this is none",
+            "samples can be added only to a dataset whose shards Stoker wrote into its folder",
             path=folder,
             hint="convert the new samples into another dataset, and load both: stoker.mix",
         )
 
 
 def _with_meaning(new: Manifest, last: Manifest, src: Any) -> Manifest:
-    """Return the manifest of new samples; keypoints and masks from Python mean what they do in the dataset.
-
-    Raises:
-        ConfigError: Samples from Python have another number of keypoints.
-    """
+    """Return the manifest of new samples; those from Python get the dataset's keypoints and mask values."""
     if isinstance(src, (str, os.PathLike)):
         return new
     found, known = len(new.annotations.keypoints), last.annotations.keypoints
@@ -127,7 +123,7 @@ def _name(src: Any) -> str:
 
 
 def _has_all(folder: Path, last: Manifest, new: Part) -> bool:
-    """Return whether a dataset has every sample of another, equal but for its place in the shards."""
+    """Return whether a dataset has every sample of another, apart from its place in the shards."""
     known, found = Index.open(folder / last.index.file), Index.open(new.index)
     places = pc.index_in(found.arrow("key"), value_set=known.arrow("key"))
     if places.null_count:
@@ -140,7 +136,7 @@ def _has_all(folder: Path, last: Manifest, new: Part) -> bool:
 
 def _publish(dataset: Part, new: Part, words: str) -> Manifest:
     """Move the shards of the new samples into the dataset, and make its next version."""
-    folder, last = dataset.folder, dataset.manifest
+    folder, last, added = dataset.folder, dataset.manifest, new.manifest.shards
     parts = (dataset, new)
     check_parts(parts)
     classes = join_classes(parts)
@@ -148,7 +144,7 @@ def _publish(dataset: Part, new: Part, words: str) -> Manifest:
     with staging_folder(folder) as staging:
         index = staging / "merged.arrow"
         write_joined_index(parts, classes, index)
-        shards = (*last.shards, *(_moved(new, number, folder, version) for number in range(_shards(new))))
+        shards = (*last.shards, *(_moved(new, number, folder, version) for number in range(len(added))))
         sync_folder(folder)
         grown = join_manifest(parts, classes, shards, index, name=index_name(version), options=last.options)
         _append_skipped(folder, new, staging)
@@ -157,14 +153,11 @@ def _publish(dataset: Part, new: Part, words: str) -> Manifest:
     return grown
 
 
-def _shards(new: Part) -> int:
-    return len(new.manifest.shards)
-
-
 def _moved(new: Part, number: int, folder: Path, version: int) -> Shard:
     """Rename a shard and its sidecar files into the dataset's folder."""
-    shard, container = new.manifest.shards[number], new.manifest.container
-    name = f"shard-v{version}-{number:05d}-of-{_shards(new):05d}{find_writing(container).suffix}"
+    shards, container = new.manifest.shards, new.manifest.container
+    shard = shards[number]
+    name = f"shard-v{version}-{number:05d}-of-{len(shards):05d}{find_writing(container).suffix}"
     before = published_names(shard.name, container)
     for kind, published in published_names(name, container).items():
         move_durably(new.folder / before[kind], folder / published)

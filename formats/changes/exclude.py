@@ -45,13 +45,14 @@ def exclude(
 
     Args:
         dataset: The dataset's folder.
-        keys: Keys of the samples to leave out, or a file of them as ``stoker duplicates`` writes it: on each
-            line a key, or a key, a tab and the folder of its dataset. Lines of other datasets do not count.
+        keys: Keys of the samples to leave out, or a file of keys as ``stoker duplicates`` writes it: each
+            line has a key, or a key, a tab and the folder of its dataset. Lines of other datasets are
+            ignored.
         where: A condition on the index's columns, as :meth:`stoker.Dataset.select` takes it, such as
-            ``"width < 64"``. With both, samples that either of them names are left out.
+            ``"width < 64"``. With both arguments, all samples that either names are left out.
 
     Raises:
-        ConfigError: Neither is given, the condition cannot be used, or no sample or every sample is meant.
+        ConfigError: Neither is given, the condition cannot be used, or it would leave out no sample or all.
         DatasetError: There is no dataset in the folder, or it is at a URL.
         LockedError: Another process changes the dataset.
         SourceError: The file of keys cannot be read.
@@ -85,7 +86,7 @@ def _given_keys(keys: str | os.PathLike[str] | Iterable[str] | None, folder: Pat
 def _check(out: Mask, folder: Path) -> None:
     if not out.any():
         raise ConfigError(
-            "no sample is meant: no key is in the dataset, and no sample meets the condition",
+            "no sample would be left out: no key is in the dataset, and no sample meets the condition",
             path=folder,
             hint="stoker info --versions says what earlier commands have left out",
         )

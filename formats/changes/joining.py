@@ -1,6 +1,6 @@
-"""Joining of datasets: one index, one list of classes and one manifest for the samples of several.
+"""Joining of several datasets: one index, one list of classes and one manifest.
 
-Classes are joined by their names. :mod:`.append` and :mod:`.merge` place the shards.
+Classes are joined by their names. The callers, :mod:`.append` and :mod:`.merge`, place the shards.
 """
 
 from __future__ import annotations
@@ -26,13 +26,7 @@ from ..dataset.manifest import IndexFile, Manifest, Option, Shard
 __all__ = ["Part", "check_parts", "join_classes", "join_manifest", "write_joined_index"]
 
 _EMPTY_LISTS = frozenset(
-    (
-        "jpeg_bands",
-        "object_polygons",
-        "object_polygon_sizes",
-        "object_polygon_owner",
-        "object_runs",
-    )
+    ("jpeg_bands", "object_polygons", "object_polygon_sizes", "object_polygon_owner", "object_runs")
 )
 _ZERO_OF_EACH_OBJECT = "object_run_counts"
 _TEXT_OPTIONS = ("fields", "tokenizer_digest", "vocab_size", "pad_id", "dtype")
@@ -74,7 +68,7 @@ def check_parts(parts: Sequence[Part]) -> None:
 
 
 def _compared(first: Manifest, other: Manifest) -> dict[str, tuple[object, object]]:
-    """Return the values that must be equal, by what they say."""
+    """Return the two values of each property that must be equal, by its name."""
     compared: dict[str, tuple[object, object]] = {
         "container": (first.container, other.container),
         "kind": (first.sample_type, other.sample_type),
@@ -115,7 +109,7 @@ def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
 
 
 def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
-    """Write the rows of all datasets as one index, and sync it; parts of it lie beside it meanwhile."""
+    """Write the rows of all datasets as one index, and sync it; temporary files lie beside it."""
     columns: dict[str, str] = {}
     for part in parts:
         columns |= {name: one for name, one in part.manifest.columns.items() if name not in columns}
@@ -129,7 +123,7 @@ def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Pat
 
 
 def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[str, ...], file: Path) -> Path:
-    """Return the index of a dataset with other numbers of shards and classes; its own if nothing changes."""
+    """Write an index with new numbers of shards and classes; return its path, or the old one if it fits."""
     index = Index.open(part.index)
     label_of = _label_of(part.manifest.classes, classes)
     if not first_shard and label_of is None and list(index.types) == names:
@@ -145,7 +139,7 @@ def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[st
 
 
 def _label_of(own: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
-    """Return (L,) int64, the label of each class among all; None where labels stay as they are."""
+    """Return (L,) int64, the new label of each class; None where labels stay as they are."""
     if own == classes[: len(own)]:
         return None
     number = {name: label for label, name in enumerate(classes)}
@@ -170,15 +164,9 @@ def join_manifest(
     name: str | None,
     options: Mapping[str, Option],
 ) -> Manifest:
-    """Return the manifest of joined datasets.
+    """Return the manifest of joined datasets, whose shards are in the order of the parts.
 
-    Args:
-        parts: The datasets.
-        classes: What :func:`join_classes` returns.
-        shards: The shards of all, in the order of the parts.
-        index: The joined index.
-        name: Final name of the index; None for that of a first version.
-        options: The options of the manifest.
+    ``name`` is the final name of the joined index; None for that of a first version.
     """
     opened = Index.open(index)
     first = parts[0].manifest

@@ -13,16 +13,11 @@ from stoker.errors import SourceError
 __all__ = ["read_keys", "write_keys"]
 
 
-def _line(key: str, folder: Path) -> str:
-    """Return the line of a key of the dataset in ``folder``."""
-    return f"{key}\t{folder.resolve()}\n"
-
-
 def read_keys(file: Path, folder: Path) -> list[str]:
     """Return the keys in a file that belong to the dataset in ``folder``.
 
     Raises:
-        SourceError: The file cannot be read, or has keys of other datasets alone.
+        SourceError: The file cannot be read, or has only keys of other datasets.
     """
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")  # spreadsheets write a byte order mark
@@ -32,7 +27,7 @@ def read_keys(file: Path, folder: Path) -> list[str]:
     keys = [key or last for key, tab, last in pairs if not tab or Path(last) == folder.resolve()]
     if pairs and not keys:
         raise SourceError(
-            f"the file has keys of other datasets alone, such as {pairs[0][2]}",
+            f"the file has only keys of other datasets, such as {pairs[0][2]}",
             path=file,
             hint=f"name the folder of that dataset, or a file with keys of {folder}",
         )
@@ -41,4 +36,4 @@ def read_keys(file: Path, folder: Path) -> list[str]:
 
 def write_keys(file: Path, keys: Iterable[tuple[str, Path]]) -> None:
     """Write keys with the folders of their datasets."""
-    file.write_text("".join(_line(key, folder) for key, folder in keys), encoding="utf-8")
+    file.write_text("".join(f"{key}\t{folder.resolve()}\n" for key, folder in keys), encoding="utf-8")

@@ -47,15 +47,10 @@ _OF_TEXT = ("strict", "parallel", "label", "columns")
 def convert_like(
     last: Manifest, folder: Path, src: Any, target: Path, *, classes: tuple[str, ...], **given: Any
 ) -> Summary:
-    """Convert a source into a dataset of its own whose samples have the form of those of ``last``.
+    """Convert a source into a new dataset whose samples have the form of those of ``last``.
 
-    Args:
-        last: Manifest of the dataset.
-        folder: Its folder.
-        src: The source.
-        target: Folder of the new dataset; an unfinished conversion of the same source there goes on.
-        classes: Names of the classes, that of label 0 first.
-        given: Options of :func:`stoker.append`.
+    An unfinished conversion of the same source in ``target`` resumes. ``given`` has the other options of
+    :func:`stoker.append`.
 
     Raises:
         ConfigError: An option is none of those that say how a source is read.
@@ -73,7 +68,7 @@ def convert_like(
             path=src,
             hint="name the folder of one split, such as train/images",
         )
-    # With overwrite, the unfinished conversion of another source is given up, and that of this one goes on.
+    # With overwrite, an unfinished conversion of this source resumes, and that of another one is removed.
     common = {"format": last.container, "overwrite": True, **_sharding(last.options), **given}
     if last.sample_type == "text":
         names = {"classes": classes} if classes and given.get("label") is not None else {}
@@ -85,7 +80,7 @@ def convert_like(
 
 
 def _reading(options: Mapping[str, Option]) -> dict[str, Any]:
-    """Return the options of the reading of annotations, which the added source needs, too."""
+    """Return the options for reading annotations, which the added source needs, too."""
     made: dict[str, Any] = {name: options[name] for name in ("mask_map", "person_box") if options.get(name)}
     if options.get("class_map"):
         made["class_map"] = json.loads(str(options["class_map"]))
@@ -140,7 +135,7 @@ def _text_options(last: Manifest, folder: Path) -> dict[str, Any]:
         return made
     if options["chat_template"] != "chatml":
         raise ConfigError(
-            "the dataset has chats, and not the template that made texts of them",
+            "the dataset has chats, but not the template that made texts of them",
             path=folder,
             hint="convert the new chats with --vocabulary FOLDER and the same template, then stoker merge",
         )

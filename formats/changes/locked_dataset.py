@@ -1,4 +1,4 @@
-"""The dataset that a change is made to: in a local folder, locked, at its last version."""
+"""The dataset that is changed: its locked folder, its last version, and a folder for unfinished files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ STAGING_NAME = ".stoker-change"
 
 @contextmanager
 def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> Iterator[tuple[Path, Manifest]]:
-    """Hold the lock of a dataset's folder; yields the folder and the manifest of the last version.
+    """Hold the lock of a dataset's folder; yield the folder and the manifest of the last version.
 
-    What a killed change left there is removed, except a conversion that resumes.
+    The files of a killed change are removed, except those of a conversion that resumes.
 
     Raises:
         ConfigError: The path names a version.
@@ -44,14 +44,14 @@ def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> It
     Manifest.load(folder)  # first: a folder that is no dataset gets no lock file
     with os_errors(folder, resumes=resumes), folder_lock(folder):
         last = Manifest.load(folder)
-        with_sha256(last, read_sha256(folder), folder)  # finds a damaged file before any work
+        with_sha256(last, read_sha256(folder), folder)  # a damaged file raises before any work
         remove_remains(folder, last)
         yield folder, last
 
 
 @contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """Make a folder for unfinished files in that of a dataset, and remove it at the end."""
+    """Make a folder for unfinished files in the folder of a dataset, and remove it at the end."""
     staging = folder / STAGING_NAME
     remove(staging)
     staging.mkdir()

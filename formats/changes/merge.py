@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stoker.errors import ConfigError, DatasetError
@@ -20,16 +22,19 @@ from ..files.publishing import (
     move_durably,
     os_errors,
     remove,
+    sync,
     sync_folder,
     write_durably,
 )
 from ..files.reading import check_named
+from ..remote.store import is_url
 from .joining import Part, check_parts, join_classes, join_manifest, write_joined_index
 from .locked_dataset import STAGING_NAME, staging_folder
-from .shard_placing import place_shard
 from .summary import ChangeSummary
 
 __all__ = ["merge"]
+
+_SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
 
 
 def merge(
@@ -37,14 +42,14 @@ def merge(
 ) -> ChangeSummary:
     """Make a dataset of the samples of several, in their order; classes are joined by their names.
 
-    No byte of a shard is copied: shards get further names (hard links), and stay when the datasets that they
-    came from are changed or removed. Where a file system has no hard links, or is another one, the new
-    dataset refers to a shard by its absolute path, and needs it there.
+    No byte of a shard is copied: a shard gets a second name (a hard link), and stays when the dataset that it
+    came from is changed or removed. If no hard link can be made, as between two file systems, the new dataset
+    refers to the shard by its absolute path, and needs it there.
 
     Args:
         datasets: Folders of two or more datasets, each with ``@`` and a version if it is not the last.
         into: Folder of the new dataset; made if missing.
-        copy: Copy shards that cannot be linked.
+        copy: Whether shards that cannot be linked are copied.
 
     Raises:
         ConfigError: The datasets differ in the form of their samples, or labels have no names to join by.
@@ -90,11 +95,7 @@ def _part(path: str | os.PathLike[str]) -> Part:
 
 
 def _make_room(target: Path) -> None:
-    """Check that a folder is free; what a killed merge has left there is removed.
-
-    Raises:
-        DatasetError: There is a dataset, or another file.
-    """
+    """Remove the files of a killed merge from a folder; DatasetError if another file is there."""
     if (target / STAGING_NAME).exists():
         _remove_unpublished(target)
     if left := sorted(file for file in target.iterdir() if not file.name.startswith(".")):
@@ -111,9 +112,6 @@ def _remove_unpublished(target: Path) -> None:
             remove(file)
 
 
-_SMALL = (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME, HISTORY_NAME, SHA256_NAME)
-
-
 def _publish(
     parts: list[Part], classes: tuple[str, ...], target: Path, staging: Path, *, copy: bool
 ) -> ChangeSummary:
@@ -122,9 +120,9 @@ def _publish(
     total = sum(len(part.manifest.shards) for part in parts)
     shards: list[Shard] = []
     for part in parts:
-        for number in range(len(part.manifest.shards)):
+        for shard in part.manifest.shards:
             name = f"shard-{len(shards):05d}-of-{total:05d}"
-            shards.append(place_shard(part, number, name, target, copy=copy))
+            shards.append(_place_shard(part, shard, name, target, copy=copy))
     manifest = join_manifest(parts, classes, shards, index, name=None, options=_options(parts))
     change = f"merge {' '.join(str(part.folder) for part in parts)}"
     contents = {
@@ -142,6 +140,50 @@ def _publish(
             move_durably(staging / name, target / name)
     sync_folder(target)
     return ChangeSummary(target, 1, manifest.index.rows, added=manifest.index.rows)
+
+
+def _place_shard(part: Part, shard: Shard, name: str, target: Path, *, copy: bool) -> Shard:
+    """Link, copy or refer to a shard under a new name without a suffix; return its entry in the manifest."""
+    placed = replace(shard, name=name + Path(shard.name).suffix, path=None)
+    if shard.path is not None and is_url(shard.path):
+        placed = replace(placed, path=shard.path)
+    else:
+        source = part.folder.absolute() / (shard.path or shard.name)
+        if not _linked(source, target / placed.name):
+            if copy:
+                _copy(source, target / placed.name, shutil.copyfile)
+            else:
+                placed = replace(placed, path=str(source.resolve()))
+    _copy_sidecars(part, shard, placed, target)
+    return placed
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Return whether a shard, a file or a folder of files, got a hard link."""
+    try:
+        _copy(source, target, os.link)
+    except OSError:  # another file system, or one without links; a full disk fails again later
+        remove(target)
+        return False
+    return True
+
+
+def _copy(source: Path, target: Path, place: Callable[[Path, Path], object]) -> None:
+    if source.is_dir():
+        target.mkdir()
+        for file in sorted(source.iterdir()):
+            place(file, target / file.name)
+    else:
+        place(source.resolve(), target)
+    sync(target)
+
+
+def _copy_sidecars(part: Part, shard: Shard, placed: Shard, target: Path) -> None:
+    for sidecar in find_container(part.manifest.container).sidecars:
+        source = part.folder / sidecar.name(shard.name, external=shard.path is not None)
+        if source.exists():
+            name = sidecar.name(placed.name, external=placed.path is not None)
+            _copy(source, target / name, shutil.copyfile)
 
 
 def _content(file: Path) -> bytes:

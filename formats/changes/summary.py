@@ -17,10 +17,10 @@ class ChangeSummary:
         path: The dataset's folder.
         version: Its last version now.
         samples: Samples of this version.
-        added: Samples that it has more than the version before.
-        removed: Samples that it lacks of the version before.
+        added: Number of samples that the version before lacks.
+        removed: Number of samples of the version before that this one lacks.
         skipped: Number of files or samples that were left out, by reason.
-        already: Whether the dataset had all of this before, so that no version was made.
+        already: Whether the dataset had all samples before, so that no version was made.
     """
 
     path: Path

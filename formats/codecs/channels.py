@@ -28,43 +28,35 @@ DeepPixels = npt.NDArray[np.uint8 | np.uint16 | np.float32]
 __all__ = ["StoredForm", "decode_channels", "decode_grey", "stored_form"]
 
 _MODES = {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA", "La": "LA", "RGBa": "RGBA", "PA": "RGBA"}
-"""What an image of each of Pillow's modes is converted to; others become RGB."""
+"""The mode that an image of each of Pillow's modes is converted to; all other modes become RGB."""
 
 
 def decode_grey(data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decode a payload to grey: (H, W, 3) uint8, three equal channels, its EXIF orientation applied.
 
-    A JPEG that stores luma gives it as it is (Y of JFIF 1.02). For other images it is Pillow's mode "L" of
-    RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, the weights of ITU-R BT.601.
+    Of a JPEG that stores luma (Y of JFIF 1.02), grey is the luma. Of other images it is Pillow's mode "L" of
+    RGB, ``(19595 R + 38470 G + 7471 B + 32768) >> 16``, with the weights of ITU-R BT.601.
 
     Raises:
         ImageTooLargeError: The image has more than ``max_pixels``.
         Exception: Pillow's decoders raise almost anything on damaged images.
     """
-    rgb = CODECS[Codec(codec)].decode(data, height, width, max_pixels)
+    shown = Image.fromarray(CODECS[Codec(codec)].decode(data, height, width, max_pixels))
     if codec == Codec.JPEG:
-        with open_image(data) as image:
-            if image.mode != "CMYK":
-                image.draft("L", image.size)
-                grey = np.asarray(turned(image, exif_orientation(data, image)).convert("L"))
-                return np.repeat(grey[..., np.newaxis], 3, axis=2)
-    grey = np.asarray(Image.fromarray(rgb).convert("L"))
-    return np.repeat(grey[..., np.newaxis], 3, axis=2)
+        image = open_image(data)
+        if image.mode != "CMYK":
+            image.draft("L", image.size)
+            shown = turned(image, exif_orientation(data, image))
+    return np.repeat(np.asarray(shown.convert("L"))[..., np.newaxis], 3, axis=2)
 
 
 def decode_channels(
     data: Any, codec: int, height: int, width: int, max_pixels: int = MAX_PIXELS, *, alpha: bool
 ) -> DeepPixels:
-    """Decode a payload to (H, W, C) uint8, its EXIF orientation applied; or as :class:`StoredForm` says.
+    """Decode a payload to (H, W, C) uint8, or the dtype of its stored form; its EXIF orientation is applied.
 
-    Args:
-        data: Any C-contiguous buffer.
-        codec: Number of its codec.
-        height: Pixels, as the index says.
-        width: Likewise.
-        max_pixels: Most pixels of an image.
-        alpha: Whether to decode to RGB and alpha, which is 255 where the image has none. Otherwise the
-            form is that of :func:`stored_form`.
+    The arguments are those of :func:`.decode.decode_rgb`. With ``alpha``, the result is RGB and alpha, which
+    is 255 if the image has none. Otherwise its channels and bits are those of :func:`stored_form`.
 
     Raises:
         ImageTooLargeError: The image has more than ``max_pixels``.
@@ -102,12 +94,11 @@ class StoredForm(NamedTuple):
     """The form in which an image is stored.
 
     Attributes:
-        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; of an array any number. A
-            palette counts as the colours that it stands for, with alpha if some of them are transparent. CMYK
-            and other spaces of colours count as RGB. A colour that a PNG declares transparent is not a
-            channel.
-        bits: Of a level: 16 of grey images that have so many, as PNG and TIFF may; 8 of all others, which
-            have the higher 8 if more are stored. Arrays have 8, 16, or 32, which are floats.
+        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; an array may have any number. A palette
+            counts as its colours, with alpha if some of them are transparent. CMYK and other spaces of
+            colours count as RGB. A colour that a PNG declares transparent is not a channel.
+        bits: Bits of a level: 16 in grey images of 16 bits, as PNG and TIFF may have; 8 in all other images,
+            the higher 8 if more are stored. Arrays have 8, 16, or 32, which are floats.
     """
 
     channels: int
@@ -131,14 +122,14 @@ def stored_form(data: Any, codec: int, height: int, width: int) -> StoredForm:
 
 
 def _stored_mode(image: Image.Image) -> str:
-    """The mode of Pillow that an image is decoded to with the channels that it is stored with."""
+    """Return Pillow's mode for an image with its stored channels."""
     if image.mode == "P":
         return "RGBA" if "transparency" in image.info else "RGB"
     return "L" if image.mode.startswith(("I", "F")) else _MODES.get(image.mode, "RGB")
 
 
 def _with_alpha(rgb: Pixels) -> Pixels:
-    """RGB with an opaque fourth channel."""
+    """Return RGB with an opaque fourth channel."""
     rgba = np.full((*rgb.shape[:2], 4), 255, np.uint8)
     rgba[..., :3] = rgb
     return rgba

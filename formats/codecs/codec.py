@@ -19,7 +19,7 @@ class Codec(IntEnum):
     GIF = 5
     TIFF = 6
     PLANES = 7
-    """(channels, height, width) uint8, as in Caffe's Datum: one plane, grey, or blue, green and red."""
+    """(channels, height, width) uint8, as in Caffe's Datum: one grey plane, or blue, green and red."""
     NPY = 8
     """An array of NumPy: (H, W, C) or (H, W), uint8, uint16 or float32."""
     OTHER = 255

@@ -1,4 +1,4 @@
-"""Checks that the bytes of an encoded image are whole, without decoding a pixel."""
+"""Checks that an encoded image is whole, without decoding. Each returns the problem, or an empty text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _END_OF_IMAGE = b"\xff\xd9"
 
 
 def jpeg_damage(data: bytes) -> str:
-    """Return what is wrong with a JPEG that has no end marker after its pixels; empty if nothing is."""
-    # Cameras append data of their own after the end marker.
+    """Check that a JPEG has an end marker after its pixels."""
+    # Cameras append other data after the end marker.
     if data.endswith(_END_OF_IMAGE) or data.find(_END_OF_IMAGE, _start_of_scan(data)) >= 0:
         return ""
     return _CUT_OFF
 
 
 def _start_of_scan(data: bytes) -> int:
-    """Return where the entropy-coded data begin: a thumbnail before them has an end marker, too."""
+    """Return where the entropy-coded data begin; a thumbnail before them also has an end marker."""
     at = 2
     while 0 <= at < len(data) - 4:
         marker = data[at + 1]
@@ -35,7 +35,7 @@ def _start_of_scan(data: bytes) -> int:
 
 
 def png_damage(data: bytes) -> str:
-    """Return what is wrong with a PNG whose chunks end early or do not match their checksums; or empty."""
+    """Check that no chunk of a PNG ends early, and that all of them match their checksums."""
     at, chunk = 8, b""
     while chunk != b"IEND":
         length, chunk = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
@@ -49,5 +49,5 @@ def png_damage(data: bytes) -> str:
 
 
 def webp_damage(data: bytes) -> str:
-    """Return what is wrong with a WebP that is shorter than its header says; empty if nothing is."""
+    """Check that a WebP is as long as its header says."""
     return "" if int.from_bytes(data[4:8], "little") + 8 <= len(data) else _CUT_OFF

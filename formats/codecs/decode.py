@@ -1,4 +1,4 @@
-"""Decoding of whole images to RGB, and which engine decodes which codec."""
+"""Decoding of whole images to RGB, and the codecs that each engine decodes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def decode_rgb(
     Args:
         data: Any C-contiguous buffer.
         codec: Number of its codec, see :class:`Codec`.
-        height: Pixels, as the index says; used by codecs whose payloads have no header.
-        width: Likewise.
+        height: Pixels, as the index says; for codecs whose payloads have no header.
+        width: Pixels, in the same way.
         max_pixels: Most pixels of an image.
 
     Raises:
@@ -40,7 +40,7 @@ def decode_rgb(
     except ValueError:
         if row.strict:
             raise
-        return row.decode(data, height, width, max_pixels)  # whose errors are the same with every engine
+        return row.decode(data, height, width, max_pixels)  # its errors are the same with every engine
 
 
 def decode_for_reference(
@@ -56,9 +56,9 @@ def is_native(codec: int) -> bool:
 
 
 def engine_decodes(engine: str, codecs: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return (N,) bool: whether an engine, by its name, decodes payloads of these (N,) codecs itself.
+    """Return (N,) bool, whether the engine of this name decodes payloads of (N,) codecs itself.
 
-    Payloads of all other codecs reach it as pixels from :func:`decode_rgb`.
+    It gets the pixels of all other payloads from :func:`decode_rgb`.
     """
     numbers = (
         _native.DECODED_CODECS

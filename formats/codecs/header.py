@@ -29,10 +29,10 @@ class Header:
     """The header of an encoded image.
 
     Attributes:
-        codec: How it is encoded.
+        codec: Its codec.
         height: Pixels, after the EXIF orientation has been applied.
-        width: Likewise.
-        orientation: EXIF orientation 1 to 8; 1 where it has none.
+        width: Pixels, after the EXIF orientation has been applied.
+        orientation: EXIF orientation, 1 to 8; 1 if it has none.
     """
 
     codec: Codec
@@ -42,14 +42,11 @@ class Header:
 
 
 def read_header(data: Any) -> Header:
-    """Return the header of an encoded image; no pixel is decoded.
-
-    Args:
-        data: Any C-contiguous buffer.
+    """Return the header of an encoded image, any C-contiguous buffer; no pixel is decoded.
 
     Raises:
         ImageTooLargeError: The image has more than :data:`MAX_PIXELS`.
-        DecodeError: The data are no image, or the header is damaged.
+        DecodeError: The data are not an image, or the header is damaged.
     """
     try:
         codec, width, height, orientation, _ = _native.probe(data)

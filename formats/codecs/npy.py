@@ -1,6 +1,6 @@
-"""Images that are arrays of NumPy's format ``.npy``: any number of channels, of 8 or 16 bits or floats.
+"""Images in NumPy's format ``.npy``: arrays of any number of channels, of 8 or 16 bits or floats.
 
-The format is that of ``numpy.lib.format``, versions 1.0 and 2.0. Pickled objects are never read.
+The format is ``numpy.lib.format``, versions 1.0 and 2.0. Pickled objects are never read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NpyHeader(NamedTuple):
         shape: Height, width and channels.
         dtype: uint8, uint16 or float32, of any byte order.
         fortran: Whether the first axis changes fastest.
-        sides: Axes that are stored, 2 or 3.
+        sides: Number of stored axes, 2 or 3.
         start: First byte of the elements.
     """
 
@@ -49,7 +49,7 @@ def read_npy_header(data: Any) -> NpyHeader:
     """Return the header of a ``.npy`` file, (H, W, C) or (H, W), uint8, uint16 or float32.
 
     Raises:
-        DecodeError: The header is damaged, or that of something else; says what.
+        DecodeError: The header is damaged, or the array cannot be an image.
     """
     stream = io.BytesIO(bytes(memoryview(data)[:_LONGEST_HEADER]))
     try:
@@ -71,7 +71,7 @@ def read_npy_header(data: Any) -> NpyHeader:
 
 
 def npy_damage(data: bytes) -> str:
-    """Return what is wrong with an array that has more or fewer elements than its header says; or empty."""
+    """Check that an array has as many bytes as its header says; return the problem, or an empty text."""
     end = read_npy_header(data).end
     if len(data) == end:
         return ""
@@ -83,7 +83,7 @@ def decode_npy(data: Any, max_pixels: int) -> npt.NDArray[Any]:
 
     Raises:
         ImageTooLargeError: It has more than ``max_pixels``.
-        DecodeError: It is damaged, or no image.
+        DecodeError: It is damaged, or not an image.
     """
     header = read_npy_header(data)
     height, width, channels = header.shape
@@ -100,7 +100,7 @@ def decode_npy(data: Any, max_pixels: int) -> npt.NDArray[Any]:
 def npy_to_rgb(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Return an array of one or three channels of uint8 as (H, W, 3) RGB; one channel is grey.
 
-    Raises: As :func:`decode_npy`, and DecodeError for other arrays, which have no colours.
+    Raises: As :func:`decode_npy`, and DecodeError for all other arrays.
     """
     array = decode_npy(data, max_pixels)
     if array.dtype != np.uint8 or array.shape[2] not in (1, 3):

@@ -1,4 +1,4 @@
-"""EXIF orientation: one rule for headers and for pixels, whatever else a file says about its orientation."""
+"""EXIF orientation, with one rule for headers and pixels; other statements in a file do not count."""
 
 from __future__ import annotations
 
@@ -27,15 +27,11 @@ _TURNS = {
 
 
 def exif_orientation(data: Any, image: Image.Image) -> int:
-    """Return the EXIF orientation of an image, 1 to 8; 1 where it has none.
+    """Return the EXIF orientation of an encoded image, which is also opened; 1 to 8, 1 if it has none.
 
     It is in the EXIF segment of a JPEG, the eXIf chunk of a PNG, the tags of a TIFF, or the EXIF of a WebP or
-    an AVIF. The orientation in XMP and in ImageMagick's "Raw profile type exif" does not count, though Pillow
-    reads both: other decoders, DALI's among them, do not.
-
-    Args:
-        data: The encoded image, any C-contiguous buffer.
-        image: The same, opened with Pillow.
+    an AVIF. Pillow also reads XMP and ImageMagick's "Raw profile type exif". Other decoders, such as DALI's,
+    do not, so these do not count here.
     """
     codec, _, _, orientation, _ = _native.probe(data)
     if codec != Codec.OTHER:
@@ -50,8 +46,8 @@ def exif_orientation(data: Any, image: Image.Image) -> int:
 
 
 def turned(image: Image.Image, orientation: int) -> Image.Image:
-    """Return an image, opened and not yet loaded, as its EXIF orientation shows it."""
-    if isinstance(image, TiffImageFile):  # which Pillow turns when it loads it, by XMP where there is no tag
+    """Return an image, opened and not yet loaded, turned by its EXIF orientation."""
+    if isinstance(image, TiffImageFile):  # Pillow turns it when it loads it, by XMP if there is no tag
         image.info.pop("xmp", None)
         return ImageOps.exif_transpose(image)
     return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image

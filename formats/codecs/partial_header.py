@@ -25,11 +25,9 @@ _HAS_EXIF, _IS_ANIMATED = 0x08, 0x02  # flags of VP8X
 
 
 def read_partial_header(read: Read, length: int) -> tuple[Header, bytes | None]:
-    """Return the header of an encoded image, and its bytes where all of them had to be read.
+    """Return the header of an encoded image, and its bytes if all of them had to be read.
 
-    Args:
-        read: Returns the bytes of the image from an offset.
-        length: Bytes of the image.
+    ``read`` returns bytes of the image, given an offset and a length.
 
     Raises:
         ImageTooLargeError, DecodeError: As :func:`.header.read_header`.
@@ -42,7 +40,7 @@ def read_partial_header(read: Read, length: int) -> tuple[Header, bytes | None]:
             if (header := _from_start(start, read, length)) is not None:
                 return header, None
         except DecodeError:
-            continue  # it may go on after these bytes
+            continue  # the header may be longer than these bytes
         if not start.startswith(_JPEG):
             break
     whole = read(0, length)
@@ -50,7 +48,7 @@ def read_partial_header(read: Read, length: int) -> tuple[Header, bytes | None]:
 
 
 def _from_start(start: bytes, read: Read, length: int) -> Header | None:
-    """Return the header in the first bytes of an image; None where they do not decide it."""
+    """Return the header in the first bytes of an image; None if they are not enough."""
     if start.startswith(_JPEG):
         return read_header(start)
     if start.startswith(_PNG):

@@ -1,4 +1,4 @@
-"""Pixels of decoded images as RGB, the only form that the rest of the package sees."""
+"""Pixels of decoded images as RGB."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .orientation import turned
 
 __all__ = ["PixelCountError", "has_sixteen_bits", "planes_to_rgb", "raw_to_rgb", "to_grey16", "to_rgb"]
 
-# Pillow's modes of 16 bits; it has no colours of so many, and takes their higher bytes by itself. Before
-# version 11 it calls the greys of some formats "I", which elsewhere are 32 bits.
+# Pillow's modes of 16-bit grey. Of 16-bit colours it takes the higher bytes by itself. Before version 11 it
+# gives 16-bit grey of some formats the mode "I", which otherwise has 32 bits.
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 _SIXTEEN_BITS_AS_I = ("PNG", "PPM", "JPEG2000")
 
@@ -25,7 +25,7 @@ class PixelCountError(ValueError):
 
 
 def raw_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """View raw pixels as (H, W, 3) uint8 RGB.
+    """Return a view of raw pixels as (H, W, 3) uint8 RGB.
 
     Raises:
         PixelCountError: The bytes are not ``height * width * 3``.
@@ -56,15 +56,15 @@ def has_sixteen_bits(image: Image.Image) -> bool:
 
 
 def to_grey16(image: Image.Image, orientation: int) -> npt.NDArray[np.uint16]:
-    """Return the pixels of an opened grey image of 16 bits as (H, W, 1), as its orientation shows it."""
+    """Return the pixels of an opened 16-bit grey image, (H, W, 1), turned by its orientation."""
     return np.asarray(turned(image, orientation)).astype(np.uint16)[..., np.newaxis]
 
 
 def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
-    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, as its EXIF orientation shows it.
+    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, turned by its EXIF orientation.
 
-    The higher 8 of 16 bits are taken, as Pillow does for colours; its own conversion of 16-bit grey makes all
-    but the darkest 256 levels white. Transparency is left out.
+    Of 16 bits the higher 8 are taken, as Pillow does for colours. Its conversion of 16-bit grey makes all but
+    the darkest 256 levels white. Transparency is left out.
 
     Raises:
         DecodeError: The pixels are integers of 32 bits or floats, whose range has no known black and white.
@@ -77,5 +77,5 @@ def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
         numbers = "integers of 32 bits" if shown.mode == "I" else "floats"
         raise DecodeError(f"the pixels are {numbers}, and nothing says which values are black and white")
     if shown.mode == "CMYK" and image.format in ("JPEG", "MPO") and "adobe" not in image.info:
-        shown = ImageChops.invert(shown)  # Pillow takes every JPEG for Adobe's, which stores inverted inks
+        shown = ImageChops.invert(shown)  # Pillow assumes Adobe's inverted inks in every CMYK JPEG
     return np.array(shown.convert("RGB"))

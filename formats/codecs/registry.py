@@ -1,6 +1,6 @@
-"""The table of image codecs: a row holds all that differs between one codec and another.
+"""The table of image codecs: a row has all that differs between one codec and another.
 
-The C++ module has a table of its own (``native/decode/codecs.h``), and decodes the codecs in
+The C++ module has another table (``native/decode/codecs.h``), and decodes the codecs in
 ``_native.DECODED_CODECS``. :mod:`stoker.formats.codecs.decode` chooses between both, so no row here says
 whether C++ decodes its codec.
 """
@@ -41,11 +41,10 @@ __all__ = [
 ]
 
 _MASK_FORMATS = ("PNG", "TIFF", "BMP", "DIB", "GIF", "PPM", "JPEG2000")
-"""Pillow's names of the formats that keep the values of a mask, and may hold one number a pixel."""
+"""Pillow's names of the formats that keep the values of a mask, and can have one number for each pixel."""
 
 SIGNATURE_BYTES = 32
 """Bytes at the start of a file that :func:`is_image_start` needs."""
-
 
 _HEIC = re.compile(rb".{4}ftyp(?:hei[cmsx]|hev[cmsx]|mif1|msf1)", re.DOTALL)
 """The first bytes of a HEIC file: its brand (ISO/IEC 23008-12, annex B)."""
@@ -56,29 +55,29 @@ class ImageCodec:
     """One codec.
 
     Attributes:
-        decode: Decodes a payload in Python. The reference engine always calls it; other engines call it for
-            codecs that C++ does not decode, and for images that C++ refuses unless ``strict``. Returns
-            (H, W, 3) uint8 RGB with the EXIF orientation applied; called with the payload, the height and
-            width of the index, and the most pixels. Raises ImageTooLargeError for more pixels, and almost any
-            exception for a damaged payload.
+        decode: Decodes a payload in Python, given the payload, the height and width of the index, and the
+            most pixels. Returns (H, W, 3) uint8 RGB with the EXIF orientation applied. Raises
+            ImageTooLargeError for more pixels, and almost any exception for a damaged payload. The reference
+            engine always calls it; other engines call it for codecs that C++ does not decode, and for images
+            that C++ refuses unless ``strict``.
         engines: Names of the engines, besides the native one, that decode payloads themselves. All others
             get pixels from ``decode``.
         pillow_formats: Pillow's names of the formats that this codec stands for.
         suffixes: Suffixes of such files, in lower case.
         signature: A regular expression for the first :data:`SIGNATURE_BYTES` of such files.
         bytes_of_pixel: Bytes that a pixel of a raw payload may have: 1, 3 or both; empty for encoded images.
-        damage: Returns what shows that a file is not whole, without decoding it; empty if nothing does. None
-            for codecs whose files must be decoded for that.
-        grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None where no image is
-            grey, or where the header does not say it.
-        strict: If true, the error of C++ stands, which refuses damage that Pillow does not see. If false,
-            Pillow tries an image again that C++ refuses, and its error counts.
+        damage: Returns the problem of a file that is not whole, without decoding it; empty if there is none.
+            None for codecs whose files must be decoded for this check.
+        grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None if no image is grey,
+            or the header does not state it.
+        strict: Whether the error of C++ counts, because C++ refuses damage that Pillow does not see.
+            Otherwise Pillow decodes an image that C++ refuses, and the error of Pillow counts.
         lossy: Whether encoding changes pixels; masks may not use it.
-        resized_as_jpeg: Whether a resized image is stored as JPEG where its encoding is kept; else as PNG.
-        written_as: What C++ hands over for this target: a finished JPEG, or raw pixels, which ``compress``
+        resized_as_jpeg: Whether a resized image is stored as JPEG if its encoding is kept; otherwise as PNG.
+        written_as: What C++ returns for this target: a finished JPEG, or raw pixels, which ``compress``
             encodes if it is given. None for codecs that are only read.
-        compress: Encodes raw pixels, called with bytes, height and width; None where they stay raw.
-        bytes_per_pixel: Average of photographs in codecs that are written, to plan the sizes of shards.
+        compress: Encodes raw pixels, given bytes, height and width; None if they stay raw.
+        bytes_per_pixel: Average of photographs in a codec that is written, to plan the sizes of shards.
     """
 
     decode: Decode
@@ -103,13 +102,10 @@ class ImageCodec:
 
 
 def open_image(data: Any) -> Image.Image:
-    """Open an encoded image with Pillow, which reads its header.
+    """Open an encoded image, any C-contiguous buffer, with Pillow, which reads its header.
 
-    Only formats of the registry are opened: none that runs another program, such as EPS. No other code calls
-    Pillow's ``Image.open``, which opens any format.
-
-    Args:
-        data: Any C-contiguous buffer.
+    Only formats of the registry are opened, and none that runs another program, such as EPS. No other code
+    calls Pillow's ``Image.open``, which opens any format.
 
     Raises:
         DecodeError: The image is HEIC, and pillow-heif is not installed.
@@ -122,7 +118,7 @@ def open_image(data: Any) -> Image.Image:
 
 @cache
 def _register_heic() -> None:
-    """Let Pillow open HEIC by the package pillow-heif; DecodeError where it is not installed."""
+    """Let Pillow open HEIC by the package pillow-heif; DecodeError if it is not installed."""
     try:
         import pillow_heif
     except ImportError as error:
@@ -149,7 +145,7 @@ def open_mask(data: Any) -> Image.Image:
 
 @cache
 def _pillow_formats() -> tuple[str, ...]:
-    """Return the known formats that this build of Pillow opens; it has no opener for some of them."""
+    """Return the known formats that this build of Pillow can open."""
     Image.init()
     return tuple(name for name in PILLOW_CODECS if name in Image.OPEN)
 
@@ -177,7 +173,7 @@ def decode_natively(data: Any, height: int, width: int, max_pixels: int) -> npt.
 
 
 def _decode_jpeg(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
-    """Decode with Pillow, and refuse a JPEG that lacks pixels: Pillow makes them grey and says nothing."""
+    """Decode with Pillow, and refuse a JPEG that lacks pixels, which Pillow silently makes grey."""
     pixels = _decode_with_pillow(data, height, width, max_pixels)
     decode_natively(data, height, width, max_pixels)
     return pixels
@@ -200,7 +196,7 @@ def _compress_png(pixels: bytes, height: int, width: int) -> bytes:
 
 
 def _png_grey_bits(data: bytes) -> int:
-    """Return the bit depth of the header where its colour type is 0, grey (PNG 1.2, 4.1.1)."""
+    """Return the bit depth if the colour type is 0, grey (PNG 1.2, 4.1.1)."""
     bits, colour_type = data[24:26]
     return 0 if colour_type else bits
 
@@ -239,10 +235,7 @@ CODECS: dict[Codec, ImageCodec] = {
         resized_as_jpeg=True,
     ),
     Codec.BMP: ImageCodec(
-        decode=_decode_with_pillow,
-        pillow_formats=("BMP", "DIB"),
-        suffixes=(".bmp",),
-        signature=rb"BM",
+        decode=_decode_with_pillow, pillow_formats=("BMP", "DIB"), suffixes=(".bmp",), signature=rb"BM"
     ),
     Codec.GIF: ImageCodec(
         decode=_decode_with_pillow, pillow_formats=("GIF",), suffixes=(".gif",), signature=rb"GIF8[79]a"
@@ -255,7 +248,7 @@ CODECS: dict[Codec, ImageCodec] = {
     ),
     Codec.RAW: ImageCodec(decode=_decode_raw, bytes_of_pixel=(3,), written_as="raw", bytes_per_pixel=3.0),
     Codec.PLANES: ImageCodec(decode=_decode_planes, bytes_of_pixel=(1, 3)),
-    # No suffix: an array beside images is no image, see formats/sources/folders/suffixes.py.
+    # No suffix: an array beside images is not an image, see formats/sources/folders/suffixes.py.
     Codec.NPY: ImageCodec(decode=npy_to_rgb, signature=re.escape(NPY_SIGNATURE), damage=npy_damage),
     # PPM, JPEG 2000 as a file or a codestream, AVIF and HEIC.
     Codec.OTHER: ImageCodec(

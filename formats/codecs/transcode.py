@@ -24,10 +24,10 @@ class TranscodeRules(NamedTuple):
 
     Attributes:
         mode: How it is resized: none, shorter, longer, squash, crop, fill.
-        height: Pixels; of the shorter or longer side where ``mode`` says so.
-        width: Likewise.
-        quality: Of JPEG, 1 to 100.
-        subsampling: Of JPEG: 444, 422 or 420.
+        height: Pixels; of the shorter or longer side if ``mode`` is one of these.
+        width: Pixels, in the same way.
+        quality: Quality of JPEG, 1 to 100.
+        subsampling: Subsampling of JPEG: 444, 422 or 420.
         max_pixels: Most pixels of the image.
         restarts: Whether a JPEG gets restart markers.
     """
@@ -42,20 +42,14 @@ class TranscodeRules(NamedTuple):
 
 
 def target_codec(codec: Codec, encoding: str) -> Codec:
-    """Return the codec of a re-encoded image: that of the option ``encoding``, or by its own codec."""
+    """Return the codec of a re-encoded image, by the option ``encoding`` or, for "keep", by its codec."""
     if encoding != "keep":
         return Codec[encoding.upper()]
     return Codec.JPEG if CODECS[codec].resized_as_jpeg else Codec.PNG
 
 
 def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -> tuple[bytes, int, int]:
-    """Return the re-encoded payload, its height and its width; the EXIF orientation is applied.
-
-    Args:
-        data: The encoded image.
-        codec: Its codec.
-        target: The codec to write.
-        rules: How.
+    """Return an image in the codec ``target``, its height and its width; the EXIF orientation is applied.
 
     Raises:
         ValueError: ``target`` is only read.

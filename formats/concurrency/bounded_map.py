@@ -24,8 +24,8 @@ def bounded_map(
 
     Args:
         pool: The threads.
-        tasks: Labels and tasks; an iterator is advanced only when a task can be submitted.
-        ahead: Tasks in flight beyond the one whose result is yielded next.
+        tasks: Labels and tasks, taken from an iterator only when a task can be submitted.
+        ahead: Tasks in flight besides the one whose result comes next.
     """
     window: deque[tuple[Label, Future[Result]]] = deque()
     try:
@@ -45,14 +45,6 @@ def bounded_map(
 def thread_map(
     function: Callable[[Item], Result], items: Iterable[Item], name: str, threads: int, ahead: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with the result of a function for it, called on threads of its own.
-
-    Args:
-        function: The function.
-        items: Its arguments; an iterator is advanced only when a task can be submitted.
-        name: Name of the threads, such as "fetch".
-        threads: Number of threads.
-        ahead: See :func:`bounded_map`.
-    """
+    """Yield each item with the result of a function, called on new threads; see :func:`bounded_map`."""
     with ThreadPoolExecutor(threads, thread_name_prefix=f"stoker-{name}") as pool:
         yield from bounded_map(pool, ((item, partial(function, item)) for item in items), ahead)

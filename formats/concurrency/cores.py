@@ -1,4 +1,4 @@
-"""The number of threads to use: by default the cores that this process may use."""
+"""The number of threads to use; the default is the number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def available_cores() -> int:
 
 
 def _quota(files: tuple[str, ...]) -> tuple[int, int]:
-    """Return the microseconds of CPU time that a group has in a period, and the period; 0, 0 for no limit."""
+    """Return a group's microseconds of CPU time in each period, and the period; 0, 0 without a limit."""
     words: list[str] = []
     try:
         for name in files:

@@ -1,4 +1,4 @@
-"""Processes of this machine that call one function, for work in Python that holds the interpreter's lock."""
+"""Worker processes that call one function, for work in Python that holds the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FUNCTION: list[Callable[..., Any]] = []  # the function that a worker process c
 
 
 def can_fork() -> bool:
-    """Whether ``multiprocessing`` forks processes, which then need not import the user's modules again."""
+    """Return whether ``multiprocessing`` forks; forked processes need not import the user's modules again."""
     method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     return method == "fork" and not multiprocessing.current_process().daemon
 
@@ -35,8 +35,8 @@ def worker_processes(
 ) -> Generator[Submit]:
     """Start processes, and yield a function that takes the arguments of a call and returns its future.
 
-    The processes start before this returns, so that a fork copies no lock of a thread that starts later. They
-    end with the block, and at once after an error in it or if the calling process dies. They ignore Ctrl-C.
+    The processes start before the block, so that a fork copies no lock of a thread that the block starts.
+    They end with the block, or at once after an error in it or the death of the caller. They ignore Ctrl-C.
 
     Args:
         function: The function to call. Each process receives it once, by fork or by pickle.
@@ -68,7 +68,7 @@ def worker_processes(
 
 
 def _try_to_start(context: BaseContext) -> None:
-    """Raise BrokenProcessPool if a process cannot start; sending a large function to it would never end."""
+    """Raise BrokenProcessPool if a process cannot start; with a large function, a pool would hang."""
     process = context.Process()  # type: ignore[attr-defined]  # in typeshed only the subclasses have it
     process.start()
     process.join()

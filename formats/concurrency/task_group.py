@@ -13,16 +13,13 @@ _TICK = 0.1  # seconds between two reports of progress, and until an interrupt i
 
 
 class TaskGroup:
-    """Tasks whose end a caller waits for together.
+    """Tasks on a pool of threads that a caller waits for together.
 
-    Futures do not serve here. A wait for them takes their locks in Python again and again; an interrupt at
-    that moment leaves a lock taken, and the threads that end the tasks wait for it for ever.
-
-    Args:
-        pool: The threads.
+    Futures cannot be used here. A wait for them takes their locks in Python; an interrupt at that moment
+    leaves a lock taken, and the threads that end the tasks wait for it for ever.
 
     Attributes:
-        left: Number of tasks whose end has not been waited for.
+        left: Number of tasks whose end :meth:`wait` has not seen.
     """
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
@@ -36,10 +33,7 @@ class TaskGroup:
         self.left += 1
 
     def wait(self, show: Callable[[], None]) -> None:
-        """Wait until all tasks have ended.
-
-        Args:
-            show: Called after each task, and about ten times a second.
+        """Wait until all tasks have ended; call ``show`` after each task and about ten times a second.
 
         Raises: The error of the first task that fails.
         """
@@ -53,7 +47,7 @@ class TaskGroup:
                 try:
                     raise error
                 finally:
-                    del error  # its traceback would keep it alive, and the data of the task with it
+                    del error  # its traceback would keep the data of the task alive
             show()
 
 

@@ -1,8 +1,7 @@
-"""The contract of a container: what a format of shard files must say to be read, indexed and written.
+"""The contract of a container: all that a format of shard files provides to be read, indexed and written.
 
 A container is one module with one :class:`Container`, and one row in
-:mod:`stoker.formats.containers.registry`. Other modules find containers there; some sources import one
-directly.
+:mod:`stoker.formats.containers.registry`, where other modules find it. Some sources import one directly.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ __all__ = [
 
 _Shard = TypeVar("_Shard")
 Read = Callable[[int, int], bytes]
-"""Returns the bytes of a file from an offset; fewer than the length at the end."""
+"""Returns bytes of a file, given an offset and a length; fewer at the end of the file."""
 
 ReadStart = Callable[[str, int], bytes | None]
-"""Reads the start of a file of a shard: called with the file's name in the shard (empty for the shard
-itself) and the most bytes to return. Returns None where there is no such regular file."""
+"""Reads the start of a file of a shard, given the file's name in the shard (empty for the shard itself) and
+the most bytes to return. Returns None if there is no such regular file."""
 
 
 class Part(NamedTuple):
@@ -47,8 +46,8 @@ class Part(NamedTuple):
     Attributes:
         name: Its name, such as the suffix of a file in an archive.
         kind: Why it cannot be read, such as "link"; empty for a part that can be read.
-        span: Where it lies in the value of the record.
-        encoding: How its value is encoded, where the container says it.
+        span: Its place in the value of the record.
+        encoding: Encoding of its value, if the container states it.
     """
 
     name: str
@@ -62,13 +61,13 @@ class Record(NamedTuple):
 
     Attributes:
         position: Position in the shard, from 0.
-        key: The container's own key; empty where the container has none.
+        key: The key in the container; empty if the container has none.
         offset: First byte of the value in the data file.
         length: Bytes of the value.
-        view: The value; empty where ``read`` is given.
-        parts: Its parts, where the container itself names them.
-        pieces: Pieces in which the value lies in the data file, the first at ``offset``; ``view`` joins them.
-        read: Reads the data file, for a value that stays there; None where ``view`` has it.
+        view: The value; empty if ``read`` is given.
+        parts: Its parts, if the container names them.
+        pieces: Number of pieces of the value in the data file, the first at ``offset``; ``view`` joins them.
+        read: Reads the data file, for a value that stays there; None if ``view`` has the value.
     """
 
     position: int
@@ -107,7 +106,7 @@ class WrittenShard:
 class Writer(Protocol):
     """Writes one shard and its sidecar files; a context manager that always closes its files.
 
-    It neither syncs nor renames: the conversion publishes the shard.
+    It does not sync or rename files, because the conversion publishes the shard.
     """
 
     def __enter__(self) -> Writer: ...
@@ -124,7 +123,7 @@ class Writer(Protocol):
             suffix: The bytes of the message after the payload.
 
         Raises:
-            OSError: The operating system refuses the write, for instance because the disk is full.
+            OSError: The operating system refuses the write, such as on a full disk.
         """
 
     def finish(self) -> WrittenShard:
@@ -147,10 +146,10 @@ class Sidecar:
     entry: Callable[[int, int], bytes]
 
     def name(self, shard: str, *, external: bool = False) -> str:
-        """Name of the file beside the shard named ``shard``.
+        """Return the name of the file beside the shard named ``shard``.
 
-        The suffix replaces that of a shard which Stoker wrote. It follows the whole name of an external
-        shard, such as ``images.tfrecord-00000-of-00010``, which may have no suffix to replace.
+        The suffix replaces the suffix of a shard that Stoker wrote. It follows the whole name of an external
+        shard, because a name such as ``images.tfrecord-00000-of-00010`` has no suffix to replace.
         """
         return f"{shard}{self.suffix}" if external else str(PurePosixPath(shard).with_suffix(self.suffix))
 
@@ -162,11 +161,11 @@ class Writing:
     Attributes:
         suffix: Suffix of the names of shards.
         writer: Starts a shard at a path that does not exist.
-        wrap_image: Returns the bytes of a record before the encoded image and after it; the image stands
-            between them in one piece. A mask stands uncut in the bytes after it: conversion looks for its
-            offset there.
-        wrap_arrays: Returns bytes that follow those of ``wrap_image``, with the bytes of each array in one
-            piece, and the offset of each array in them. None if records hold no arrays.
+        wrap_image: Returns the bytes of a record before the encoded image and after it; the image lies
+            between them in one piece. A mask lies in one piece in the bytes after it, where the conversion
+            searches for it.
+        wrap_arrays: Returns the bytes after those of ``wrap_image``, which hold each array in one piece, and
+            the offset of each array in them. None if records hold no arrays.
     """
 
     suffix: str
@@ -182,9 +181,9 @@ class PayloadFiles:
     The index has no checksums of such payloads.
 
     Attributes:
-        read: Returns a payload, called with the data file, offset and length. Raises OSError for a file that
-            cannot be read, or is not as it was.
-        path: Returns the path of the file of a record, called with the data file and ``Record.position``.
+        read: Returns a payload, given the data file, offset and length. Raises OSError for a file that
+            cannot be read, or has changed.
+        path: Returns the path of the file of a record, given the data file and ``Record.position``.
     """
 
     read: Callable[[Path, int, int], bytes]
@@ -201,35 +200,32 @@ class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
 
     Loaders read a payload by offset and length, so it must be contiguous in the data file. A container whose
-    records may lie in several pieces provides ``join``. A container that is only read leaves out ``writing``;
-    of the other fields with a default it sets those that its format needs. Its module opens and reads files
-    by ``open_regular`` and ``read_at`` of :mod:`..files.reading`, which check every length, and takes the
-    dimensions of an image from ``read_header`` of :mod:`..codecs.header`.
+    records may lie in several pieces provides ``join``. A container that is only read has no ``writing``. The
+    module of a container reads files by ``open_regular`` and ``read_at`` of :mod:`..files.reading`, and the
+    size of an image by ``read_header`` of :mod:`..codecs.header`.
 
     Attributes:
         name: Name in manifests and on the command line.
-        recognizes: Returns whether a shard is one of this container, by the first bytes of its files.
+        recognizes: Returns whether a shard has this format, by the first bytes of its files.
         scan: Yields the records of a data file from start to end. It checks every length against the file,
             and raises CorruptRecordError at the first fault.
-        scan_at_url: As ``scan``, for a data file at a URL: called with a function that reads it, its bytes
-            and its URL. It reads no payload, and the values of its records stay in the file. None for a
-            container whose shards must be read whole.
-        parse_image: Returns where the image lies in a record of an external shard, and what the record says
-            of it. Raises SourceError for a record without an image, DecodeError for an image whose header
-            is damaged, CorruptRecordError for a damaged record, and LeftOutError for a record that is to be
-            left out and counted.
+        scan_at_url: As ``scan``, for a data file at a URL, given a function that reads it, its bytes and its
+            URL. It reads no payload, and the values of its records stay in the file. None for a container
+            whose shards must be read whole.
+        parse_image: Returns the image in a record of an external shard, and what the record states about it.
+            Raises SourceError for a record without an image, DecodeError for an image whose header is
+            damaged, CorruptRecordError for a damaged record, and LeftOutError for a record that is left out
+            and counted.
         data_file: Returns the data file of the shard at a local path; by default the shard itself.
-        data_url: As ``data_file``, for a shard at a URL or in a remote dataset. It looks at the name only and
-            reads nothing.
+        data_url: As ``data_file``, for a shard at a URL or in a remote dataset, by its name alone.
         writing: How shards are written; None for a container that is only read.
-        sidecars: The files beside each shard; the writer writes them, and ``stoker index`` does for external
-            shards.
-        feature_names: The names by which ``parse_image`` finds the parts of a record unless the user gives
-            others; None for a container that needs no names.
-        beside: Name of a file in the folder of a shard that ``scan`` compares it with; empty for none.
+        sidecars: The files beside each shard; the writer writes them, or ``stoker index`` if it is external.
+        feature_names: Default names of the parts of a record, for ``parse_image``; None for a container that
+            needs no names.
+        beside: Name of a file in the folder of a shard that ``scan`` compares with the shard; empty for none.
         join: Takes a value that lies in several pieces, and returns a record of one piece with the number of
-            bytes before the value in it. The indexer writes such records to a shard of its own.
-        payload_files: How payloads are read; None where they lie in the data file.
+            bytes before the value in it. The indexer writes such records to a new shard.
+        payload_files: How payloads are read from separate files; None if they lie in the data file.
     """
 
     name: str

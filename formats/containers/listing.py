@@ -1,14 +1,20 @@
 """Listings of image files: a container whose payloads stay in the files of a folder.
 
 The data file of such a shard, :data:`LISTING_NAME`, names the files. Their bytes count as if the files lay
-one after the other, so a payload has an offset and a length as in any shard. There are no checksums: a reader
-compares the size and the time of the last change of a file each time it opens one.
+one after the other, so a payload has an offset and a length as in any shard. There are no checksums. Instead,
+a reader compares the size and the time of the last change of each file that it opens.
 
-A listing has, all numbers little-endian: the 8 bytes ``STKLIST1``; int64 the number of files N, the bytes of
-the folder's path, and the bytes of all names; N + 1 int64, where each file starts; N int64, the times of the
-last changes, nanoseconds since 1970; N + 1 int64, where each name starts; the path of the folder, relative to
-that of the listing or absolute; the names, relative to the folder or absolute, in UTF-8.
-``native/records/file_listing.h`` reads it, for loaders as well.
+A listing has the following parts; all numbers are little-endian int64:
+
+- the 8 bytes ``STKLIST1``
+- the number of files N, the bytes of the folder's path, and the bytes of all names
+- N + 1 numbers: the start of each file, counted in the bytes of all files
+- N numbers: the times of the last changes, nanoseconds since 1970
+- N + 1 numbers: the start of each name
+- the path of the folder, relative to the folder of the listing or absolute
+- the names, relative to the folder or absolute, in UTF-8
+
+``native/records/file_listing.h`` also reads it.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ from stoker._native import Shards
 from stoker.errors import CorruptRecordError, SourceError
 
 from ..files.reading import open_regular
-from .base import Container, PayloadFiles, ReadStart, Record
+from .base import Container, PayloadFiles, Record
 from .messages.image_record import FeatureNames
 
 Int64 = npt.NDArray[np.int64]
@@ -47,9 +53,9 @@ class FileListing:
 
     Attributes:
         root: Absolute path of the folder.
-        starts: (N + 1,) int64, where each file starts, counted in the bytes of all files.
+        starts: (N + 1,) int64, start of each file, counted in the bytes of all files.
         modified: (N,) int64, times of the last changes, nanoseconds since 1970.
-        name_starts: (N + 1,) int64, where each name starts in ``text``.
+        name_starts: (N + 1,) int64, start of each name in ``text``.
         text: (T,) uint8, the names.
     """
 
@@ -71,7 +77,7 @@ class FileListing:
 
 
 def write_listing(path: Path, root: str, names: pa.Array, sizes: Int64, modified: Int64) -> Int64:
-    """Write a listing and return where each of its files starts, (N,) int64.
+    """Write a listing, and return the start of each of its files, (N,) int64.
 
     Args:
         path: The file to write.
@@ -146,14 +152,9 @@ def _path_of(path: Path, record: int) -> str:
     return listing.path(record) if 0 <= record < len(listing.modified) else str(path)
 
 
-def _recognizes(read_start: ReadStart) -> bool:
-    """A listing is part of a dataset, not a shard that another program wrote."""
-    return False
-
-
 LISTING = Container(
     name="listing",
-    recognizes=_recognizes,
+    recognizes=lambda read_start: False,  # it is part of a dataset, not a shard of another program
     scan=_scan,
     parse_image=_parse_image,
     payload_files=PayloadFiles(_read, _path_of),

@@ -37,7 +37,7 @@ _LEAST_FREE = 1 << 20  # bytes; a disk with fewer is full
 
 
 def _data_file(shard: Path) -> Path:
-    """Return ``data.mdb`` in the folder that is the shard, or the shard itself where it is a file."""
+    """Return ``data.mdb`` in the folder of the shard, or the shard itself if it is a file."""
     return shard if shard.is_file() else shard / _DATA_FILE
 
 
@@ -70,16 +70,10 @@ class Writer:
         self._written = 0
         self._map_size = _LEAST_MAP
         self._records = 0
-        self._payloads = array("q")  # of each: the bytes before it, its bytes and its checksum
+        self._payloads = array("q")  # for each: the bytes before it, its bytes and its checksum
+        options = {"lock": False, "sync": False, "metasync": False, "meminit": True}
         with _os_errors(self._path):
-            self._env = lmdb.open(
-                os.fspath(self._path),
-                map_size=self._map_size,
-                lock=False,
-                sync=False,
-                metasync=False,
-                meminit=True,
-            )
+            self._env = lmdb.open(os.fspath(self._path), map_size=self._map_size, **options)
 
     def __enter__(self) -> Writer:
         return self
@@ -99,7 +93,7 @@ class Writer:
             self._commit()
 
     def _commit(self) -> None:
-        # A value takes less than twice its bytes, and a page where it is small.
+        # A value takes less than twice its bytes; a small one takes a page.
         self._written += 2 * self._pending + 8192 * len(self._values)
         with _os_errors(self._path):
             while self._map_size < self._written + _LEAST_MAP // 2:
@@ -134,7 +128,7 @@ class Writer:
 def scan(path: Path) -> Iterator[Record]:
     """Yield the records of an LMDB data file in the order of their keys.
 
-    LMDB stores no checksums: a damaged page is found, and a damaged value is not.
+    LMDB stores no checksums: a damaged page is found, but a damaged value is not.
 
     Raises:
         CorruptRecordError: At the first page that LMDB would not write.

@@ -1,10 +1,10 @@
 """A reader of LMDB's data format that works without LMDB, so that no damaged file can harm the process.
 
 A value is contiguous in the file, in a leaf page or in a run of overflow pages, so a loader that knows its
-offset reads it from a flat file. The layout is that of mdb.c of LMDB 0.9 (structures ``MDB_meta``,
-``MDB_db``, ``MDB_page`` and ``MDB_node``) on a little-endian 64-bit machine: data format 1. Numbers from the
-file are checked against its size before they are used, keys must ascend strictly, and a walk reads each page
-at most once: it ends, whatever the file holds.
+offset can read it. The layout is data format 1 of LMDB 0.9 (structures ``MDB_meta``, ``MDB_db``, ``MDB_page``
+and ``MDB_node`` in mdb.c) on a little-endian 64-bit machine. Numbers from the file are checked against its
+size before they are used, and keys must ascend strictly. A walk reads each page at most once, and so ends for
+any file.
 """
 
 from __future__ import annotations
@@ -57,14 +57,10 @@ class Tree:
 
 
 def walk(descriptor: int, size: int) -> Iterator[Node]:
-    """Yield the nodes of the main database in the order of their keys.
-
-    Args:
-        descriptor: An open data file.
-        size: Its size in bytes.
+    """Yield the nodes of the main database of an open data file, ``size`` bytes, in the order of their keys.
 
     Raises:
-        BadPageError: At the first thing that is wrong, or that this reader does not know: named or
+        BadPageError: At the first fault, or feature that this reader does not know: named or
             sorted-duplicate databases, other key orders, LMDB 1.0's encrypted or checksummed pages.
     """
     tree = _read_tree(descriptor, size)
@@ -101,7 +97,7 @@ def _read_tree(descriptor: int, size: int) -> Tree:
 
 
 def _read_meta(data: bytes, number: int) -> tuple[Tree, int] | None:
-    """Parse a meta page; the tree and the transaction that wrote it, None where there is no meta page."""
+    """Return the tree in a meta page and the transaction that wrote it; None if there is no meta page."""
     if len(data) < _META_BYTES:
         return None
     page_number, _, flags, _, _ = _PAGE.unpack_from(data, 0)
@@ -124,7 +120,7 @@ def _read_meta(data: bytes, number: int) -> tuple[Tree, int] | None:
 
 
 class _Walker:
-    """Reads pages, and no more of them than the file has."""
+    """Reads pages, at most as many as the file has."""
 
     def __init__(self, descriptor: int, tree: Tree) -> None:
         self._descriptor = descriptor
@@ -161,7 +157,7 @@ class _Walker:
             raise BadPageError("pages are referred to more than once")
 
     def _pointers(self, number: int, page: bytes) -> tuple[int, ...]:
-        """Return the offsets in a page of its nodes, each with room for a node's header."""
+        """Return the offsets of the nodes in a page, each with room for a node's header."""
         _, _, _, lower, upper = _PAGE.unpack_from(page, 0)
         if not _PAGE.size < lower <= upper <= len(page) or lower % 2:
             raise BadPageError(f"page {number} has bounds {lower} and {upper}")

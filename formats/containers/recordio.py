@@ -1,8 +1,8 @@
 """The container RecordIO: MXNet's ``.rec`` files of images, as ``im2rec`` writes them; read in place.
 
 A file is a row of records, each padded to four bytes: a magic number, a continuation flag of 3 bits with a
-length of 29 bits, and the value. A value in which the magic number stands at a multiple of four bytes lies in
-several pieces, without that number (include/dmlc/recordio.h in dmlc-core). The value of an image is an
+length of 29 bits, and the value. A value that contains the magic number at a multiple of four bytes is cut
+there into pieces, without that number (include/dmlc/recordio.h in dmlc-core). The value of an image is an
 ``IRHeader`` and the encoded image (python/mxnet/recordio.py, MXNet 1.9). All numbers are little-endian.
 """
 
@@ -109,7 +109,7 @@ def _end(piece: _Piece) -> int:
 
 
 def _key(value: bytes | memoryview, position: int) -> bytes:
-    """Return the id of an image; empty where there is none. Writers that set none leave 0 in each."""
+    """Return the id of an image; empty if there is none. Writers that set no ids leave 0 in all records."""
     if len(value) < _IMAGE.size:
         return b""
     number = _IMAGE.unpack_from(value)[2]
@@ -117,11 +117,9 @@ def _key(value: bytes | memoryview, position: int) -> bytes:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image of a record, with one label if its flag is 0, and as many as the flag says otherwise.
+    """Return the image of a record, with one label if the flag is 0, and otherwise as many as the flag says.
 
-    Args:
-        record: The record.
-        names: Form of the label; whether the image is raw pixels, and their shape.
+    ``names`` states the form of the label, and whether the image is raw pixels, with their shape.
 
     Raises:
         SourceError: The record has no ``IRHeader``, a label of another form, or raw pixels of another shape.
@@ -159,7 +157,7 @@ def _label(labels: tuple[float, ...], count: int, names: FeatureNames) -> Label:
 
 
 def join(value: memoryview) -> tuple[bytes, int]:
-    """Return a record of one piece. Its reader goes by the length, so the value may hold the magic number."""
+    """Return a record of one piece; its value may contain the magic number, as readers use the length."""
     header = _PIECE.pack(_MAGIC, _WHOLE << _LENGTH_BITS | len(value))
     return b"".join((header, value, bytes(-len(value) % 4))), len(header)
 
@@ -167,11 +165,8 @@ def join(value: memoryview) -> tuple[bytes, int]:
 def join_pieces(data: bytes) -> bytes:
     """Return a part of a value that lies in several pieces, as it was before it was cut.
 
-    A value is cut at every magic number that stands at a multiple of four bytes. The file keeps that number,
-    with four bytes for flag and length after it.
-
-    Args:
-        data: Bytes of the file from a multiple of four bytes after the start of the value.
+    A value is cut at every magic number at a multiple of four bytes. The file keeps that number, with four
+    bytes for flag and length after it. ``data`` starts a multiple of four bytes after the start of the value.
     """
     parts, start, at = [], 0, data.find(_MAGIC_BYTES)
     while at >= 0:
@@ -193,10 +188,4 @@ def _recognizes(read_start: ReadStart) -> bool:
     return magic == _MAGIC and word >> _LENGTH_BITS in (_WHOLE, _FIRST)
 
 
-RECORDIO = Container(
-    name="recordio",
-    recognizes=_recognizes,
-    scan=scan,
-    parse_image=parse_image,
-    join=join,
-)
+RECORDIO = Container(name="recordio", recognizes=_recognizes, scan=scan, parse_image=parse_image, join=join)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,51 +33,21 @@ __all__ = [
 ]
 
 
-def _tfrecord() -> Container:
-    from .tfrecord import TFRECORD
-
-    return TFRECORD
-
-
-def _lmdb() -> Container:
-    from .lmdb import LMDB
-
-    return LMDB
-
-
-def _webdataset() -> Container:
-    from .webdataset.container import WEBDATASET
-
-    return WEBDATASET
-
-
-def _recordio() -> Container:
-    from .recordio import RECORDIO
-
-    return RECORDIO
-
-
-def _mds() -> Container:
-    from .mds.container import MDS
-
-    return MDS
-
-
-def _listing() -> Container:
-    from .listing import LISTING
-
-    return LISTING
+def _load(module: str, name: str) -> Container:
+    """Import a module of this folder, and return the container with this name in it."""
+    container: Container = getattr(import_module(module, __package__), name)
+    return container
 
 
 class ContainerRow(NamedTuple):
-    """What the command line knows of a container without importing its module.
+    """The facts about a container that the command line needs before its module is imported.
 
     Attributes:
         load: Imports the module and returns the container.
-        plural: What the shards are, in the plural and for messages and help, such as "TFRecord files".
-        can_write: Whether the container has a :class:`~.base.Writing`, so that conversions offer it.
-        suffix: Suffix of its files, by which they are found in a folder at a URL; empty if none is usual.
-        is_external: Whether other programs write it, so that ``stoker index`` takes its shards.
+        plural: Plural noun for its shards in messages and help, such as "TFRecord files".
+        can_write: Whether the container has a :class:`~.base.Writing`, so that conversions can write it.
+        suffix: Suffix that finds its files in a folder at a URL; empty if none is usual.
+        is_external: Whether other programs write it, so that ``stoker index`` reads its shards.
     """
 
     load: Callable[[], Container]
@@ -87,12 +58,23 @@ class ContainerRow(NamedTuple):
 
 
 CONTAINERS = {
-    "tfrecord": ContainerRow(_tfrecord, "TFRecord files"),
-    "lmdb": ContainerRow(_lmdb, "LMDB folders or data files"),
-    "mds": ContainerRow(_mds, "Mosaic MDS shards", can_write=False, suffix=".mds"),
-    "webdataset": ContainerRow(_webdataset, "WebDataset tar archives", can_write=False, suffix=".tar"),
-    "recordio": ContainerRow(_recordio, "MXNet RecordIO files", can_write=False, suffix=".rec"),
-    "listing": ContainerRow(_listing, "listings of image files", can_write=False, is_external=False),
+    "tfrecord": ContainerRow(partial(_load, ".tfrecord", "TFRECORD"), "TFRecord files"),
+    "lmdb": ContainerRow(partial(_load, ".lmdb", "LMDB"), "LMDB folders or data files"),
+    "mds": ContainerRow(
+        partial(_load, ".mds.container", "MDS"), "Mosaic MDS shards", can_write=False, suffix=".mds"
+    ),
+    "webdataset": ContainerRow(
+        partial(_load, ".webdataset.container", "WEBDATASET"),
+        "WebDataset tar archives",
+        can_write=False,
+        suffix=".tar",
+    ),
+    "recordio": ContainerRow(
+        partial(_load, ".recordio", "RECORDIO"), "MXNet RecordIO files", can_write=False, suffix=".rec"
+    ),
+    "listing": ContainerRow(
+        partial(_load, ".listing", "LISTING"), "listings of image files", can_write=False, is_external=False
+    ),
 }
 DEFAULT_CONTAINER = "tfrecord"
 
@@ -138,7 +120,7 @@ def detect_container(read_start: ReadStart) -> Container | None:
 
 
 def is_local_shard(path: Path) -> bool:
-    """Whether a file or folder on a disk is a shard of a container."""
+    """Return whether a file or folder on a disk is a shard of a container."""
     return detect_container(partial(read_local_start, path)) is not None
 
 

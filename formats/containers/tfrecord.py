@@ -62,14 +62,14 @@ class Writer:
         self._crc = 0
         self._sha256 = hashlib.sha256()
         self._index = bytearray()
-        # Of each payload; a shard may have millions, so these are the smallest types that hold them.
+        # For each payload. A shard may have millions, so these are the smallest types that hold the numbers.
         self._offsets, self._lengths, self._checksums = array("q"), array("I"), array("I")
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        # Closing flushes again; the error of a full disk was raised before.
+        # Closing flushes again, but the error of a full disk was raised before.
         with suppress(OSError):
             self._file.close()
 
@@ -158,7 +158,7 @@ def _check_uncompressed(path: Path, header: bytes) -> None:
     plain = shlex.quote(f"{path.name.removesuffix('.gz').removesuffix('.tfrecord')}-plain.tfrecord")
     packed = shlex.quote(path.name)
     if header[:2] == b"\x1f\x8b":
-        # With a redirection, as gunzip refuses a name that does not end in .gz.
+        # With a redirection, because gunzip refuses names that do not end in .gz.
         name, command = "gzip", f"gunzip < {packed} > {plain}"
     elif header[0] & 15 == 8 and int.from_bytes(header[:2], "big") % 31 == 0:  # RFC 1950, section 2.2
         inflate = "import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"

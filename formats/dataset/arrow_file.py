@@ -1,4 +1,4 @@
-"""The compression of an Arrow IPC file, which PyArrow does not tell before it has inflated the columns.
+"""A check whether an Arrow IPC file is compressed, which PyArrow reports only after decompression.
 
 The layout is that of https://arrow.apache.org/docs/format/Columnar.html#ipc-file-format, and the tables are
 those of format/File.fbs and format/Message.fbs in the repository of Arrow, as FlatBuffers.
@@ -13,7 +13,7 @@ import pyarrow as pa
 __all__ = ["is_compressed"]
 
 _TAIL = struct.Struct("<i6s")  # length of the footer, and the magic bytes
-_BLOCK = struct.Struct("<qi4xq")  # of a message: its offset, bytes of its metadata, bytes of its body
+_BLOCK = struct.Struct("<qi4xq")  # a message: its offset, bytes of its metadata, bytes of its body
 _CONTINUED = 0xFFFFFFFF
 _DICTIONARIES, _RECORD_BATCHES = 2, 3  # fields of Footer
 _HEADER = 2  # field of Message
@@ -21,7 +21,7 @@ _COMPRESSION = 3  # field of RecordBatch
 
 
 def is_compressed(file: pa.NativeFile) -> bool:
-    """Return whether a file is compressed; one with dictionaries passes for one, because they may be.
+    """Return whether a file is compressed, or has dictionaries, which may be compressed.
 
     Raises:
         struct.error: The file is damaged.
@@ -30,14 +30,13 @@ def is_compressed(file: pa.NativeFile) -> bool:
     length, _ = _TAIL.unpack(_read(file, size - _TAIL.size, _TAIL.size))
     footer = _read(file, size - _TAIL.size - length, length)
     root = _offset(footer, 0)
-    if (dictionaries := _field(footer, root, _DICTIONARIES)) and _number(
-        footer, _offset(footer, dictionaries)
-    ):
+    dictionaries = _field(footer, root, _DICTIONARIES)
+    if dictionaries and _number(footer, _offset(footer, dictionaries)):
         return True
     batches = _offset(footer, _field(footer, root, _RECORD_BATCHES))
     offset, metadata_bytes, _ = _BLOCK.unpack_from(footer, batches + 4)
     message = _read(file, offset, metadata_bytes)
-    # Files of old versions lack the mark before the length.
+    # Files of old versions have no mark before the length.
     message = message[8 if _number(message, 0) == _CONTINUED else 4 :]
     header = _offset(message, _field(message, _offset(message, 0), _HEADER))
     return _field(message, header, _COMPRESSION) != 0

@@ -1,9 +1,10 @@
-"""Checks that the files of a dataset are those that its manifest describes."""
+"""Checks that the files of a dataset match its manifest."""
 
 from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 from stoker.errors import DatasetError, StaleIndexError
@@ -36,11 +37,7 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def check_data_files(manifest: Manifest, files: list[Path]) -> None:
-    """Check the size of every data file.
-
-    Args:
-        manifest: The manifest.
-        files: Data file of every shard.
+    """Check the size of the data file of every shard.
 
     Raises:
         DatasetError: A file is missing, or has another size than the manifest says.
@@ -52,24 +49,17 @@ def check_data_files(manifest: Manifest, files: list[Path]) -> None:
 def _check_size(file: Path, shard: Shard) -> None:
     name, expected = shard.name, shard.bytes
     again = "convert the source" if shard.path is None else "index the shards"
-    hint = f"restore the file, or {again} again"
+    wrong = partial(DatasetError, path=file, shard=name, hint=f"restore the file, or {again} again")
     try:
         status = file.stat()
     except OSError as error:
-        raise DatasetError(
-            f"shard {name} is missing: {error.strerror}", path=file, shard=name, hint=hint
-        ) from error
+        raise wrong(f"shard {name} is missing: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise DatasetError(f"shard {name} is missing: no regular file", path=file, shard=name, hint=hint)
+        raise wrong(f"shard {name} is missing: no regular file")
     size = status.st_size
     if size != expected:
         what = "truncated" if size < expected else "longer than it was"
-        raise DatasetError(
-            f"shard {name} is {what}: {size} bytes where the manifest says {expected}",
-            path=file,
-            shard=name,
-            hint=hint,
-        )
+        raise wrong(f"shard {name} is {what}: {size} bytes where the manifest says {expected}")
 
 
 def is_index_whole(file: Path, manifest: Manifest) -> bool:
@@ -80,38 +70,31 @@ def is_index_whole(file: Path, manifest: Manifest) -> bool:
 
 
 def open_index(folder: Path, manifest: Manifest) -> Index:
-    """Map the index of a dataset and check that it is the one that the manifest describes.
+    """Map the index of a dataset and check that it matches the manifest.
 
-    The digest of a small index and the sizes of its images are checked here, and those of a larger one by
-    :func:`stoker.verify` or where a sample is read, because the check reads the whole file.
+    The digest and the sizes of images are checked here only for a small index, because the check reads the
+    whole file. For a larger index :func:`stoker.verify` checks them, and reading a sample checks its size.
 
     Raises:
         StaleIndexError: The index is missing, damaged, or another one.
     """
     path = folder / manifest.index.file
     hint = "index and manifest come from different conversions: convert or index again"
+    stale = partial(StaleIndexError, path=path, hint=hint)
     if not path.is_file():
-        raise StaleIndexError("the index is missing", path=path, hint=hint)
+        raise stale("the index is missing")
     # Before mapping: a file that is shorter than its header says would end the process.
     size = path.stat().st_size
     if size != manifest.index.bytes:
-        raise StaleIndexError(
-            f"the index has {size} bytes where the manifest says {manifest.index.bytes}", path=path, hint=hint
-        )
+        raise stale(f"the index has {size} bytes where the manifest says {manifest.index.bytes}")
     if size <= _SMALL_INDEX and file_digest(path) != manifest.index.digest:
-        raise StaleIndexError(
-            "the index is not the one of the manifest: its digest differs", path=path, hint=hint
-        )
+        raise stale("the index is not the one of the manifest: its digest differs")
     index = Index.open(path)
     needed = IMAGE_COLUMNS if manifest.sample_type == "image" else {}
     if missing := ", ".join(sorted(needed.keys() - manifest.columns.keys())):
-        raise StaleIndexError(
-            f"the index of a dataset of images lacks the columns {missing}", path=path, hint=hint
-        )
+        raise stale(f"the index of a dataset of images lacks the columns {missing}")
     if len(index) != manifest.index.rows or index.types != dict(manifest.columns):
-        raise StaleIndexError(
-            "the index has other rows or columns than the manifest says", path=path, hint=hint
-        )
+        raise stale("the index has other rows or columns than the manifest says")
     if manifest.sample_type == "image" and size <= _SMALL_INDEX:
         index.check_sizes()
     return index

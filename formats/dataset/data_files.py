@@ -1,4 +1,4 @@
-"""The shards and the index as a manifest names them, with checks of what it states."""
+"""The entries of shards and index in a manifest, with checks of their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INDEX_VERSION = re.compile(r"index-v([1-9]\d{0,8})\.arrow")
 
 
 def index_name(version: int) -> str:
-    """Return the name of the index of a version of a dataset, from 2; that of the first is INDEX_NAME."""
+    """Return the name of the index of a version from 2; the index of the first is :data:`INDEX_NAME`."""
     return f"index-v{version}.arrow"
 
 
@@ -34,7 +34,7 @@ class Shard:
         records: Number of records in it.
         digest: CRC32C of its data file, ``crc32c:%08x``; None for a file at a URL that was not read whole.
         path: Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL.
-        sha256: SHA-256 of its data file where it is known; not in the manifest, see :mod:`.sha256_file`.
+        sha256: SHA-256 of its data file if it is known; not in the manifest, see :mod:`.sha256_file`.
     """
 
     name: str
@@ -58,8 +58,8 @@ class Shard:
 class IndexFile:
     """The number of rows of the index, and its size and digests as for a shard.
 
-    ``name`` is the name of its file if that is not :data:`INDEX_NAME`, because the dataset has
-    changed since its conversion.
+    ``name`` is the name of its file if the dataset has changed since its conversion; otherwise the name is
+    :data:`INDEX_NAME`.
     """
 
     rows: int
@@ -70,7 +70,7 @@ class IndexFile:
 
     @classmethod
     def of(cls, path: Path, rows: int, name: str | None = None) -> IndexFile:
-        """Return what a manifest says of an index, whose file is read."""
+        """Return the entry of an index, whose file is read."""
         digests = file_digests(path)
         return cls(rows, path.stat().st_size, digests.crc, name, digests.sha256)
 
@@ -81,7 +81,7 @@ class IndexFile:
 
     @property
     def version(self) -> int:
-        """Version of the dataset that it is the index of, from 1."""
+        """Version of the dataset with this index, from 1."""
         match = _INDEX_VERSION.fullmatch(self.file)
         return int(match[1]) if match else 1
 
@@ -99,7 +99,7 @@ def _check_name(what: str, name: str) -> None:
 
 
 def _has_no_file(path: str) -> bool:
-    """Whether no file can have this path: it has a zero, or half of a surrogate pair that JSON spells."""
+    """Return whether no file can have this path: it has a zero, or half of a surrogate pair from JSON."""
     try:
         return b"\0" in path.encode()
     except UnicodeEncodeError:

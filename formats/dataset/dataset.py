@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 
 from stoker.errors import ConfigError
 
+from .manifest import read_tokenizer
 from .reading.sample import Sample, read_sample
 from .selection.chosen_samples import ChosenSamples
-from .selection.class_names import class_numbers, has_class
-from .selection.numbering import Numbering
+from .selection.classes import Numbering, class_numbers, has_class
 from .selection.positions import in_first_part, in_first_part_of_each, selected_positions
-from .tokenizer_file import read_tokenizer
 
 __all__ = ["Dataset"]
 
@@ -53,7 +52,7 @@ class Dataset(ChosenSamples):
 
     @property
     def datasets(self) -> tuple[Dataset, ...]:
-        """The dataset itself; a mixture has several here."""
+        """The dataset itself; a mixture has several."""
         return (self,)
 
     @property
@@ -63,7 +62,7 @@ class Dataset(ChosenSamples):
 
     @property
     def category_ids(self) -> tuple[int | str, ...]:
-        """The source's id of each class, as COCO has them; -1 for a class without one, empty without ids."""
+        """The source's id of each class, as in COCO; -1 for a class without one, empty without any."""
         ids = self.manifest.category_ids
         return ids if self._numbering is None or not ids else tuple(ids[i] for i in self._numbering.numbers)
 
@@ -77,13 +76,13 @@ class Dataset(ChosenSamples):
 
     @property
     def targets(self) -> list[int]:
-        """The class of every sample, as datasets of torchvision have it; :attr:`labels` is the array."""
+        """The class of every sample as a list, as in torchvision; :attr:`labels` is the array."""
         targets: list[int] = self.labels.tolist()
         return targets
 
     @property
     def num_classes(self) -> int:
-        """Number of classes; 0 where the dataset has none."""
+        """Number of classes; 0 if the dataset has none."""
         return len(self.classes)
 
     @property
@@ -98,7 +97,7 @@ class Dataset(ChosenSamples):
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that name these samples in this order, for checkpoints."""
+        """32 hexadecimal digits that identify these samples in this order, for checkpoints."""
         if self._rows is None:
             return self.manifest.fingerprint
         numbers = b"" if self._numbering is None else b"numbers" + self._numbering.numbers.tobytes()
@@ -120,30 +119,30 @@ class Dataset(ChosenSamples):
     ) -> Dataset:
         """Return a dataset of some of the samples; shards are not touched.
 
-        Classes keep their numbers even if only some are left, unless ``renumber`` gives them new ones.
-        ``objects`` leaves objects out, and never a sample; the other arguments see the objects that are left.
+        Classes keep their numbers even if only some remain, unless ``renumber`` gives them new ones.
+        ``objects`` leaves out objects, but no sample; the other arguments apply to the objects that remain.
 
         Args:
             which: (N,) bool, a mask; or (M,) integers, positions in any order, repeats allowed; or
                 a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
                 (``"label < 10 and width >= 224"``, see :mod:`stoker.formats.dataset.selection.select`). None
                 for all samples.
-            where: A condition that the samples of ``which`` must meet, too, in the same form; ``num_objects``
-                in it is the number of objects of an image.
-            classes: Names of classes. A sample must also have one of them, as a label, or as the class of an
-                object where samples have no labels.
+            where: A condition, in the same form, that samples must also meet; ``num_objects`` in it is the
+                number of objects of an image.
+            classes: Names of classes. A sample must also have one of them, as a label or, if samples have no
+                labels, as the class of an object.
             renumber: Whether the selection has only these classes, numbered from 0 in the order of
-                ``classes``. Other labels of a sample with several, and other objects, are left out.
+                ``classes``. Other objects, and other labels of a sample with several, are left out.
             objects: A condition that each object must meet, such as ``"not crowd and area >= 16"``, see
                 :func:`stoker.formats.dataset.selection.object_choice.objects_matching`.
             has: Names of classes. A sample must have an object of one of them.
-            each: "object" makes a sample of each object that is left, with the image that shows it, in the
-                order of the images; after all other arguments. A later selection chooses among these samples.
+            each: "object" makes a sample of each object that remains after all other arguments, with its
+                image, in the order of the images. A later selection chooses among these samples.
 
         Raises:
-            ConfigError: The mask or the positions do not fit, or the condition is invalid for this index, or
-                there is no such class; ``renumber`` without ``classes``, or for a dataset with labels and
-                objects; ``objects`` or ``has`` for a dataset without objects.
+            ConfigError: The mask, the positions or the condition do not fit the dataset; there is no such
+                class; ``renumber`` is given without ``classes``, or for a dataset with labels and objects;
+                ``objects`` or ``has`` is given for a dataset without objects.
         """
         if all(choice is None for choice in (which, where, classes, objects, has, each)):
             raise ConfigError("select needs a condition, positions, a mask or classes")
@@ -152,13 +151,11 @@ class Dataset(ChosenSamples):
         if each is not None:
             self._check_each(each)
             images = (which, where, classes, objects, has)
-            some = (
-                self
-                if all(choice is None for choice in images)
-                else self.select(
+            some = self
+            if any(choice is not None for choice in images):
+                some = self.select(
                     which, where=where, classes=classes, renumber=renumber, objects=objects, has=has
                 )
-            )
             return some._each_object()
         if self._number is not None and (objects is not None or renumber):
             raise ConfigError(
@@ -232,16 +229,16 @@ class Dataset(ChosenSamples):
     def split(self, fraction: float, seed: int = 0, *, stratified: bool = True) -> tuple[Dataset, Dataset]:
         """Return two datasets, the first with about ``fraction`` of the samples.
 
-        The part of a sample depends on its key and the seed. Where samples have classes, the first part has
-        its share of each class, as ``--val`` of ``stoker convert`` does. Samples near the limit of their
-        class may then change their part when others are added or removed.
+        The part of a sample depends on its key and the seed. If samples have classes, the first part gets
+        its share of each class, as with ``--val`` of ``stoker convert``. A few samples may then change their
+        part when others are added or removed.
 
         Args:
             fraction: Share of the first, from 0 to 1.
             seed: Another seed gives other parts.
             stratified: Whether the first dataset has this share of each class, rounded; if samples have
-                several labels, the first label counts. False gives the parts of releases before 0.2.0, which
-                ignore classes: the part of a sample stays the same when others are added or removed.
+                several labels, the first label counts. False ignores classes, as releases before 0.2.0 did:
+                a sample then keeps its part when others are added or removed.
 
         Raises:
             ConfigError: ``fraction`` is not from 0 to 1.
@@ -256,7 +253,7 @@ class Dataset(ChosenSamples):
         return self.select(first), self.select(~first)
 
     def _strata(self) -> npt.NDArray[np.int64]:
-        """Return (N,) int64, a number of the class of each sample; samples without a label have one, too."""
+        """Return (N,) int64, the stratum of each sample: its class, or the stratum of all without a label."""
         labels = np.full(len(self), -1, np.int64)
         if "label" in self.tasks:
             labels = self.labels
@@ -267,7 +264,7 @@ class Dataset(ChosenSamples):
         return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def tokenizer_file(self) -> bytes:
-        """Return the content of ``tokenizer.json``, of a dataset of text.
+        """Return the content of ``tokenizer.json`` of a dataset of text.
 
         Raises:
             DatasetError: There is no such file, or it cannot be read.
@@ -276,11 +273,7 @@ class Dataset(ChosenSamples):
 
 
 def _condition(where: str | pc.Expression) -> str | pc.Expression:
-    """Return a condition; positions and masks are not conditions.
-
-    Raises:
-        ConfigError: It is neither text nor an expression of PyArrow.
-    """
+    """Return a condition; ConfigError for positions and masks."""
     if isinstance(where, str) or np.asarray(where).dtype == object:
         return where
     raise ConfigError(

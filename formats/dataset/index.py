@@ -1,8 +1,8 @@
 """The sample index: one row for each sample, one column for each attribute, in one Arrow record batch.
 
 ``index.arrow`` is an Arrow IPC file that pandas, Polars, DuckDB and other programs read. It is memory-mapped:
-opening it reads its schema, and the pages of a column are read when they are used, once for all processes of
-a machine.
+opening it reads its schema, and a page of a column is read when it is first used, once for all processes of a
+machine.
 
 Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``length`` int64,
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ IMAGE_COLUMNS: dict[str, pa.DataType] = {
 BAND_COLUMNS: dict[str, pa.DataType] = {"jpeg_bands": pa.large_list(pa.uint32())}
 KNOWN_COLUMNS = {**REQUIRED_COLUMNS, **IMAGE_COLUMNS, **BAND_COLUMNS, **OBJECT_COLUMNS, **MASK_COLUMNS}
 MOST_BAND_NUMBERS = 130
-"""Numbers of the most bands that an image has, 64, and of its headers."""
+"""Most numbers in a row: two for each of 64 bands, and two for the headers."""
 _VERSION = b"1"
 _VERSION_KEY = b"stoker.index.version"
 VERSION_METADATA = {_VERSION_KEY: _VERSION}
@@ -80,29 +81,24 @@ class Index:
         Raises:
             StaleIndexError: The index is missing, damaged, or of another version.
         """
+        stale = partial(StaleIndexError, path=path, hint=_HINT)
         try:
             with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
                 if reader.num_record_batches != 1:
-                    raise StaleIndexError(
-                        f"the index has {reader.num_record_batches} record batches, not one",
-                        path=path,
-                        hint=_HINT,
-                    )
+                    raise stale(f"the index has {reader.num_record_batches} record batches, not one")
                 if is_compressed(source):  # a few kilobytes could hold gigabytes
-                    raise StaleIndexError(
-                        "the index is compressed or has dictionaries", path=path, hint=_HINT
-                    )
+                    raise stale("the index is compressed or has dictionaries")
                 batch = reader.get_batch(0)
             batch.validate()
             _check_schema(batch.schema, path)
         except FileNotFoundError as error:
-            raise StaleIndexError("the index is missing", path=path, hint=_HINT) from error
+            raise stale("the index is missing") from error
         # UnicodeError: the name of a column is damaged, or the path is not UTF-8.
         except (pa.ArrowException, OSError, UnicodeError, struct.error) as error:
-            raise StaleIndexError(f"the index cannot be read: {error}", path=path, hint=_HINT) from error
+            raise stale(f"the index cannot be read: {error}") from error
         for column in batch.columns:
             if message := _damage(column):
-                raise StaleIndexError(message, path=path, hint=_HINT)
+                raise stale(message)
         return cls(batch, path)
 
     def __len__(self) -> int:
@@ -158,10 +154,7 @@ class Index:
         return self._lists[name]
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
-        """Return rows of the columns that locate payloads and describe images.
-
-        Args:
-            rows: (M,) integers, each from 0 to the number of rows less one.
+        """Return rows, (M,) integers, of the columns that locate payloads and describe images.
 
         Raises:
             StaleIndexError: An image has no pixels.
@@ -250,7 +243,7 @@ def _is_number(arrow_type: pa.DataType) -> bool:
 
 
 def _damage(column: pa.Array) -> str | None:
-    """Return what is wrong with the buffers of a column, which PyArrow does not check; None if nothing is."""
+    """Return the problem of a column's buffers, which PyArrow does not check; None if there is none."""
     parts = [column]
     if pa.types.is_large_list(column.type) or pa.types.is_large_string(column.type):
         starts = column.buffers()[1]
@@ -264,20 +257,15 @@ def _damage(column: pa.Array) -> str | None:
 
 
 def _check_schema(schema: pa.Schema, path: Path) -> None:
+    stale = partial(StaleIndexError, path=path, hint=_HINT)
     version = (schema.metadata or {}).get(_VERSION_KEY)
     if version != _VERSION:
-        raise StaleIndexError(
-            f"the index has version {version!r}, not {_VERSION.decode()}", path=path, hint=_HINT
-        )
+        raise stale(f"the index has version {version!r}, not {_VERSION.decode()}")
     for name in REQUIRED_COLUMNS:
         if name not in schema.names:
-            raise StaleIndexError(f"the index has no column {name!r}", path=path, hint=_HINT)
+            raise stale(f"the index has no column {name!r}")
     if len(set(schema.names)) != len(schema.names):
-        raise StaleIndexError("two columns of the index have the same name", path=path, hint=_HINT)
+        raise stale("two columns of the index have the same name")
     for field in schema:
         if field.type != KNOWN_COLUMNS.get(field.name, field.type):
-            raise StaleIndexError(
-                f"the index column {field.name!r} is {field.type}, not {KNOWN_COLUMNS[field.name]}",
-                path=path,
-                hint=_HINT,
-            )
+            raise stale(f"the index column {field.name!r} is {field.type}, not {KNOWN_COLUMNS[field.name]}")

@@ -1,4 +1,4 @@
-"""Writing of sample indexes, whose form :mod:`stoker.formats.dataset.index` describes."""
+"""Writing of sample indexes; :mod:`stoker.formats.dataset.index` describes their form."""
 
 from __future__ import annotations
 
@@ -30,11 +30,9 @@ def write_index(path: Path, columns: Mapping[str, Any]) -> None:
     Raises:
         ValueError: A required column is missing, or the columns differ in length.
     """
-    missing = REQUIRED_COLUMNS.keys() - columns.keys()
-    if missing:
+    if missing := REQUIRED_COLUMNS.keys() - columns.keys():
         raise ValueError(f"an index needs the columns {', '.join(sorted(missing))}")
-    arrays = {name: _to_arrow(name, values) for name, values in columns.items()}
-    _write(path, arrays)
+    _write(path, {name: _to_arrow(name, values) for name, values in columns.items()})
 
 
 def _to_arrow(name: str, values: Any) -> pa.Array:
@@ -53,7 +51,7 @@ def _to_arrow(name: str, values: Any) -> pa.Array:
 
 
 def _write(path: Path, arrays: Mapping[str, pa.Array], maps: Sequence[mmap.mmap] = ()) -> None:
-    """Write an index; the pages of ``maps``, mapped files, are given back as soon as they are written."""
+    """Write an index; memory of ``maps``, mapped files, is released as soon as it is written."""
     if any(array.null_count for array in arrays.values()):
         raise ValueError("an index has no null values")
     schema = pa.schema(
@@ -70,12 +68,7 @@ def _write(path: Path, arrays: Mapping[str, pa.Array], maps: Sequence[mmap.mmap]
 
 
 class _Sink:
-    """A file that Arrow writes. Pages of mapped files that were written count as memory of the process.
-
-    Args:
-        file: The file, without a buffer.
-        maps: Mapped files that are written into it.
-    """
+    """An unbuffered file that Arrow writes; it releases the memory of mapped files that are written to it."""
 
     closed = False
 
@@ -84,7 +77,7 @@ class _Sink:
         self._maps = maps
 
     def write(self, data: bytes) -> int:
-        """Write bytes in pieces, and give the mapped pages back after each piece."""
+        """Write bytes in pieces, and release the mapped pages after each piece."""
         view = memoryview(data)
         for start in range(0, len(view), _PIECE):
             piece = view[start : start + _PIECE]
@@ -109,10 +102,9 @@ class _Sink:
 def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array] | None = None) -> None:
     """Write the rows of several indexes, one after the other, as one index.
 
-    ``more`` are further columns of all rows, by name.
+    Memory does not grow with the rows, because the columns are gathered in temporary files beside ``out``.
 
-    Memory does not grow with the rows: columns are gathered in temporary files beside ``out``, and
-    written from there.
+    ``more`` has other columns of all rows, by name.
 
     Raises:
         ValueError: There are no parts, or their columns differ.
@@ -138,7 +130,7 @@ def concat_indexes(parts: Sequence[Path], out: Path, more: Mapping[str, pa.Array
 
 
 class _Spill:
-    """A column that grows on disk: its values, and the start of each row if rows differ in size."""
+    """A column that grows on disk: a file of values and, if rows differ in size, one of their starts."""
 
     def __init__(self, folder: Path, number: int, arrow_type: pa.DataType) -> None:
         self._type = arrow_type

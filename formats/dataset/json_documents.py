@@ -1,7 +1,7 @@
-"""Dataclasses as JSON documents, whose keys and types are checked: manifests are made of them.
+"""Dataclasses as JSON documents, such as manifests, with checks of keys and types.
 
-The metadata of a field may have ``key``, its key in the document if that is not its name, ``optional``,
-whether the document may lack it, and ``elsewhere``, whether no document has it.
+The metadata of a field may have ``key``, its key in documents if that differs from its name; ``optional``, if
+documents may lack the field; and ``elsewhere``, if no document has it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["from_document", "to_document"]
 
 
 def to_document(instance: DataclassInstance) -> dict[str, Any]:
-    """Return the document of a dataclass, with the keys of its own fields."""
+    """Return the document of a dataclass."""
     return {key: _value(getattr(instance, item.name)) for key, (item, _) in _fields(type(instance)).items()}
 
 
@@ -36,12 +36,7 @@ def _value(value: Any) -> Any:
 
 
 def from_document(cls: type[_T], document: Any, where: str) -> _T:
-    """Return a dataclass made from a document.
-
-    Args:
-        cls: The dataclass.
-        document: What ``json.loads`` returned.
-        where: Name of the document, for errors.
+    """Return a dataclass made from a document of ``json.loads``; errors name the document ``where``.
 
     Raises:
         DatasetError: A key is unknown or missing, or a value has another type than its field.
@@ -49,8 +44,7 @@ def from_document(cls: type[_T], document: Any, where: str) -> _T:
     if not isinstance(document, dict):
         raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
     known = _fields(cls)
-    unknown = sorted(document.keys() - known.keys())
-    if unknown:
+    if unknown := sorted(document.keys() - known.keys()):
         raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
     required = {key for key, (item, _) in known.items() if not item.metadata.get("optional")}
     if missing := sorted(required - document.keys()):
@@ -69,7 +63,7 @@ def from_document(cls: type[_T], document: Any, where: str) -> _T:
 
 @cache
 def _fields(cls: type[DataclassInstance]) -> dict[str, tuple[Field[Any], Any]]:
-    """Return field and type by key, cached because a manifest may have 100,000 shards."""
+    """Return the fields and their types by key; cached, because a manifest may have 100,000 shards."""
     hints = get_type_hints(cls)
     known = [item for item in fields(cls) if not item.metadata.get("elsewhere")]
     return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in known}

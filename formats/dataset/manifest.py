@@ -35,16 +35,17 @@ __all__ = [
     "Shard",
     "index_name",
     "is_dataset",
+    "read_tokenizer",
 ]
 
 MANIFEST_NAME = "dataset.json"
 SKIPPED_NAME = "skipped.jsonl"
 TOKENIZER_NAME = "tokenizer.json"
-STATE_NAME = ".stoker-convert"  # of a conversion that has not ended
-MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB; more than that is no manifest
+STATE_NAME = ".stoker-convert"  # folder of a conversion that has not ended
+MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB
 VERSION = 1
 
-_MOST_BYTES = 1 << 48  # 256 TiB: a cache keeps numbers for every block
+_MOST_BYTES = 1 << 48  # 256 TiB, because a cache keeps numbers for every block
 
 Option = str | int | float | bool | None
 
@@ -59,11 +60,11 @@ class Manifest:
         container: Name of the container, such as tfrecord.
         sample_type: What a sample is: image or text; ``kind`` in the file.
         columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
-        shards: The shards; the index column ``shard`` holds positions in this order.
+        shards: The shards; the index column ``shard`` has their positions here.
         index: The index.
         classes: Names of the classes; position is label. Empty where there are none.
         options: The options that the dataset was made with.
-        skipped: Number of files, records or objects of the source that were left out, by reason.
+        skipped: Numbers of files, records and objects of the source that were left out, by reason.
         annotations: The meaning of the annotations; absent from the file if it has its default values.
         arrays: Dtype and shape of every array column; absent from the file if there is none.
         category_ids: The source's id of each class, as COCO has them, -1 for a class without one; absent from
@@ -85,11 +86,7 @@ class Manifest:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        if self.version != VERSION:
-            raise DatasetError(
-                f"the manifest has version {self.version!r}; this Stoker reads version {VERSION}",
-                hint="upgrade Stoker, or convert the source again with this one",
-            )
+        _check_version(self.version)
         if self.container not in CONTAINERS:
             raise DatasetError(f"container must be one of {', '.join(CONTAINERS)}, not {self.container!r}")
         if self.sample_type not in _SAMPLE_TYPES:
@@ -109,9 +106,9 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that are different for other samples or another order.
+        """32 hexadecimal digits that differ for other samples or another order.
 
-        They cover digests, not paths: a dataset that is moved or copied keeps its fingerprint.
+        They cover digests, not paths, so a dataset that is moved or copied keeps its fingerprint.
         """
         index = {"rows": self.index.rows, "bytes": self.index.bytes, "digest": self.index.digest}
         identity = [self.version, self.container, self.sample_type, index, list(self.classes)]
@@ -144,7 +141,7 @@ class Manifest:
         return [data_file(folder / (shard.path or shard.name)) for shard in self.shards]
 
     def to_json(self) -> str:
-        """Return the manifest as JSON, the same text for the same manifest."""
+        """Return the manifest as JSON; equal manifests give equal texts."""
         document = to_document(self)
         if self.annotations == AnnotationInfo():
             del document["annotations"]
@@ -173,17 +170,12 @@ class Manifest:
             raise DatasetError(f"the manifest is not JSON: {error}") from error
         if not isinstance(document, dict) or "version" not in document:
             raise DatasetError("the manifest is no JSON object with a version")
-        # Before all else: another version may have other keys.
-        if document["version"] != VERSION or type(document["version"]) is not int:
-            raise DatasetError(
-                f"the manifest has version {document['version']!r}; this Stoker reads version {VERSION}",
-                hint="upgrade Stoker, or convert the source again with this one",
-            )
+        _check_version(document["version"])  # first: another version may have other keys
         return from_document(cls, document, "the manifest")
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Manifest:
-        """Return the manifest of the first ``MOST_MANIFEST_BYTES + 1`` bytes of a file.
+        """Return the manifest in the first ``MOST_MANIFEST_BYTES + 1`` bytes of a file.
 
         Raises:
             DatasetError: The file is larger than a manifest, or as for :meth:`from_json`.
@@ -191,7 +183,7 @@ class Manifest:
         if len(content) > MOST_MANIFEST_BYTES:
             raise DatasetError(
                 f"the manifest has more than {MOST_MANIFEST_BYTES} bytes",
-                hint="the file is none that Stoker wrote: convert or index again",
+                hint="Stoker did not write this file: convert or index again",
             )
         try:
             return cls.from_json(content.decode())
@@ -200,7 +192,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], name: str = MANIFEST_NAME) -> Manifest:
-        """Read the manifest of the dataset in ``folder``, or of an earlier version of it by its name.
+        """Read the manifest of the dataset in ``folder``, or that of an earlier version by its file's name.
 
         Raises:
             DatasetError: There is none, or it cannot be used; the error names the command to run.
@@ -225,13 +217,39 @@ class Manifest:
             raise DatasetError(error.message, path=path, hint=error.hint) from error
 
 
+def _check_version(version: object) -> None:
+    if version != VERSION or type(version) is not int:
+        raise DatasetError(
+            f"the manifest has version {version!r}; this Stoker reads version {VERSION}",
+            hint="upgrade Stoker, or convert the source again with this one",
+        )
+
+
 def is_dataset(folder: Path) -> bool:
     """Return whether a folder is a dataset, an unfinished one, or contains datasets."""
     return (folder / MANIFEST_NAME).exists() or _is_unfinished(folder) or bool(_datasets_in(folder))
 
 
+def read_tokenizer(folder: Path) -> bytes:
+    """Return the content of ``tokenizer.json`` in the folder of a dataset of text.
+
+    Raises:
+        DatasetError: There is no such file, or it cannot be read.
+    """
+    file = folder / TOKENIZER_NAME
+    try:
+        with open_regular(file) as (descriptor, size):
+            return read_at(descriptor, 0, size)
+    except OSError as error:
+        raise DatasetError(
+            f"the tokenizer cannot be read: {error.strerror or error}",
+            path=file,
+            hint="copy the file from where the dataset was made, or convert the text again",
+        ) from error
+
+
 def _is_unfinished(folder: Path) -> bool:
-    """Return whether a conversion has not ended; that of a dataset with splits is in the folder above."""
+    """Return whether a conversion into a folder, or into splits of the folder above, has not ended."""
     return any((parent / STATE_NAME).is_dir() for parent in (folder, folder.parent))
 
 

@@ -41,11 +41,11 @@ class PixelStatistics:
     Attributes:
         images: Number of images.
         pixels: Number of pixels.
-        mean: Mean of each channel: of red, green and blue, or of the channels of arrays. In torchvision's
-            units: black is 0 and 255 is 1, or 65535 of 16 bits; floats keep theirs.
+        mean: Mean of each channel: of red, green and blue, or of the channels of arrays. The units are those
+            of torchvision: 0 is black, and 255, or 65535 of 16 bits, is 1. Floats keep their values.
         std: Standard deviations of the population, in the same units.
-        mean_image: (H, W, C) float32 in stored levels, such as 0 to 255, the mean of all images, each resized
-            to H x W without regard to its aspect ratio.
+        mean_image: (H, W, C) float32 in stored levels, such as 0 to 255: the mean of all images, each resized
+            to H x W whatever its aspect ratio.
     """
 
     images: int
@@ -64,7 +64,7 @@ def pixel_statistics(
 ) -> PixelStatistics:
     """Decode every image of a dataset and return statistics of the pixels.
 
-    Sums are exact, in integers; those of floats are not.
+    Sums of integers are exact; sums of floats are not.
 
     Args:
         dataset: Images; their checksums are verified.
@@ -73,10 +73,11 @@ def pixel_statistics(
         progress: Called with images done and images in all, from the calling thread.
 
     Raises:
-        CorruptRecordError: A checksum does not match; names shard, record and key.
-        DecodeError: An image cannot be decoded, or is an array of another form than the first; likewise.
+        CorruptRecordError: A checksum does not match; the error names shard, record and key.
+        DecodeError: An image cannot be decoded, or is an array of another form than the first; the error
+            names shard, record and key.
         DatasetError: The dataset holds no images.
-        ConfigError: ``num_threads`` is no number of threads, or a side of the mean image is less than 1.
+        ConfigError: ``num_threads`` is not a number of threads, or a side of the mean image is less than 1.
     """
     if dataset.manifest.sample_type != "image" or not len(dataset):
         raise DatasetError("the dataset holds no images", path=dataset.path)
@@ -88,8 +89,7 @@ def pixel_statistics(
         total = total.plus(part) if total else part
         if progress is not None:
             progress(done, len(dataset))
-    if total is None:
-        raise AssertionError("there is at least one image")
+    assert total is not None, "there is at least one image"
     mean, std = total.moments()
     return PixelStatistics(
         images=len(dataset),
@@ -101,7 +101,7 @@ def pixel_statistics(
 
 
 def check_mean_image(path: str | os.PathLike[str]) -> None:
-    """Check that :func:`save_mean_image` can write to a path, before all images are decoded for it.
+    """Check that :func:`save_mean_image` can write to a path, before the images are decoded.
 
     Raises:
         ConfigError: The suffix is neither ``.png`` nor ``.npy``, or the folder does not exist.
@@ -121,7 +121,7 @@ def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.flo
         mean_image: (H, W, C) float32 levels; to ``.png`` RGB from 0 to 255.
 
     Raises:
-        ConfigError: As :func:`check_mean_image`; or the mean of arrays is asked for as ``.png``.
+        ConfigError: As :func:`check_mean_image`; or ``.png`` is given for arrays that are not RGB.
     """
     check_mean_image(path)
     if Path(path).suffix.lower() == ".npy":
@@ -174,7 +174,7 @@ def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tup
 
 
 def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:
-    """The pixels of an image: RGB, or an array as it is stored; DecodeError names the image."""
+    """Return the pixels of an image: RGB, or an array as it is stored; DecodeError names the image."""
     samples, data = dataset.samples(range(position, position + 1)), dataset.read(position)
     try:
         if samples.codec[0] == Codec.NPY:
@@ -186,7 +186,7 @@ def _pixels(dataset: Dataset, position: int) -> npt.NDArray[Any]:
 
 
 def _form(pixels: npt.NDArray[Any]) -> tuple[int, str]:
-    """The channels and the dtype of an image."""
+    """Return the channels and the dtype of an image."""
     return pixels.shape[2], pixels.dtype.name
 
 
@@ -211,7 +211,7 @@ def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int], form:
 
 
 def _resized(pixels: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[np.float32]:
-    """An array of any channels, (H, W, C), as floats of another size."""
+    """Return an array of any channels, (H, W, C), resized and as floats."""
     height, width, channels = pixels.shape
     made = np.empty((*size, channels), np.float32)
     whole, zero = np.array((0, 0, height, width), np.int32), np.zeros(channels, np.float32)

@@ -1,8 +1,8 @@
 """``sha256.json``: the SHA-256 of a dataset's indexes and shards, which their writers compute.
 
-Certificates of loaders hold a tree over them. The file lies beside the manifest, because earlier releases
-refuse keys of manifests that they do not know. Each entry also has the CRC32C that the manifest states: an
-entry of a file that was replaced does not count.
+Certificates of loaders hold a tree over them. They are not in the manifest, because earlier releases refuse
+manifests with unknown keys. Each entry also has the CRC32C in the manifest: if they differ, because a file
+was replaced, the entry does not count.
 """
 
 from __future__ import annotations
@@ -36,15 +36,12 @@ class _Digests:
 
 
 def sha256_content(manifest: Manifest, before: bytes | None = None, folder: object = None) -> bytes:
-    """Return the content of the file for a version of a dataset.
+    """Return the content of the file for a version, whose manifest has the SHA-256 of its new files.
 
-    Args:
-        manifest: The manifest of the version, with the SHA-256 of its new files.
-        before: Content of the file at the version before, whose entries stay.
-        folder: Folder or URL of the dataset, for errors.
+    ``before`` is the content for the version before, whose entries stay.
 
     Raises:
-        DatasetError: ``before`` is damaged.
+        DatasetError: ``before`` is damaged; the error names the folder or URL.
     """
     files = dict(_files(before, folder))
     if manifest.index.sha256 is not None:
@@ -56,15 +53,10 @@ def sha256_content(manifest: Manifest, before: bytes | None = None, folder: obje
 
 
 def with_sha256(manifest: Manifest, content: bytes | None, folder: object = None) -> Manifest:
-    """Return a manifest with the SHA-256 of its files, as far as the file has them.
-
-    Args:
-        manifest: The manifest.
-        content: Content of the file; None where there is none.
-        folder: Folder or URL of the dataset, for errors.
+    """Return a manifest with the SHA-256 in the content of ``sha256.json``, which may be None.
 
     Raises:
-        DatasetError: It is not a content that :func:`sha256_content` returned.
+        DatasetError: The content is damaged; the error names the folder or URL.
     """
     known = {(name, digest): sha256 for name, (digest, sha256) in _files(content, folder).items()}
     index = manifest.index

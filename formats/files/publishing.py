@@ -35,8 +35,8 @@ LOCK_NAME = ".stoker-lock"
 def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder that is written into.
 
-    The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends; a lock file
-    that remains then locks no other process out.
+    The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends. A lock file
+    that is left over locks no other process out.
 
     Raises:
         LockedError: Another process or thread holds the lock.
@@ -46,7 +46,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        try:  # before the lock is released: a process that has opened the file sees that it is gone
+        try:  # before the lock is released, so that a process that has the file open sees that it is gone
             with suppress(OSError):
                 path.unlink()
         finally:
@@ -60,7 +60,7 @@ def _acquire(path: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_same_file(descriptor, path):
                 return descriptor
-        except BaseException as error:  # an interrupt as well, or this process would keep the lock
+        except BaseException as error:  # after an interrupt, too, this process must not keep the lock
             os.close(descriptor)
             if isinstance(error, OSError) and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise LockedError(
@@ -104,7 +104,7 @@ def check_target(folder: Path) -> None:
     Raises:
         ConfigError: The path is that of a file, or is not UTF-8, as Arrow's paths must be.
     """
-    with suppress(OSError):  # the write will report a folder that cannot be examined
+    with suppress(OSError):  # if the folder cannot be examined, the write reports it
         if not stat.S_ISDIR(folder.stat().st_mode):
             raise ConfigError("the target is a file, and a dataset is a folder", path=folder)
     try:
@@ -119,11 +119,9 @@ def check_target(folder: Path) -> None:
 
 @contextmanager
 def os_errors(folder: Path, *, resumes: bool = True) -> Iterator[None]:
-    """Raise a WriteError, with advice, for an error of the operating system during a write.
+    """Raise a WriteError, with advice, for an error of the operating system during a write into a folder.
 
-    Args:
-        folder: Folder that the error names if it has no path.
-        resumes: Whether a command that is run again goes on where it was.
+    ``resumes`` says whether the command resumes when it is run again.
     """
     try:
         yield
@@ -144,16 +142,16 @@ def sync(path: Path) -> None:
     if path.is_dir():
         for child in sorted(path.iterdir()):
             sync(child)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _flush(path, 0)
 
 
 def sync_folder(path: Path) -> None:
     """Flush the names in a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _flush(path, os.O_DIRECTORY)
+
+
+def _flush(path: Path, flags: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,4 +1,4 @@
-"""Reading of untrusted files: only regular files, never past their end, never by mapping."""
+"""Reading of untrusted files: regular files only, and no memory mapping."""
 
 from __future__ import annotations
 
@@ -27,13 +27,10 @@ _BLOCK = 1 << 22
 
 
 def check_named(**paths: str | os.PathLike[str] | None) -> None:
-    """Check that no path is empty, as the value of an unset shell variable is.
-
-    Args:
-        paths: Paths by the names that the error gives them; None is allowed.
+    """Check that no path is empty, as the value of an unset shell variable is; None is allowed.
 
     Raises:
-        ConfigError: A path is empty. Python would take it for the current folder.
+        ConfigError: A path is empty, which Python would take for the current folder.
     """
     for name, path in paths.items():
         if path is not None and not os.fspath(path):

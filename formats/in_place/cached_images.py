@@ -1,8 +1,8 @@
 """Folders and lists of images as ``stoker.open`` takes them: their indexes are kept in the user's cache.
 
-An index is used again while the folders and files of the source are unchanged. All folders are checked, and
-at most :data:`_FILES_CHECKED` files, evenly spread. A change of another file is an error when a loader reads
-the file.
+An index is used again as long as the folders and files of the source are unchanged. All folders are checked,
+but at most :data:`_FILES_CHECKED` files, evenly spread. If another file has changed, a loader raises an error
+when it reads the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["index_in_cache"]
 
 _FILES_CHECKED = 10_000
 _FOLDERS = "folders.arrow"
-_TICK = 20_000_000  # nanoseconds: file systems state times later than this may repeat, by Linux's clock
+_TICK = 20_000_000  # nanoseconds in which two changes may get the same time from Linux
 _SECOND = 1_000_000_000
 
 
@@ -55,7 +55,7 @@ def index_in_cache(path: Path) -> Path:
 
 
 def _folders_of(listing: Listing, source: str) -> list[str]:
-    """Return the paths whose changes show new or lost files: the folders with files, and a list itself."""
+    """Return the paths whose times show new or lost files: folders with files, or the list itself."""
     root, folders, last = str(listing.root), {source}, ""
     for key in each(listing.keys):
         folder = key.rpartition("/")[0]
@@ -75,10 +75,7 @@ def _add_with_parents(folders: set[str], root: str, name: str) -> None:
 
 
 def _write_folders(file: Path, folders: list[str], began: int) -> None:
-    """Write folders and the times of their last changes.
-
-    The time of a folder that may have changed while it was listed is -1, which no folder has.
-    """
+    """Write folders and the times of their last changes; -1 if one may have changed while it was listed."""
     names = Strings()
     times = np.empty(len(folders), np.int64)
     for i, folder in enumerate(folders):
@@ -101,7 +98,7 @@ def _is_current(folder: Path) -> bool:
         return False
     names, times = (table.column(name).combine_chunks() for name in ("folder", "modified"))
     _, starts, text = names.buffers()
-    folders = first_changed(
+    changed_folder = first_changed(
         "/",
         np.frombuffer(starts, np.int64)[: len(names) + 1],
         np.frombuffer(text, np.uint8),
@@ -109,11 +106,8 @@ def _is_current(folder: Path) -> bool:
         np.frombuffer(times.buffers()[1], np.int64)[times.offset :],
         1,
     )
-    step = -(-len(listing.modified) // _FILES_CHECKED)
-    return (
-        folders == -1
-        and first_changed(
-            listing.root, listing.name_starts, listing.text, listing.sizes, listing.modified, max(1, step)
-        )
-        == -1
-    )
+    if changed_folder != -1:
+        return False
+    step = max(1, -(-len(listing.modified) // _FILES_CHECKED))
+    files = (listing.root, listing.name_starts, listing.text, listing.sizes, listing.modified)
+    return first_changed(*files, step) == -1

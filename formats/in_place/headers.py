@@ -20,7 +20,7 @@ from ..sources.source_reader import SkippedError, check_image, read_source_file
 
 __all__ = ["ImageHeaders", "name_buffers", "read_headers"]
 
-_FILES = 1024  # of a task
+_FILES = 1024  # files of a task
 _AHEAD = 64
 
 
@@ -33,7 +33,7 @@ class ImageHeaders:
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
         width: (N,) int32, pixels, after the EXIF orientation has been applied.
         orientation: (N,) uint8, 1 to 8.
-        skipped: Why a file is left out, by its position. Its header is meaningless.
+        skipped: Reason why a file is left out, by its position; its header has no meaning.
     """
 
     codec: npt.NDArray[np.uint8]
@@ -50,22 +50,13 @@ class ImageHeaders:
 def read_headers(files: ListedFiles, threads: int, report: Callable[[int, int], None]) -> ImageHeaders:
     """Return the headers of the images of a local source.
 
-    JPEGs are read at their start and their end. Files of other codecs are read whole, because their
-    checksums and ends are checked.
-
-    Args:
-        files: The files.
-        threads: Threads that read.
-        report: Called with the number of files that are done, and of all.
+    Of a JPEG the start and the end are read. Files of other codecs are read whole, to check their checksums
+    and ends. ``report`` is called with the number of files done, and of all.
     """
     total = len(files)
-    headers = ImageHeaders(
-        np.empty(total, np.uint8),
-        np.empty(total, np.int32),
-        np.empty(total, np.int32),
-        np.empty(total, np.uint8),
-        {},
-    )
+    codec, orientation = np.empty(total, np.uint8), np.empty(total, np.uint8)
+    height, width = np.empty(total, np.int32), np.empty(total, np.int32)
+    headers = ImageHeaders(codec, height, width, orientation, {})
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-headers") as pool:
         for end, _ in bounded_map(pool, _tasks(files, headers), _AHEAD):
             report(end, total)
@@ -94,7 +85,7 @@ def _read_some(files: ListedFiles, headers: ImageHeaders, start: int, end: int) 
 
 
 def _read_one(files: ListedFiles, headers: ImageHeaders, i: int) -> None:
-    """Read a file that needs more than a look at its start and its end."""
+    """Read a whole file, where its start and its end are not enough."""
     key = files.keys[i].as_py()
     try:
         data = read_source_file(str(files.root), key, int(files.sizes[i]), follow_links=files.follow_links)

@@ -1,4 +1,4 @@
-"""``stoker index`` of a folder or a list of images: a dataset whose payloads stay in the files."""
+"""``stoker index`` for a folder or a list of images: a dataset whose payloads stay in the files."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def index_images(
     the last change with the listing.
 
     Args:
-        src: A folder with one folder for each class, whose first level names the class, as torchvision's
-            ImageFolder takes it; a folder of images alone; or a list in CSV or JSON.
+        src: A folder with one folder for each class, at the first level, as torchvision's ImageFolder takes
+            it; a folder of images alone; or a list in CSV or JSON.
         into: Folder for the dataset, on a local disk; made if missing.
         classes: Names of the classes, that of label 0 first; by default those of the source, sorted.
         unlabelled: Whether to take all images of a folder as samples without labels.
         num_threads: Threads that read headers; by default twice the cores, and at least 8.
-        progress: Called with the number of images that are done, and of all.
+        progress: Called with the number of images done, and of all.
 
     Raises:
         ConfigError: An option is wrong.
@@ -86,10 +86,7 @@ def index_images(
 
 
 def is_image_source(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a list by its name, or a folder that holds a file with the name of an image.
-
-    A folder that is a shard, such as one of LMDB, is not such a folder.
-    """
+    """Return whether a path is a list by its name, or a folder with an image by its name, and is no shard."""
     if is_url(path) or is_local_shard(Path(path)):
         return False
     if not os.path.isdir(path):  # noqa: PTH112 - a path or a string
@@ -132,7 +129,7 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
 
 
 def is_flat(folder: str | os.PathLike[str]) -> bool:
-    """Return whether a folder has no folders in it, so that its images have no classes."""
+    """Return whether a folder has no folders in it, and so no classes."""
     with os.scandir(folder) as entries:
         return not any(entry.is_dir() for entry in entries if not entry.name.startswith("."))
 
@@ -151,9 +148,9 @@ def write_image_index(
         listing: The images.
         folder: An empty folder.
         threads: Threads that read.
-        progress: Called with the number of images that are done, and of all.
-        home: Folder that the files will be moved to; None where the listing names the images' folder by its
-            absolute path. If the images lie in it or beside it, all may be moved together.
+        progress: Called with the number of images done, and of all.
+        home: Final folder of the index. If the images lie in it or beside it, the listing names their folder
+            by a relative path, so that all can be moved together. None for an absolute path.
 
     Returns:
         The manifest, which is not written.

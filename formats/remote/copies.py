@@ -17,13 +17,10 @@ __all__ = ["local_copies"]
 
 @contextmanager
 def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
-    """Local paths of files; those at URLs are copied to a temporary folder, under their names.
+    """Yield the local paths of files; those at URLs are copied to a temporary folder, under their names.
 
-    A copy has the time of the last change of the original, if the storage states it.
-    A SourceError that names a copy is raised with its URL.
-
-    Args:
-        paths: Paths or URLs of files.
+    A copy has the time of the last change of the original, if the storage states it. A SourceError in the
+    block that names a copy names its URL instead.
 
     Raises:
         StorageError: A URL cannot be read.

@@ -1,4 +1,4 @@
-"""fsspec's file systems: finding the one of a URL, and reading its facts about files."""
+"""fsspec's file systems: the file system of a URL, and what it states about files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["StoredFile", "file_system", "modified", "read_asynchronously"]
 
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
-_POLL = 0.2  # seconds after which a read sees that it has been stopped
+_POLL = 0.2  # seconds between two checks whether a read has been stopped
 
 
 class StoredFile(NamedTuple):
@@ -24,7 +24,7 @@ class StoredFile(NamedTuple):
     Attributes:
         name: Path relative to the store's folder, with ``/``.
         size: Bytes.
-        modified: Nanoseconds since 1970; 0 where the storage does not say.
+        modified: Time of the last change, nanoseconds since 1970; 0 if the storage does not state it.
     """
 
     name: str
@@ -33,7 +33,7 @@ class StoredFile(NamedTuple):
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the URL's path in it.
+    """Return the file system of a URL, and the URL's path in it.
 
     Raises:
         MissingDependencyError: fsspec, or a package that it needs for this protocol, is not installed.
@@ -66,7 +66,7 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def modified(info: dict[str, Any]) -> int:
-    """Time of the last change of a file, nanoseconds since 1970; 0 where the storage does not state it."""
+    """Return the time of a file's last change, nanoseconds since 1970; 0 if the storage does not state it."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
         value = info.get(name)
         if isinstance(value, datetime):
@@ -77,7 +77,7 @@ def modified(info: dict[str, Any]) -> int:
 
 
 def read_asynchronously(fs: Any, path: str, stop: threading.Event, **limits: int) -> bytes:
-    """Read a file of an asynchronous file system, which closes the connection when ``stop`` is set.
+    """Read a file of an asynchronous file system; the connection is closed when ``stop`` is set.
 
     Raises:
         StoppedError: ``stop`` was set.

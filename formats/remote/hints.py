@@ -1,4 +1,4 @@
-"""Hints for errors of a storage: what a user can do, by what the error says."""
+"""Hints for errors of a storage: what a user can do about each kind of error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["BodyCutShortError", "hint_for"]
 
 
 class BodyCutShortError(OSError):
-    """Fewer bytes came than were asked for."""
+    """The answer has fewer bytes than requested."""
 
 
 @dataclass(frozen=True)
 class _Cause:
-    """A cause of errors, by the marks that errors of it have; names of classes end in one of ``names``."""
+    """A cause of errors, by their HTTP statuses, their errno, or the ends of the names of their classes."""
 
     hint: str
     statuses: frozenset[int] = frozenset()
@@ -40,10 +40,10 @@ _CAUSES = (
         frozenset({429, 503}),
         frozenset({errno.EBUSY}),
     ),
-    _Cause("the server reports trouble of its own: try again later", frozenset(range(500, 600))),
+    _Cause("the server reports an internal error: try again later", frozenset(range(500, 600))),
     _Cause(
-        "if it happens again, the file is shorter than the manifest of the dataset says, and was changed: "
-        "open the dataset anew, or make it again",
+        "if it happens again, the file has changed, and is shorter than the manifest of the dataset says: "
+        "open the dataset again, or make it again",
         frozenset({416}),
         names=("BodyCutShortError",),
     ),

@@ -1,4 +1,4 @@
-"""A file at a URL that is read by ranges, with the retries and errors of a store."""
+"""A file object that reads ranges of a file at a URL, with the retries and errors of a store."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ __all__ = ["RangeFile"]
 
 
 class RangeFile(io.RawIOBase):
-    """A readable and seekable file of a store; each read is one request.
-
-    Args:
-        store: The folder of the file.
-        name: Its name in the folder.
-        size: Its bytes.
-    """
+    """A readable and seekable file of ``size`` bytes in a store; each read is one request."""
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         super().__init__()

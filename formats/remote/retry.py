@@ -17,12 +17,12 @@ __all__ = ["Retrier", "StoppedError", "retries"]
 T = TypeVar("T")
 
 _LOG = EventLog("storage")
-_SLOW = 10.0  # seconds; a request of 8 MiB takes as long at 7 Mbit/s
+_SLOW = 10.0  # seconds: a request of 8 MiB at 7 Mbit/s
 _TRIES = 6
-_PATIENT_TRIES = 10  # whose pauses take 51 seconds together: time for a server to restart
+_PATIENT_TRIES = 10  # their pauses take 51 seconds in all, in which a server can restart
 _FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, plus or minus a half
 _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
-# HTTP statuses of a server that is too busy, which may pass; other 4xx will not.
+# HTTP statuses of a server that is too busy: another try may succeed, as with no other 4xx.
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 # The server, or the network to it, is gone. s3fs raises EBUSY where the server wants fewer requests.
 _NETWORK_ERRORS = frozenset(
@@ -52,22 +52,14 @@ class StoppedError(Exception):
 
 
 class Retrier:
-    """Retries calls to one storage where another try may succeed.
-
-    Args:
-        stop: Ends pauses and further tries when it is set.
-    """
+    """Retries calls to one storage if another try may succeed, until ``stop`` is set."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._has_answered = False
 
     def call(self, action: Callable[[], T], what: str = "request") -> T:
-        """Return the result of ``action``, or raise the error of its last try.
-
-        Args:
-            action: Asks the storage.
-            what: Name of the action in messages to ``logging``.
+        """Return the result of ``action``, or raise the error of its last try; the log names it ``what``.
 
         Raises:
             StoppedError: ``stop`` has been set.
@@ -81,7 +73,7 @@ class Retrier:
                 result = action()
             except StoppedError:
                 raise
-            except Exception as error:  # every storage has errors of its own
+            except Exception as error:  # each storage raises other errors
                 most = self._most_tries(error)
                 if not _is_transient(error) or tries >= most:
                     raise
@@ -98,7 +90,7 @@ class Retrier:
         raise AssertionError("the last try returns or raises")
 
     def _most_tries(self, error: Exception) -> int:
-        """Number of tries: more if the server itself reports the error, or has answered before."""
+        """Return the number of tries: more if the server itself reports the error, or has answered before."""
         is_reported = isinstance(getattr(error, "status", None), int)
         is_lost = self._has_answered and getattr(error, "errno", None) in _NETWORK_ERRORS
         return _PATIENT_TRIES if is_reported or is_lost else _TRIES

@@ -26,11 +26,11 @@ __all__ = ["Store", "is_url"]
 T = TypeVar("T")
 
 _OTHER_CACHES = frozenset({"file", "local", "memory", "blockcache", "cached"})
-"""Protocols whose files take no ``cache_type``. Without it, those of others read 5 MiB more than is asked."""
+"""Protocols whose files take no ``cache_type``. Other files read 5 MiB too much without it."""
 
 
 def is_url(path: object) -> bool:
-    """Whether a path is a URL such as ``s3://bucket/folder``."""
+    """Return whether a path is a URL such as ``s3://bucket/folder``."""
     return isinstance(path, (str, os.PathLike)) and "://" in str(os.fspath(path))
 
 
@@ -38,7 +38,7 @@ class Store:
     """A folder at a URL, or of the local file system.
 
     Args:
-        url: Of the folder; a plain path is a local folder, or one of a mounted network file system.
+        url: URL of the folder, or a path on a disk or a network file system.
         stop: Ends pauses and retries when it is set.
 
     Raises:
@@ -59,11 +59,11 @@ class Store:
         return f"Store({without_credentials(self.url)!r})"
 
     def at(self, name: str) -> str:
-        """URL of a file in the folder."""
+        """Return the URL of a file in the folder."""
         return f"{self.url}/{name}"
 
     def child(self, name: str) -> Store:
-        """A folder in this one; this one for an empty name."""
+        """Return a folder in this one; this one for an empty name."""
         return Store(self.at(name), self._stop) if name else self
 
     def read(self, name: str) -> bytes:
@@ -78,12 +78,9 @@ class Store:
         return content
 
     def read_if_there(self, name: str, most: int | None = None) -> bytes | None:
-        """Return the content of a file; None where there is no such file.
+        """Return the content of a file, or its first ``most`` bytes; None if there is no such file.
 
-        Args:
-            name: Its name.
-            most: Largest number of bytes to read. Without it, object stores take another request for the
-                size of the file.
+        Without ``most``, object stores need another request, for the size of the file.
 
         Raises:
             StorageError: It cannot be read.
@@ -126,7 +123,6 @@ class Store:
             raise self._missing(name) from error
 
     def _cat(self, name: str, **limits: int) -> bytes:
-        """Return bytes of a file."""
         if self._fs.async_impl:
             return read_asynchronously(self._fs, self._path(name), self._stop, **limits)
         if limits and not _OTHER_CACHES.intersection(self._protocols):
@@ -134,15 +130,13 @@ class Store:
         return bytes(self._fs.cat_file(self._readable(name), **limits))
 
     def is_folder(self) -> bool:
-        """Whether the folder holds anything; at a web server, whether the server lists it."""
+        """Return whether the folder holds anything; at a web server, whether the server lists it."""
         return bool(self._try("", "looked for", lambda: self._fs.isdir(self._root)))
 
     def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
-        """All files in the folder and in folders in it, sorted by name.
+        """Return all files in the folder and in folders in it, sorted by name.
 
-        Args:
-            names: Names of the files that matter. A web server, which need not list folders, is asked for
-                each of them; other storages list all files.
+        A web server need not list its folders: it is asked for ``names``, if they are given.
 
         Raises:
             StorageError: They cannot be listed.
@@ -160,7 +154,7 @@ class Store:
         )
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None where there is no such file.
+        """Return the bytes of a file; None where there is no such file.
 
         Raises:
             StorageError: The storage cannot be asked.
@@ -169,7 +163,7 @@ class Store:
         return int(info.get("size") or 0) if info and info.get("type", "file") == "file" else None
 
     def modified(self, name: str) -> int:
-        """Time of the last change of a file, nanoseconds since 1970; 0 where the storage does not state it.
+        """Return the time of a file's last change, nanoseconds since 1970; 0 if not stated.
 
         Raises:
             StorageError: The storage cannot be asked.
@@ -183,7 +177,7 @@ class Store:
             raise self._missing(page.removeprefix(f"{self._root}/")) from error
 
     def _info(self, name: str) -> dict[str, Any] | None:
-        """Facts that the storage states about a file; None where there is no such file."""
+        """Return the facts that the storage states about a file; None where there is no such file."""
 
         def ask() -> dict[str, Any] | None:
             try:
@@ -217,7 +211,7 @@ class Store:
         self._write(name, upload)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file within the folder; a storage that cannot rename copies it and removes the old one.
+        """Rename a file within the folder; a storage that cannot rename copies it and removes the original.
 
         Raises:
             StorageError: It cannot be moved.
@@ -252,7 +246,7 @@ class Store:
             ) from error
 
     def _in_folder(self, name: str, write: Callable[[str], None]) -> Callable[[], None]:
-        """A function that writes a file, and makes the folder of the file if missing, but never a bucket."""
+        """Return a function that writes a file, and makes its folder if missing, but never a bucket."""
         path = self._path(name)
         folder = path.rpartition("/")[0]
         bucket = "/".join(folder.split("/")[: 2 if folder.startswith("/") else 1])
@@ -272,7 +266,7 @@ class Store:
         return StorageError("does not exist", path=self.at(name), hint="check the address")
 
     def _readable(self, name: str) -> str:
-        """Path of a file; raises NotImplementedError for one that could block for ever, such as a FIFO."""
+        """Return the path of a file; NotImplementedError for one that could block, such as a FIFO."""
         path = self._path(name)
         if "file" in self._protocols and self._fs.info(path)["type"] == "other":
             raise NotImplementedError("not a regular file")
@@ -287,7 +281,7 @@ class Store:
             return self._retrier.call(action, f"{path}: being {what}")
         except (FileNotFoundError, StoppedError):
             raise
-        except Exception as error:  # every storage has errors of its own
+        except Exception as error:  # each storage raises other errors
             raise StorageError(
                 f"cannot be {what}: {str(error) or type(error).__name__}", path=path, hint=hint_for(error)
             ) from (error if without_credentials(self.url) == self.url else None)

@@ -1,4 +1,4 @@
-"""Folders of web servers: pages link to their files, and the server is asked about each file."""
+"""Folders of web servers: their pages link to files, and each file takes a request for its facts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from ..concurrency.bounded_map import thread_map
 __all__ = ["crawl", "look_up"]
 
 _CONCURRENT = 32
-_DEEPEST = 64  # levels of folders; a server with one page for all addresses would have no end
+_DEEPEST = 64  # levels of folders; a server with one page for all addresses has folders without end
 
 
 def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
-    """Names of the files that the pages of a folder, and of folders in it, link to.
+    """Return the names of the files that the pages of a folder, and of folders in it, link to.
 
-    Args:
-        list_links: Returns the URLs that a page links to.
-        root: URL of the folder.
+    ``list_links`` returns the URLs that a page links to.
 
     Raises:
         StorageError: The folders are nested without end.
@@ -47,18 +45,13 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
 
 
 def _within(page: str, link: str) -> str:
-    """The name that a link has in its page's folder; empty for a link out of it, or to a view of it."""
+    """Return the name of a link in its page's folder; empty for a link out of it, or to a view of it."""
     parts = [part for part in link.removeprefix(page).split("/") if part != "."]
     leads_away = not link.startswith(page) or ".." in parts or "" in parts[:-1] or {"?", "#"} & set(link)
     return "" if leads_away else "/".join(parts)
 
 
 def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The facts that a server states about files, by name, without files that do not exist.
-
-    Args:
-        ask: Returns the facts about the file of a name; None where there is no such file.
-        names: Names of the files.
-    """
+    """Return the facts that ``ask`` returns about files, by name, without files that do not exist."""
     answers = thread_map(ask, names, "ask", _CONCURRENT, 4 * _CONCURRENT)
     return {name: answer for name, answer in answers if answer is not None}

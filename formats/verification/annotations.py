@@ -1,4 +1,4 @@
-"""Checks of the objects in an index and of the masks of a dataset, which verify() runs."""
+"""Checks of the objects and the masks of a dataset, which verify() runs."""
 
 from __future__ import annotations
 

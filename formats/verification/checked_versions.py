@@ -1,7 +1,7 @@
-"""The versions of a dataset that are checked, and the parts of each that no later version has.
+"""The versions of a dataset that are checked, the parts of each that no later version has, and problems.
 
-:mod:`.verify` checks the last version whole, and of each earlier one its manifest, its index, and the samples
-and shards that later versions lack.
+:mod:`.verify` checks all of the last version. Of each earlier version it checks the manifest, the index, and
+the samples and shards that later versions lack.
 """
 
 from __future__ import annotations
@@ -22,21 +22,43 @@ from ..dataset.manifest import Manifest
 from ..dataset.sha256_file import read_sha256, with_sha256
 from ..dataset.versions.naming import retired_manifest
 from ..files.reading import file_digest, file_digests
-from .problem import Problem
 
-__all__ = ["CheckedVersion", "checked_versions", "differing_digest"]
+__all__ = ["CheckedVersion", "Problem", "checked_versions", "differing_digest"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem and its position.
+
+    Attributes:
+        message: The problem.
+        shard: Name of the shard; None for a problem of the index or the manifest.
+        record: Position of the record in the shard, from 0.
+        key: The sample's name in its source.
+    """
+
+    message: str
+    shard: str | None = None
+    record: int | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        where = [
+            f"{name} {value}" for name, value in vars(self).items() if name != "message" and value is not None
+        ]
+        return f"{', '.join(where)}: {self.message}" if where else self.message
 
 
 @dataclass(frozen=True)
 class CheckedVersion:
-    """A version of a dataset, and what of it is checked.
+    """A version of a dataset, and the parts of it that are checked.
 
     Attributes:
         folder: The dataset's folder.
         manifest: The manifest of the version.
         files: Data file of every shard.
         index: Its index; None if it cannot be used.
-        problems: What is wrong with manifest and index.
+        problems: Problems of manifest and index.
         rows: Rows of the index to check, as ranges.
         shards: Numbers of the shards to check.
     """
@@ -53,13 +75,7 @@ class CheckedVersion:
 def checked_versions(
     folder: Path, last: Manifest, *, earlier: bool
 ) -> tuple[list[CheckedVersion], list[Problem]]:
-    """Return the versions to check, the last one first, and problems of manifests that cannot be read.
-
-    Args:
-        folder: The dataset's folder.
-        last: Manifest of the last version to check.
-        earlier: Whether the versions before it are checked, too.
-    """
+    """Return ``last`` and, if ``earlier``, the versions before it, and problems of unreadable manifests."""
     unreadable: list[Problem] = []
     kept = read_sha256(folder)
     try:
@@ -69,7 +85,7 @@ def checked_versions(
     versions = [_version(folder, last, [], "")]
     for number in range(last.dataset_version - 1 if earlier else 0, 0, -1):
         if not (folder / retired_manifest(number)).exists():
-            continue  # a copy of one version, which stoker stage made
+            continue  # stoker stage copies only one version
         try:
             manifest = with_sha256(Manifest.load(folder, retired_manifest(number)), kept)
             versions.append(_version(folder, manifest, versions, f"version {number}: "))
@@ -79,7 +95,7 @@ def checked_versions(
 
 
 def _version(folder: Path, manifest: Manifest, later: list[CheckedVersion], words: str) -> CheckedVersion:
-    """Return a version with the rows and shards that no later one has; ``words`` begin its problems."""
+    """Return a version with the rows and shards that no later one has; its problems start with ``words``."""
     index, problems = _open_index(folder, manifest, words)
     known = {shard for one in later for shard in one.manifest.shards}
     shards = [number for number, shard in enumerate(manifest.shards) if shard not in known]
@@ -95,7 +111,7 @@ def _version(folder: Path, manifest: Manifest, later: list[CheckedVersion], word
 
 
 def _places(index: Index) -> npt.NDArray[np.int64]:
-    """Return (N,) int64, a number for shard and record of each row; versions count their shards alike."""
+    """Return (N,) int64, a number for shard and record of each row, the same in all versions."""
     shard, record = index.column("shard"), index.column("record")
     return np.asarray((shard.astype(np.int64) << 40) + record)
 
@@ -105,11 +121,9 @@ def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | N
         index = open_index(folder, manifest)
         if manifest.sample_type == "image":
             index.check_sizes()
-        if differing := differing_digest(folder / manifest.index.file, manifest.index):
-            return index, [
-                Problem(f"{words}the index is not the one of the manifest: its {differing} differs")
-            ]
-        return index, []
+        differing = differing_digest(folder / manifest.index.file, manifest.index)
+        message = f"{words}the index is not the one of the manifest: its {differing} differs"
+        return index, [Problem(message)] if differing else []
     except OSError as error:
         return None, [Problem(f"{words}the index cannot be read: {error}")]
     except DatasetError as error:
@@ -117,7 +131,7 @@ def _open_index(folder: Path, manifest: Manifest, words: str) -> tuple[Index | N
 
 
 def differing_digest(path: Path, stated: Shard | IndexFile) -> str:
-    """Return which digest of a file is not the stated one, "digest" or "SHA-256"; empty if none is.
+    """Return the name of a digest of a file that differs, "digest" or "SHA-256"; empty if none does.
 
     Raises:
         OSError: The file cannot be read.

@@ -1,4 +1,4 @@
-"""Checks that labels and the names of classes agree, which verify() runs."""
+"""Checks that labels and names of classes match, which verify() runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["RecordClasses", "label_problems"]
 
 
 def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
-    """Yield the position, and the problem, of each of some rows with a label that is no class."""
+    """Yield the position, and the problem, of each of some rows with a label that is not a class."""
     classes = len(manifest.classes)
     arrow_type = index.types.get("label", "")
     if not classes:
@@ -59,7 +59,7 @@ class RecordClasses:
             return
         try:
             sample = self._container.parse_image(record, self._names)
-        except (StokerError, LeftOutError):  # it is not in the index, or its payload is a problem by itself
+        except (StokerError, LeftOutError):  # it is not in the index, or the check of its payload reports it
             return
         for named in names_in(sample):
             self._seen.setdefault(shard, {}).setdefault(named, record.position)
@@ -73,7 +73,7 @@ class RecordClasses:
 
 
 def _names(manifest: Manifest) -> FeatureNames:
-    """Return the names that the dataset was indexed with; the defaults if its manifest states none."""
+    """Return the feature names that the dataset was indexed with; the defaults if the manifest has none."""
     try:
         return FeatureNames.from_manifest(manifest.options)
     except ConfigError:

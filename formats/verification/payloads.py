@@ -33,12 +33,7 @@ def payload_problems(
 ) -> Iterator[tuple[int, str]]:
     """Yield the position, and the problem, of each of some rows whose payload, mask or array is not intact.
 
-    Args:
-        index: The dataset's index.
-        files: Data file of every shard.
-        rows: Rows of the index.
-        arrays: Names of the array columns.
-        decode: Whether to decode images and masks as well.
+    ``files`` has the data file of every shard. With ``decode``, images and masks are decoded as well.
     """
     images = bands = None
     try:
@@ -56,19 +51,9 @@ def payload_problems(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Positions of payloads, masks or arrays in some rows of the index, and the images to decode them with.
+    """The places of payloads, masks or arrays of some rows; ``images`` is None if nothing is decoded."""
 
-    Attributes:
-        what: payload, mask, or the name of an array.
-        shard: (N,) position of the shard in the manifest.
-        offset: (N,) first byte in its data file.
-        length: (N,) bytes.
-        crc: (N,) CRC32C.
-        images: The rows of the index; None if nothing is decoded.
-        bands: Bands of payloads, see :attr:`Samples.bands`.
-    """
-
-    what: str
+    what: str  # payload, mask, or the name of an array
     shard: npt.NDArray[np.int32]
     offset: npt.NDArray[np.int64]
     length: npt.NDArray[np.int64]
@@ -113,13 +98,13 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
                 elif rows.images is not None and (message := _DECODE[rows.what](data, rows.images, i)):
                     yield i, message
     except OSError as error:
-        # _verify_file() reports a file that cannot be opened.
+        # verify._verify_file() reports a file that cannot be opened.
         if error.filename is None:
             yield int(which[0]), f"the file cannot be read: {error}"
 
 
 def _image_problem(data: bytes, images: Samples, i: int) -> str | None:
-    """Return the problem of an intact payload as an image, or None."""
+    """Return the problem of an image in an intact payload, or None."""
     height, width = int(images.height[i]), int(images.width[i])
     if (codec := CODECS[Codec(images.codec[i])]).is_raw:
         fits = any(len(data) == height * width * count for count in codec.bytes_of_pixel)
@@ -155,14 +140,9 @@ _DECODE = {"payload": _image_problem, "mask": _decode_mask}
 def listed_file_problems(
     index: Index, files: list[Path], rows: range, payloads: PayloadFiles, *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the position, and the problem, of each of some rows whose file is not as it was listed.
+    """Yield the position, and the problem, of each of some rows whose file has changed since it was listed.
 
-    Args:
-        index: The dataset's index.
-        files: Data file of every shard.
-        rows: Rows of the index.
-        payloads: How payloads are read.
-        decode: Whether to decode the images as well.
+    The arguments are those of :func:`payload_problems`; ``payloads`` reads the files.
     """
     try:
         samples = index.samples(rows)

@@ -1,9 +1,9 @@
 """A tree of SHA-256 over the files of a dataset, which certificates of loaders hold.
 
 It is the Merkle tree of RFC 6962, section 2.1. Its leaves are the SHA-256 of the index and of each shard, or
-of each image that lies in a file of its own. Conversions keep the leaves in ``sha256.json``. Where they did
-not, the first call reads all bytes; the leaves are then kept in the user's cache folder, and count as long as
-sizes and times of the files stay.
+of each image that is a separate file. Conversions keep the leaves in ``sha256.json``. Without that file, the
+first call reads all bytes and keeps the leaves in the user's cache folder; they are valid as long as sizes
+and times of the files stay.
 """
 
 from __future__ import annotations
@@ -48,15 +48,12 @@ class DataTree:
 
 
 def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None = None) -> DataTree:
-    """Return the tree over the files of a dataset; a selection has that of its whole dataset.
+    """Return the tree over the files of a dataset; a selection has the tree of its whole dataset.
 
-    Args:
-        dataset: The dataset.
-        anew: Whether to read all bytes again, and to leave what was kept out of account.
-        num_threads: Threads that read; None for the cores that the process may use.
+    With ``anew``, all bytes are read again, and leaves that were kept are ignored.
 
     Raises:
-        ConfigError: The dataset is remote, and its conversion kept no SHA-256, or ``anew``.
+        ConfigError: The dataset is remote, and ``anew`` is true or its conversion kept no SHA-256.
         DatasetError: ``sha256.json`` is damaged.
         OSError: A file cannot be read.
         SampleError: An image cannot be read.
@@ -78,7 +75,7 @@ def data_tree(dataset: Dataset, *, anew: bool = False, num_threads: int | None =
 
 
 def _leaves_of_conversion(dataset: Dataset) -> list[str] | None:
-    """Return the leaves that the conversion kept; None where one is missing."""
+    """Return the leaves that the conversion kept; None if one is missing."""
     if isinstance(dataset, CachedDataset):
         where, content = dataset.remote.store.url, dataset.remote.store.read_if_there(SHA256_NAME)
     else:
@@ -110,14 +107,12 @@ def _computed_leaves(dataset: Dataset, num_threads: int, *, anew: bool) -> list[
 
 
 def merkle_root(leaves: Sequence[bytes]) -> str:
-    """The Merkle tree hash of RFC 6962 over at least one leaf, in hexadecimal digits."""
+    """Return the Merkle tree hash of RFC 6962 over at least one leaf, in hexadecimal digits."""
 
     def tree(first: int, end: int) -> bytes:
         if end - first == 1:
             return hashlib.sha256(b"\x00" + leaves[first]).digest()
-        half = 1 << (
-            (end - first - 1).bit_length() - 1
-        )  # the largest power of two below the number of leaves
+        half = 1 << ((end - first - 1).bit_length() - 1)  # largest power of two below the number of leaves
         return hashlib.sha256(b"\x01" + tree(first, first + half) + tree(first + half, end)).digest()
 
     return tree(0, len(leaves)).hex()

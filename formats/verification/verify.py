@@ -1,7 +1,7 @@
 """The check of a whole dataset: digests, framing, the checksum of every payload, decodability.
 
-Data files are read, never mapped, and every number in them is checked before it is used: whatever the files
-contain, the result is a report.
+Data files are read, never mapped, and every number in them is checked before it is used, so that the result
+is a report for any content.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ from ..dataset.versions.history import load_version
 from ..dataset.versions.naming import split_version
 from ..files.reading import open_regular, read_at
 from .annotations import object_problems
-from .checked_versions import CheckedVersion, checked_versions, differing_digest
+from .checked_versions import CheckedVersion, Problem, checked_versions, differing_digest
 from .class_labels import RecordClasses, label_problems
 from .payloads import listed_file_problems, payload_problems
-from .problem import Problem
 
 _Check = tuple[int, Callable[[], list["Problem"]]]
 
 __all__ = ["Problem", "Report", "verify"]
 
 _ROWS = 512
-_ROWS_DECODED = 16  # few, because an interrupt waits for tasks in flight, and a bar moves with each
+_ROWS_DECODED = 16  # few, because an interrupt waits for tasks in flight, and a progress bar moves with each
 _AHEAD = 64
 _MOST_PROBLEMS = 1000
 
@@ -51,7 +50,7 @@ class Report:
 
     Attributes:
         path: The dataset's folder.
-        samples: Number of samples checked; one that several versions have counts once.
+        samples: Number of samples checked; a sample that several versions have counts once.
         bytes: Bytes of the data files.
         versions: Number of versions checked.
         decoded: Whether the images were decoded as well.
@@ -83,14 +82,14 @@ def verify(
     """Check every byte of a dataset, with all of its versions.
 
     Args:
-        path: The dataset's folder; ``shards/train@3`` checks version 3 alone.
+        path: The dataset's folder; ``shards/train@3`` checks only version 3.
         decode: Whether to decode every image as well, which takes far longer.
         num_threads: Threads that read; by default the cores that this process may use.
         progress: Called with samples done and samples in all, from the calling thread.
 
     Raises:
-        ConfigError: ``num_threads`` is no number of threads.
-        DatasetError: The folder has no manifest that can be read. The report has all other problems.
+        ConfigError: ``num_threads`` is not a number of threads.
+        DatasetError: The folder has no manifest that can be read. All other problems are in the report.
     """
     check_progress(progress)
     threads = check_threads(num_threads)
@@ -133,7 +132,7 @@ def _place(problem: Problem) -> tuple[str, int, str]:
 
 
 def _checks(dataset: CheckedVersion, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
-    """Yield tasks with their numbers of rows; checks of files come between, so that a bar moves evenly."""
+    """Return tasks with their numbers of rows; checks of files lie between, so that progress is even."""
     count = len(dataset.shards)
     of_files = (
         (place / count, (0, partial(_verify_file, dataset, number, classes)))
@@ -197,7 +196,7 @@ def _verify_records(
 
 
 def _is_content(path: Path, expected: bytes) -> bool:
-    """Return whether a file has this content, or does not exist: only its own reader misses a sidecar."""
+    """Return whether a sidecar file has this content or does not exist, as Stoker does not need it."""
     try:
         with open_regular(path) as (descriptor, size):
             return size == len(expected) and read_at(descriptor, 0, size) == expected

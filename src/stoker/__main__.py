@@ -1,4 +1,4 @@
-"""The command ``stoker``, also ``python -m stoker``; Ctrl-C ends it quietly while it is imported, too."""
+"""The command ``stoker``, or ``python -m stoker``; Ctrl-C ends it quietly even during its imports."""
 
 import sys
 

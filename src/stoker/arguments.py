@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 __all__ = ["check_progress", "list_of_names", "renamed_option"]
 
@@ -17,14 +15,10 @@ R = TypeVar("R")
 
 
 def list_of_names(argument: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names as a tuple.
-
-    Args:
-        argument: Name of the argument, for the error.
-        names: Its value.
+    """Return the names that an argument lists as a tuple.
 
     Raises:
-        ConfigError: It is one text, whose letters would be the names.
+        ConfigError: The value is one text; as a list, its letters would be the names.
     """
     if isinstance(names, str):
         raise ConfigError(
@@ -38,16 +32,13 @@ def check_progress(progress: object) -> None:
     if progress is not None and not callable(progress):
         raise ConfigError(
             f"progress must be a function, found {progress!r}",
-            hint="Leave it out, or give a function that shows the numbers it is called with. The command "
-            "line shows progress by itself.",
+            hint="Leave it out, or give a function that shows the numbers which it gets. The command line "
+            "shows progress by itself.",
         )
 
 
 def renamed_option(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function so that a call with the keyword argument ``old`` names the new one.
-
-    Version 0.1.0 had the old name. The call raises TypeError, as any unknown keyword argument does.
-    """
+    """Decorate a function so that its TypeError for the argument ``old``, of version 0.1.0, names ``new``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

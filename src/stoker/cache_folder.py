@@ -11,8 +11,8 @@ __all__ = ["cache_folder"]
 def cache_folder() -> Path:
     """Return the folder of Stoker's caches, which need not exist.
 
-    It is ``$STOKER_CACHE``, or ``stoker`` in the user's cache folder (XDG Base Directory Specification 0.8:
-    ``$XDG_CACHE_HOME``, or ``~/.cache``). Relative paths are ignored, as the specification asks for.
+    It is ``$STOKER_CACHE``, or ``stoker`` in the user's cache folder, which is ``$XDG_CACHE_HOME`` or
+    ``~/.cache`` (XDG Base Directory Specification 0.8). As there, relative paths are ignored.
     """
     if (given := Path(os.environ.get("STOKER_CACHE", ""))).is_absolute():
         return given

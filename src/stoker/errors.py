@@ -1,9 +1,9 @@
 """Every error that Stoker raises, as one tree.
 
     StokerError
-    ├── ConfigError           (ValueError)       an argument that cannot be meant as given
+    ├── ConfigError           (ValueError)       an argument has a value that is not allowed
     ├── MissingDependencyError (ImportError)     an optional package is not installed
-    ├── DatasetError          (ValueError)       a folder is no dataset, or not one this version reads
+    ├── DatasetError          (ValueError)       a folder is not a dataset that this version reads
     │   └── StaleIndexError                      index, manifest and shards do not belong together
     ├── SourceError           (ValueError)       a source of a conversion cannot be used
     ├── LockedError           (BlockingIOError)  another process is writing into the same folder
@@ -11,24 +11,22 @@
     ├── StorageError          (OSError)          a remote store refuses, or does not answer as it should
     ├── SampleError           (ValueError)       one sample is bad; names shard, record and key
     │   ├── CorruptRecordError                   checksum, length or framing is wrong
-    │   └── DecodeError                          the bytes are intact and are no decodable image
+    │   └── DecodeError                          the bytes are intact, but cannot be decoded as an image
     │       └── ImageTooLargeError               more pixels than ``max_pixels``
     ├── EngineError           (RuntimeError)     an engine failed for a reason other than a sample
-    ├── CheckpointError       (ValueError)       a state that does not fit this loader
+    ├── CheckpointError       (ValueError)       a state does not fit this loader
     └── LoaderClosedError     (RuntimeError)     a loader was used after ``close()``
 
-Each one is also the built-in exception that code without Stoker in mind would catch.
+Each error is also a built-in exception, in brackets above, which code that does not know Stoker can catch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from stoker.urls import without_credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "CheckpointError",
@@ -51,7 +49,7 @@ __all__ = [
 
 
 class StokerError(Exception):
-    """Base of all errors raised by Stoker. Its texts are freed of credentials in URLs.
+    """Base of all errors raised by Stoker. Credentials in URLs are removed from its texts.
 
     Args:
         message: What is wrong, in one sentence.
@@ -73,7 +71,7 @@ class StokerError(Exception):
         hint: str | None = None,
     ) -> None:
         message = without_credentials(message)
-        # First: ImportError's own sets a path, to None.
+        # Before path is set: ImportError sets it to None.
         super().__init__(message)
         self.message = message
         self.path = None if path is None else without_credentials(str(path))
@@ -83,16 +81,8 @@ class StokerError(Exception):
         self.hint = None if hint is None else without_credentials(hint)
 
     def __str__(self) -> str:
-        where = [
-            f"{name} {value!r}"
-            for name, value in (
-                ("path", self.path),
-                ("shard", self.shard),
-                ("record", self.record),
-                ("key", self.key),
-            )
-            if value is not None
-        ]
+        values = {name: getattr(self, name) for name in _PLACE}
+        where = [f"{name} {value!r}" for name, value in values.items() if value is not None]
         text = f"{self.message} ({', '.join(where)})" if where else self.message
         return f"{text}\n{self.hint}" if self.hint else text
 
@@ -101,7 +91,8 @@ class StokerError(Exception):
 
 
 _Error = TypeVar("_Error", bound=StokerError)
-_DETAILS = ("path", "shard", "record", "key", "hint")
+_PLACE = ("path", "shard", "record", "key")
+_DETAILS = (*_PLACE, "hint")
 
 
 def _rebuild(cls: type[_Error], message: str, details: dict[str, Any]) -> _Error:
@@ -124,7 +115,7 @@ class ConfigError(StokerError, ValueError):
 
 
 class MissingDependencyError(StokerError, ImportError):
-    """A package that is optional, and needed here, is not installed.
+    """An optional package that is needed here is not installed.
 
     What to do: run the ``pip install`` command in the error. ``stoker doctor`` lists all optional packages.
     """
@@ -133,14 +124,14 @@ class MissingDependencyError(StokerError, ImportError):
 def install_hint(*packages: str) -> str:
     """Return the hint of a MissingDependencyError: the command that installs the packages.
 
-    It names the packages themselves, as extras of Stoker can be installed only from where Stoker lies.
+    It names the packages, not an extra of Stoker, which pip could install only from Stoker's own source.
     """
     return f"Install it: pip install {' '.join(packages)}"
 
 
 @contextmanager
 def optional_import(message: str, *packages: str) -> Iterator[None]:
-    """A block with imports of packages; MissingDependencyError with this message if one is not there."""
+    """Raise MissingDependencyError with this message if an import in the block fails."""
     try:
         yield
     except ImportError as error:
@@ -148,7 +139,7 @@ def optional_import(message: str, *packages: str) -> Iterator[None]:
 
 
 class DatasetError(StokerError, ValueError):
-    """A folder is not a dataset, or not one that this version reads.
+    """A folder is not a dataset, or this version cannot read it.
 
     The conversion into it has not finished, a shard is missing or cut short, the path leads elsewhere, or a
     later version of Stoker wrote it.
@@ -199,7 +190,7 @@ class StorageError(StokerError, OSError):
     The address or the credentials are wrong, the network fails, or the server does not answer range requests.
 
     What to do: check the address, the credentials and the network. Stoker has already repeated the request.
-    The next pass over a loader goes on with the same batch.
+    The next pass over a loader continues with the same batch.
     """
 
 
@@ -214,9 +205,9 @@ class SampleError(StokerError, ValueError):
 class CorruptRecordError(SampleError):
     """A checksum, a length or the framing of a record is wrong.
 
-    The shard was damaged after it was written, on the disk or on its way.
+    The shard was damaged after it was written, on the disk or while it was copied.
 
-    What to do: fetch the shard again from where it came, and compare all of it with ``stoker verify``.
+    What to do: copy the shard again, and check the whole dataset with ``stoker verify``.
     """
 
 

@@ -2,19 +2,16 @@
 
 The loggers are children of ``stoker``, named after the part that speaks: ``stoker.storage``,
 ``stoker.cache``, ``stoker.samples``, ``stoker.workers``. An event that repeats, such as a request that is
-tried again, gives one message in ten seconds, with the number of those left out.
+tried again, is logged once in ten seconds, with the number of messages left out in between.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from stoker.urls import without_credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["EventLog"]
 
@@ -24,7 +21,8 @@ _SECONDS = 10.0
 class EventLog:
     """A logger for events that may repeat quickly.
 
-    It has no lock, which a forked process could inherit locked: at worst, two threads log one event twice.
+    It has no lock, because a forked process could inherit one that is locked. At worst, two threads log one
+    event twice.
 
     Args:
         name: Name of the logger below ``stoker``.
@@ -38,11 +36,9 @@ class EventLog:
         self._left_out: dict[str, int] = {}
 
     def warning(self, event: str, message: str) -> None:
-        """Log a message at level WARNING, unless this event was logged in the last ten seconds.
+        """Log a message at level WARNING, unless this kind of event was logged in the last ten seconds.
 
-        Args:
-            event: Kind of the event, such as "retry".
-            message: What happened. Credentials in URLs are removed.
+        Credentials in URLs are removed.
         """
         self._log(logging.WARNING, event, message)
 

@@ -1,4 +1,4 @@
-"""Refusal of platforms that Stoker cannot run on, with what to do instead; ``import stoker`` calls it."""
+"""A check for platforms that Stoker cannot run on; ``import stoker`` calls it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_platform() -> None:
 
 def _is_main_interpreter() -> bool:
     """Return whether this is the interpreter that the process began with."""
-    for name in ("_interpreters", "_xxsubinterpreters"):  # from CPython 3.13 on, and before
+    for name in ("_interpreters", "_xxsubinterpreters"):  # CPython 3.13 and later, and earlier versions
         try:
             current = importlib.import_module(name).get_current()
         except ImportError:

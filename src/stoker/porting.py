@@ -1,4 +1,4 @@
-"""Arguments of other loaders and transforms, and what Stoker has in their place.
+"""Arguments of other loaders and transforms, with Stoker's equivalents.
 
 Loaders and transforms look an unknown keyword argument up here, so that the error gives the equivalent.
 ``docs/guide/porting.md`` has the same rows, which a test compares.
@@ -7,13 +7,10 @@ Loaders and transforms look an unknown keyword argument up here, so that the err
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from functools import cache
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 __all__ = ["LOADER_ARGUMENTS", "TRANSFORM_ARGUMENTS", "check_arguments"]
 
@@ -62,15 +59,12 @@ TRANSFORM_ARGUMENTS = {
 
 
 def check_arguments(owner: type, given: Collection[str], equivalents: dict[str, str]) -> None:
-    """Refuse keyword arguments that ``owner`` does not have and another library has.
+    """Refuse keyword arguments that another library has, and ``owner`` has not.
 
-    Args:
-        owner: The class that is called.
-        given: Names of the keyword arguments.
-        equivalents: :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
+    ``equivalents`` is :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
 
     Raises:
-        ConfigError: An argument is one of another library; gives the equivalent.
+        ConfigError: There is such an argument; the error gives the equivalent.
     """
     foreign = [name for name in given if name in equivalents]
     unknown = [name for name in foreign if not _takes(owner, name)]

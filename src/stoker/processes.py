@@ -1,6 +1,6 @@
-"""Ownership of objects by processes: the one place that knows how a forked child differs from its parent.
+"""Objects that belong to one process, and not to its forked children.
 
-A forked child has a copy of its parent's memory and none of its threads but one. A lock that another thread
+A forked child has a copy of its parent's memory, but only the thread that forked. A lock that another thread
 held stays locked in the child for ever, and locks on open files belong to both processes.
 """
 
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Generic, TypeVar
 
 __all__ = ["Cleanup", "OwnerProcess", "PerProcess"]
 
@@ -31,28 +29,24 @@ class OwnerProcess:
 
 
 class PerProcess(Generic[T]):
-    """A value that each process makes when it first needs it, such as a lock or open files.
-
-    Args:
-        make: Makes the value.
-    """
+    """A value that each process makes when it first needs it, such as a lock or open files."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._made: tuple[OwnerProcess, T] | None = None
 
     def get(self) -> T:
-        """The value of the calling process."""
+        """Return the value of the calling process."""
         if self._made is None or not self._made[0].is_current():
             self._made = OwnerProcess(), self._make()
         return self._made[1]
 
 
 class Cleanup:
-    """A call that frees what an object holds: on request, when it is dropped, or at the interpreter's end.
+    """A call that frees the resources of an object: on request, when it is dropped, or at interpreter exit.
 
-    It does nothing in a forked child, which would free its parent's things. A call that was interrupted can
-    be repeated.
+    It does nothing in a forked child, because the resources belong to the parent. A call that was interrupted
+    can be repeated.
 
     Args:
         owner: The object; the function and its arguments must not refer to it.

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = ["progress_line"]
 
@@ -20,7 +17,7 @@ def progress_line(title: str, unit: str) -> Iterator[Callable[[int, int], None]]
 
     Args:
         title: Name of the task, such as "listing photos/train".
-        unit: Noun of what ``done`` and ``total`` count, in the plural.
+        unit: Plural noun for the things that ``done`` and ``total`` count, such as "images".
     """
     stream = sys.stderr
     if stream is None or not stream.isatty():

@@ -8,30 +8,31 @@ Two constructions:
 
 - SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), which
   passes BigCrush: a counter that advances by the golden ratio, each count finalised by Stafford's "Mix13".
-- Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), of which only the raw 64-bit
-  output is used: NumPy keeps the streams of bit generators, but not those of ``Generator`` (NEP 19).
+- Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). Only its raw 64-bit output is
+  used, because NumPy keeps the streams of bit generators, but not those of ``Generator`` (NEP 19).
 
-Each use has a stream of its own, by how its key is derived:
+Each use derives its key in another way, and so has its own stream:
 
 - Transforms (:mod:`stoker.augment`): :func:`derive_key` of the seed, the epoch and a position, by BLAKE2b
   (RFC 7693), so that neighbouring keys share nothing; :func:`uniform` of the key and the sample's row.
-  Positions from 0 are those in a list of transforms, -1 is MixUp, -2 CutMix, -3 Mosaic, -4 masks of patches,
-  -5 the draw of one of several captions (:mod:`stoker.pipeline.images.captions`), and
-  -1,000,000 - k is the choice of the RandomChoice that is k-th among a loader's transforms of batches.
+  Positions from 0 are those in a list of transforms. -1 is MixUp, -2 CutMix, -3 Mosaic, -4 masks of patches,
+  and -5 the draw of one of several captions (:mod:`stoker.pipeline.images.captions`).
+  -1,000,000 - k is the choice of the k-th RandomChoice among a loader's transforms of batches.
   -2,000,000 - k is the choice of partners of the transform at position k, such as DetectionMosaic.
-  RandomIoUCrop draws with seed 0, epoch 0 and the number of its round as the position, and a number of its
-  own stream in place of the row.
+  RandomIoUCrop draws with seed 0, epoch 0, the number of its round as the position, and a number from its
+  stream in place of the row.
 - Noise (:mod:`stoker.augment.formulas.noise`): :func:`sequence` of a number that RandomErasing has drawn.
 - Orders (:mod:`stoker.pipeline.order`): :func:`hash_words` of a tuple of integers that begins with the seed.
-- Sizes (:mod:`stoker.pipeline.images.sizes`): likewise, of the seed, the epoch and a word of their own.
-- Masks (:mod:`stoker.bucketing.masking`): :func:`hash_words` of the seed, the epoch, a number of their own
-  and the sample, from which :func:`sequence` draws for each token.
+- Sizes (:mod:`stoker.pipeline.images.sizes`): :func:`hash_words` of the seed, the epoch and a word that only
+  they use.
+- Masks (:mod:`stoker.bucketing.masking`): :func:`hash_words` of the seed, the epoch, a number that only they
+  use, and the sample; :func:`sequence` then draws for each token.
 - Samplers (:mod:`stoker.bucketing`): :func:`philox_permutation` with the key
   ``epoch << 96 | stream << 64 | seed``.
 - Conversion (:mod:`stoker.formats.conversion`): :func:`philox_permutation` with the seed as the key.
 
-States of SplitMix64 are 64 bits wide: among a billion samples a few pairs may share some draws, in different
-transforms or epochs other pairs.
+States of SplitMix64 are 64 bits wide: among a billion samples a few pairs may share some draws. Other
+transforms and epochs have other pairs.
 """
 
 from __future__ import annotations
@@ -71,17 +72,17 @@ class Key(NamedTuple):
 
 @lru_cache(maxsize=256)
 def derive_key(seed: int, epoch: int, position: int) -> Key:
-    """Key of the transform at ``position`` of its list; any integers, also negative ones."""
+    """Return the key of the transform at ``position`` of its list; any integers, also negative ones."""
     text = f"stoker.augment {seed:d} {epoch:d} {position:d}".encode("ascii")
     digest = hashlib.blake2b(text, digest_size=16).digest()
     return Key(*(np.uint64(int.from_bytes(digest[i : i + 8], "little")) for i in (0, 8)))
 
 
 def bits(key: Key, samples: npt.NDArray[np.int64], draws: int) -> UInt64:
-    """64 random bits for each of ``draws`` draws of each sample.
+    """Return 64 random bits for each of ``draws`` draws of each sample.
 
-    A sample's row becomes a 64-bit state in two rounds of Mix13, before each of which one word of the key
-    enters; its draws are the SplitMix64 sequence from that state.
+    Two rounds of Mix13 make a 64-bit state of a sample's row; a word of the key enters before each. The draws
+    are the SplitMix64 sequence from that state.
 
     Args:
         key: From :func:`derive_key`.
@@ -100,14 +101,14 @@ def bits(key: Key, samples: npt.NDArray[np.int64], draws: int) -> UInt64:
 
 
 def uniform(key: Key, samples: npt.NDArray[np.int64], draws: int) -> npt.NDArray[np.float64]:
-    """Numbers uniform in [0, 1), multiples of 2**-53: (N, draws) float64; see :func:`bits`."""
+    """Return uniform numbers in [0, 1), multiples of 2**-53, (N, draws) float64; see :func:`bits`."""
     return unit_interval(bits(key, samples, draws))
 
 
 def sequence(state: int | UInt64, places: npt.NDArray[np.int64]) -> UInt64:
-    """The numbers at ``places``, from 0, of the SplitMix64 sequences that start from ``state``.
+    """Return the numbers at ``places``, from 0, of the SplitMix64 sequences that start from ``state``.
 
-    The two are broadcast against each other. uint64.
+    The two are broadcast against each other; the result is uint64.
     """
     numbers = places.astype(np.uint64)
     numbers += np.uint64(1)
@@ -118,11 +119,11 @@ def sequence(state: int | UInt64, places: npt.NDArray[np.int64]) -> UInt64:
 
 
 def hash_words(key: tuple[int, ...], *words: npt.NDArray[np.int64 | np.uint64]) -> UInt64:
-    """(N,) uint64 hashes of a key and of the elements of ``words``, (N,) each; (1,) of a key alone.
+    """Return (N,) uint64, the hash of a key and of the words at each place; (1,) for a key alone.
 
     Args:
-        key: Integers of any size and sign, the same for all elements.
-        words: 64-bit integers.
+        key: Integers of any size and sign, the same at all places.
+        words: 64-bit integers, (N,) each.
     """
     state = np.zeros(1, np.uint64)
     for number in key:
@@ -139,12 +140,12 @@ def hash_words(key: tuple[int, ...], *words: npt.NDArray[np.int64 | np.uint64]) 
 
 
 def unit_interval(words: UInt64) -> npt.NDArray[np.float64]:
-    """Numbers in [0, 1), multiples of 2**-53: the top 53 bits of each word, as float64."""
+    """Return the top 53 bits of each word as float64 in [0, 1), a multiple of 2**-53."""
     return np.asarray(np.multiply(words >> np.uint64(11), 2.0**-53))
 
 
 def philox_permutation(size: int, key: int) -> npt.NDArray[np.int64]:
-    """A permutation of 0 to ``size - 1``, (size,) int64: the order of Philox's raw words.
+    """Return a permutation of 0 to ``size - 1``, (size,) int64: the order of Philox's raw words.
 
     Args:
         size: Number of positions.

@@ -1,4 +1,4 @@
-"""Types of images that every part of Stoker shares: their size, element type and order of axes."""
+"""Types that every part of Stoker shares: the size, element type, channels and axes of images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Size = tuple[int, int]
 """Height and width, pixels."""
 
 DType = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
-"""Element type of a batch of images; uint16 is that of images that are stored with 16 bits."""
+"""Element type of a batch of images; uint16 is for images that are stored with 16 bits."""
 
 Color = Literal["rgb", "gray", "rgba", "as_stored"]
 """Channels of a batch of images: three, one, four, or as many as the stored images have."""

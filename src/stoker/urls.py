@@ -13,7 +13,7 @@ _QUERY = re.compile(r"(\bhttps?://[^\s?#'\"]*)[?#][^\s'\"]*", re.IGNORECASE)
 def without_credentials(text: str) -> str:
     """Return a text whose URLs have neither user names and passwords nor, for web servers, queries.
 
-    A query is removed whole, because signatures have other names on every storage.
+    The whole query is removed, because each storage has another name for its signatures.
     """
     if "://" not in text:
         return text

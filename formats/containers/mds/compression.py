@@ -1,4 +1,4 @@
-"""Compressed MDS shards, which cannot be read in place: their signs, and commands that decompress them."""
+"""Compressed MDS shards, which cannot be read in place: how to recognise and decompress them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMANDS = {
     "br": "brotli -d",
     "snappy": f"python -c {shlex.quote(_SNAPPY)}",
 }
-"""By the suffix of the file (streaming/base/compression.py)."""
+"""Commands by the suffix of the file (streaming/base/compression.py)."""
 
 
 def _zstd(start: bytes) -> bytes:

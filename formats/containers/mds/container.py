@@ -59,7 +59,7 @@ def scan(path: Path) -> Iterator[Record]:
 
 
 def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[Part, ...]:
-    """Return where the value of each column lies in a sample."""
+    """Return the place of each column's value in a sample."""
     varying = sum(column.size is None for column in columns)
     at = 4 * varying
     if len(view) < at:
@@ -80,10 +80,8 @@ def _parts(view: memoryview, columns: Sequence[Column]) -> tuple[Part, ...]:
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     """Return the image of a sample, with its label and its other columns of numbers and texts.
 
-    Args:
-        record: The sample.
-        names: Names of columns; without ``encoded``, the only column of images. Without ``columns``, all
-            columns that hold a number or a text become columns of the index.
+    Without ``names.encoded``, the image is in the only column of images. Without ``names.columns``, all
+    columns that hold a number or a text become columns of the index.
 
     Raises:
         SourceError: There is no such column, or a value is not of its form.
@@ -97,10 +95,9 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
             hint=f"name the column of the image (--image), one of: {', '.join(parts)}",
         )
     sides = [parts[side] for side in (names.height, names.width) if side in parts]
-    heights = [
-        int(value) for value in (decode_value(side, record.view) for side in sides) if isinstance(value, int)
-    ]
-    payload, header = find_image(image, record.view, names, tuple(heights) if len(heights) == 2 else ())
+    values = (decode_value(side, record.view) for side in sides)
+    size = tuple(value for value in values if isinstance(value, int))
+    payload, header = find_image(image, record.view, names, size if len(size) == 2 else ())
     label, text, key = (parts.get(name or "") for name in (names.label, names.text, names.key))
     used = {part.name for part in (image, label, text, key) if part is not None}
     rest = {name: name for name, part in parts.items() if is_value(part) and name not in used}

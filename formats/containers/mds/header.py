@@ -1,4 +1,4 @@
-"""The header of an MDS shard: where its samples begin, and the columns of each.
+"""The header of an MDS shard: the offsets of its samples, and the columns of each.
 
 A shard is the number of samples N (uint32), N + 1 offsets (uint32), a description in JSON, and the samples
 (``encode_joint_shard`` in streaming/base/format/mds/writer.py, mosaicml-streaming 0.13). All numbers are
@@ -31,7 +31,7 @@ class BadShardError(ValueError):
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its encoding, and the bytes of each value; None for values of different sizes."""
+    """A column: its name, its encoding, and the bytes of each value, or None if values differ in size."""
 
     name: str
     encoding: str

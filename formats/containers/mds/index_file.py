@@ -1,4 +1,4 @@
-"""``index.json`` beside MDS shards, which repeats what the header of each says, with its hashes."""
+"""``index.json`` beside MDS shards, which repeats the header of each shard, with hashes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,10 @@ _CHUNK = 1 << 20
 
 
 def check_index_file(path: Path, size: int, header: Header) -> None:
-    """Compare a shard with ``index.json`` beside it, if there is one.
-
-    Args:
-        path: The shard.
-        size: Its bytes.
-        header: Its header.
+    """Compare a shard of ``size`` bytes, and its header, with ``index.json`` beside it, if there is one.
 
     Raises:
-        BadShardError: They contradict each other, or the file has another hash than is written there.
+        BadShardError: They contradict each other, or the shard has another hash than ``index.json`` states.
     """
     described = _described(path)
     if described is None:

@@ -40,7 +40,7 @@ def decode_value(part: Part, view: memoryview) -> Value:
     Raises:
         SourceError: The column holds something else, or a damaged value.
     """
-    data = bytes(view[part.span.offset : part.span.offset + part.span.length])
+    data = bytes(part.span.of(view))
     if part.encoding in _TEXTS:
         return data.decode(errors="backslashreplace")
     try:
@@ -61,19 +61,14 @@ def decode_value(part: Part, view: memoryview) -> Value:
 def find_image(
     part: Part, view: memoryview, names: FeatureNames, sides: tuple[int, ...]
 ) -> tuple[Span, Header]:
-    """Return where the image of a column lies, and its header.
+    """Return the place of the image in a column, and its header.
 
-    Args:
-        part: The column.
-        view: The value of the record.
-        names: Whether the image is raw pixels, and their shape.
-        sides: Height and width of raw pixels from other columns; empty if no columns state them.
+    ``sides`` are height and width of raw pixels, from other columns; empty if no columns state them.
 
     Raises:
         SourceError: The column holds no image, or raw pixels of another size.
         DecodeError: The image's header cannot be read.
     """
-    offset, length = part.span
     if part.encoding == "pil":
         return _pil_image(part, view)
     if part.encoding != "bytes" and part.encoding not in IMAGES:
@@ -83,10 +78,10 @@ def find_image(
             "stoker.convert",
         )
     if not names.raw:
-        return part.span, read_header(view[offset : offset + length])
+        return part.span, read_header(part.span.of(view))
     if names.shape is None and not sides:
         raise SourceError("the record does not state the size of raw pixels", hint="name it: --shape 32x32x3")
-    return part.span, raw_header(length, names.shape or sides, any_channels=names.shape is None)
+    return part.span, raw_header(part.span.length, names.shape or sides, any_channels=names.shape is None)
 
 
 def _pil_image(part: Part, view: memoryview) -> tuple[Span, Header]:

@@ -23,7 +23,7 @@ __all__ = ["Datum", "encode_datum", "parse_datum", "parse_image", "wrap_arrays",
 
 @dataclass(frozen=True)
 class Datum:
-    """The fields of a Caffe Datum; a number that is absent is 0.
+    """The fields of a Caffe Datum; an absent number is 0.
 
     Attributes:
         channels: Number of channels.
@@ -45,8 +45,6 @@ class Datum:
 
 
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
-
-
 _MASK, _ARRAY = 1000, 1001  # not fields of Datum, so that Caffe and DALI ignore them
 _ARRAY_NAME, _ARRAY_DTYPE, _ARRAY_SIDE, _ARRAY_DATA = range(1, 5)
 
@@ -59,7 +57,7 @@ def encode_datum(
     Args:
         payload_bytes: Length of the encoded image.
         height: Pixels, after the EXIF orientation has been applied.
-        width: Likewise.
+        width: Pixels, after the EXIF orientation has been applied.
         label: From 0.
         mask: An encoded mask, field 1000, which other readers of a Datum ignore.
 
@@ -133,14 +131,10 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a Caffe Datum or an encoded image.
-
-    Args:
-        record: The record.
-        names: Ignored, because the fields of a Datum have fixed names.
+    """Return the image in a record that holds a Caffe Datum, with fixed names, or an encoded image.
 
     Raises:
-        SourceError: It is a Datum of pixels that are neither grey nor colours, or of floats.
+        SourceError: It is a Datum of floats, or of pixels that are neither grey nor colours.
         DecodeError: The image's header cannot be read.
     """
     key = record.key.decode(errors="backslashreplace")
@@ -163,5 +157,5 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     if planar and not datum.encoded:
         header = Header(Codec.PLANES, datum.height, datum.width, 1)
     else:
-        header = read_header(record.view[datum.data.offset : datum.data.offset + datum.data.length])
+        header = read_header(datum.data.of(record.view))
     return ExternalSample(datum.data, header, key, datum.label, "")

@@ -15,12 +15,7 @@ from stoker.errors import CorruptRecordError
 
 from .wire import FIXED32, LENGTH, VARINT, Span, delimited, fields, read_varint, signed, varint
 
-__all__ = [
-    "Feature",
-    "encode_example",
-    "encode_image_example",
-    "parse_example",
-]
+__all__ = ["Feature", "encode_example", "encode_image_example", "parse_example"]
 
 Feature = bytes | Sequence[bytes] | Sequence[int] | Sequence[float]
 
@@ -36,13 +31,13 @@ def encode_example(
 
     Args:
         features: By name: bytes, or a list of bytes (bytes_list), integers (int64_list) or floats
-            (float_list). An empty list becomes a feature
-            without a type, which every reader takes for an empty list of its own type.
-        payload: Name of a further feature, a bytes_list with the payload as its value; None for no payload.
+            (float_list). An empty list becomes a feature without a type, which readers take for an empty list
+            of any type.
+        payload: Name of another feature, a bytes_list with the payload as its value; None for no payload.
         payload_bytes: Length of the payload.
 
     Returns:
-        The bytes of the message before the payload and after it; all of them, and none, without a payload.
+        The bytes of the message before the payload and after it. Without a payload, all come before it.
     """
     names = sorted([*features, payload] if payload is not None else features)
     parts: list[bytes] = []
@@ -57,12 +52,12 @@ def encode_example(
 
 
 def _frame(prefix: bytes, payload_bytes: int, suffix: bytes) -> tuple[bytes, bytes]:
-    """Return the message ``Example``: field 1, whose entries are before, around and after the payload."""
+    """Return the message ``Example``, whose field 1 has the entries before, around and after the payload."""
     return delimited(1, prefix, payload_bytes + len(suffix)), suffix
 
 
 def _payload_entry(name: str, payload_bytes: int) -> bytes:
-    """Return the entry of the payload up to the payload."""
+    """Return the start of the entry of the payload, which the payload follows."""
     feature = delimited(_BYTES_LIST, delimited(1, b"", payload_bytes), payload_bytes)
     return _entry(name, feature, payload_bytes)
 
@@ -105,7 +100,7 @@ def encode_image_example(
         payload_bytes: Length of the encoded image, the feature ``image/encoded``.
         format: ``image/format``: JPEG, PNG, ...; RAW for (height, width, 3) uint8 RGB pixels.
         height: Pixels, after the EXIF orientation has been applied.
-        width: Likewise.
+        width: Pixels, after the EXIF orientation has been applied.
         key: ``image/filename``.
         orientation: EXIF orientation of the encoded image, 1 to 8; ``image/orientation`` where not 1.
         label: ``image/class/label``, from 0.
@@ -148,20 +143,21 @@ def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] 
     """
     view = memoryview(data)
     features: dict[str, list[Span] | list[int] | list[float]] = {}
-    for example in _messages(view, Span(0, len(view)), 1):
-        for entry in _messages(view, example, 1):
+    for example in _messages(view, Span(0, len(view))):
+        for entry in _messages(view, example):
             name, value = b"", Span(0, 0)
             for field in fields(view, entry):
                 if field.number == 1 and field.wire == LENGTH:
-                    name = bytes(view[field.span.offset : field.span.offset + field.span.length])
+                    name = bytes(field.span.of(view))
                 elif field.number == 2 and field.wire == LENGTH:
                     value = field.span
             features[_utf8(name)] = _parse_feature(view, value)
     return features
 
 
-def _messages(view: memoryview, span: Span, number: int) -> list[Span]:
-    return [field.span for field in fields(view, span) if field.number == number and field.wire == LENGTH]
+def _messages(view: memoryview, span: Span) -> list[Span]:
+    """Return the bytes values of field 1 of a message."""
+    return [field.span for field in fields(view, span) if field.number == 1 and field.wire == LENGTH]
 
 
 def _utf8(name: bytes) -> str:
@@ -179,7 +175,7 @@ def _parse_feature(view: memoryview, span: Span) -> list[Span] | list[int] | lis
         if field.wire != LENGTH:
             continue
         if field.number == _BYTES_LIST:
-            values = _messages(view, field.span, 1)
+            values = _messages(view, field.span)
         elif field.number == _INT64_LIST:
             values = _parse_integers(view, field.span)
         elif field.number == _FLOAT_LIST:
@@ -210,6 +206,5 @@ def _parse_floats(view: memoryview, span: Span) -> list[float]:
             continue
         if field.span.length % 4:
             raise CorruptRecordError("the message has a list of floats that ends within a float")
-        chunk = view[field.span.offset : field.span.offset + field.span.length]
-        values.extend(struct.unpack(f"<{len(chunk) // 4}f", chunk))
+        values.extend(struct.unpack(f"<{field.span.length // 4}f", field.span.of(view)))
     return values

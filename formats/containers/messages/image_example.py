@@ -72,7 +72,7 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
     """Return further features of an Example, with the offset of each array in them.
 
     An array has three features: its bytes by its name, and ``NAME/shape`` and ``NAME/dtype``. Each array is a
-    message ``Features`` of its own: a protocol buffer may state a field in parts, which every parser merges.
+    separate message ``Features``: a protocol buffer may state a field in parts, which every parser merges.
     """
     parts, offsets, end = [], [], 0
     for array in arrays:
@@ -89,11 +89,7 @@ def wrap_arrays(arrays: Sequence[StoredArray]) -> tuple[bytes, list[int]]:
 
 
 def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
-    """Return the image in a record that holds a tf.train.Example.
-
-    Args:
-        record: The record.
-        names: Names of the features to read.
+    """Return the image in a record that holds a tf.train.Example, by the names of its features.
 
     Raises:
         SourceError: It lacks the image, has raw pixels of another size or a label of another form, or objects
@@ -144,16 +140,14 @@ def _span(features: _Features, name: str | None) -> Span | None:
 def _texts(record: Record, features: _Features, name: str | None) -> list[str]:
     spans = features.get(name, []) if name is not None else []
     return [
-        _bytes(record, span).decode(errors="backslashreplace") for span in spans if isinstance(span, Span)
+        bytes(span.of(record.view)).decode(errors="backslashreplace")
+        for span in spans
+        if isinstance(span, Span)
     ]
 
 
-def _bytes(record: Record, span: Span) -> bytes:
-    return bytes(record.view[span.offset : span.offset + span.length])
-
-
 def _numbers(features: _Features, name: str) -> list[float] | None:
-    """Return the numbers of a feature, without which it is empty; None for one that holds bytes."""
+    """Return the numbers of a feature; None for a feature that holds bytes."""
     values = features[name]
     return None if any(isinstance(value, Span) for value in values) else cast("list[float]", values)
 
@@ -170,11 +164,11 @@ def _label(features: _Features, names: FeatureNames) -> Label | None:
 
 
 def _value(record: Record, features: _Features, name: str) -> Value | None:
-    """Return the number or the text in a feature; None for one that is empty or absent."""
+    """Return the number or the text in a feature; None if it is empty or absent."""
     values = features.get(name, [])
     if len(values) > 1:
         raise SourceError(
-            f"the feature {name!r} holds {len(values)} values, and a column has one a sample",
+            f"the feature {name!r} holds {len(values)} values, and a column has one for each sample",
             hint="leave its --column out",
         )
     numbers = [value for value in values if not isinstance(value, Span)]
@@ -182,7 +176,7 @@ def _value(record: Record, features: _Features, name: str) -> Value | None:
 
 
 def _named(labels: Sequence[int], texts: list[str]) -> list[tuple[int, str]]:
-    """Return labels with their names, where each has one."""
+    """Return labels with their names, if there are as many names."""
     if len(labels) != len(texts):
         return []
     return [pair for pair in zip(labels, texts, strict=True) if pair[1]]
@@ -200,22 +194,19 @@ def _objects(features: _Features, names: FeatureNames, header: Header) -> Extern
 
 
 def _example_header(record: Record, features: _Features, names: FeatureNames, payload: Span) -> Header:
-    """Return the header of the image; raw pixels have none, and features or the user state their size.
-
-    The features of Stoker's own shards do so, too.
-    """
+    """Return the header of the image; for raw pixels, features or the user state their size."""
     if names.shape is not None:
         return raw_header(payload.length, names.shape)
     if names.raw:
         sides = _sides(features, names.height or "height", names.width or "width")
         return raw_header(payload.length, sides, any_channels=True)
     span = _span(features, "image/format")
-    if span is not None and _bytes(record, span).upper() == b"RAW":
+    if span is not None and bytes(span.of(record.view)).upper() == b"RAW":
         height, width = _sides(features, "image/height", "image/width")
         if height < 1 or width < 1 or height * width * 3 != payload.length:
             raise SourceError(f"{payload.length} bytes of raw pixels are not {height} x {width} RGB")
         return Header(Codec.RAW, height, width, 1)
-    return read_header(record.view[payload.offset : payload.offset + payload.length])
+    return read_header(payload.of(record.view))
 
 
 def _sides(features: _Features, height: str, width: str) -> tuple[int, int]:

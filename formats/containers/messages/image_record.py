@@ -1,4 +1,4 @@
-"""Images in records: what a conversion writes of an image, and what an external record says of one."""
+"""Images in records: what a conversion writes about an image, and what an external record states."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ __all__ = [
 Value = int | float | str
 """A value of a column of an external sample."""
 
-
 Label = int | str | float | tuple[int, ...]
-"""The label of a sample: the number or the name of a class, a number that is not a class (a float), or the
-numbers of several classes."""
+"""The label of a sample: the number or the name of a class, the numbers of several classes, or a float."""
 
 LABEL_TYPES = {
     "int": "one whole number, the class",
@@ -44,28 +42,28 @@ LABEL_TYPES = {
     "multi-hot": "a number for each class, 1 for each class of the sample and 0 for the others",
     "shard": "no part of the record: each shard is a class, by its position",
 }
-"""The forms of labels in records, and what they say."""
+"""The forms of labels in records, with descriptions."""
 
 
 class LeftOutError(Exception):
-    """The reason to leave a record out and to count it, in words that many records share."""
+    """The reason to leave out a record, in words that many records share, so that it can be counted."""
 
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """An image of a conversion and all that its record may say of it.
+    """An image of a conversion, with all that its record may state.
 
     Attributes:
         key: Path of the image relative to the source.
         payload_bytes: Length of the encoded image.
         format: Name of its codec, such as JPEG; RAW for (height, width, 3) uint8 RGB pixels.
         height: Pixels, after the EXIF orientation has been applied.
-        width: Likewise.
+        width: Pixels, after the EXIF orientation has been applied.
         orientation: EXIF orientation of the encoded image, 1 to 8.
-        labels: Labels of the sample, from 0; None where it has none of its own.
-        classes: Names of the labels; empty where they have none.
-        objects: Returns the features of the image's objects; None where the source knows of none.
-        mask: Encoded mask, PNG; None where there is none.
+        labels: Labels of the sample, from 0; None if it has none apart from those of its objects.
+        classes: Names of the labels; empty if they have none.
+        objects: Returns the features of the image's objects; None if the source has no objects.
+        mask: Encoded mask, PNG; None if there is none.
     """
 
     key: str
@@ -82,7 +80,7 @@ class ImageRecord:
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array of the user's beside the image of a record.
+    """An array of the user beside the image of a record.
 
     Attributes:
         name: Name of its column.
@@ -103,19 +101,18 @@ class FeatureNames:
 
     Attributes:
         encoded: The image, bytes.
-        label: The class; None or absent from the records where there is none.
+        label: The class; None, or absent from the records, if there is none.
         text: The class's name, bytes.
-        key: The sample's name, bytes; where it is absent, shard and record name the sample.
+        key: The sample's name, bytes; if it is absent, shard and record name the sample.
         label_type: Form of the label, one of :data:`LABEL_TYPES`.
-        raw: Whether the image is pixels, uint8 of one or three channels with rows from the top, and not an
-            encoded image.
+        raw: Whether the image is raw pixels: uint8, one or three channels, rows from the top.
         height: Height of raw pixels, an integer.
         width: Width of raw pixels, an integer.
         shape: Height, width and channels of raw pixels, if all images have the same; ``height`` and ``width``
             are then not read.
-        objects: Start of the names of objects, as TensorFlow's object detection API has them; None to read no
-            objects.
-        columns: Names of further parts by the names of their columns of the index.
+        objects: Common start of the names of objects, as in TensorFlow's object detection API; None to read
+            no objects.
+        columns: Names of other parts, by the names of their columns in the index.
     """
 
     encoded: str = "image/encoded"
@@ -144,7 +141,7 @@ class FeatureNames:
             )
 
     def to_manifest(self) -> dict[str, str | bool | None]:
-        """Return the options for a manifest: the first four names, and all that differ from the default."""
+        """Return the options for a manifest: the first four, and all others that differ from the default."""
         options = {name: getattr(self, name) for name in ("encoded", "label", "text", "key")}
         options |= {name: value for name, value in vars(self).items() if value != getattr(_DEFAULT, name)}
         texts = {
@@ -158,7 +155,7 @@ class FeatureNames:
         """Return the names that :meth:`to_manifest` wrote, without those of columns.
 
         Raises:
-            ConfigError: :meth:`to_manifest` does not write such options.
+            ConfigError: The options are not those of :meth:`to_manifest`.
         """
         known = {name: options[name] for name in vars(_DEFAULT) if name in options and name != "columns"}
         if known.get("shape") is not None:
@@ -170,7 +167,7 @@ _DEFAULT = FeatureNames()
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Return the shape that a text such as 32x32x3 states.
+    """Return the shape in a text such as 32x32x3.
 
     Raises:
         ConfigError: The text is not a shape.
@@ -181,7 +178,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 
 def is_pixel_shape(shape: Sequence[int]) -> bool:
-    """Whether raw pixels may have a shape: height and width, and channels if there are three or one."""
+    """Return whether raw pixels may have a shape: height and width, and perhaps one or three channels."""
     return len(shape) in (2, 3) and min(shape) > 0 and (*shape, 1)[2] in (1, 3)
 
 
@@ -192,9 +189,9 @@ class ExternalObjects:
     Attributes:
         boxes: Left, top, right, bottom of each, in pixels, not clipped.
         labels: Class of each, from 0.
-        area: Pixels of each; None where the record does not say it.
-        crowd: Whether each is a group of objects; None where the record does not say it.
-        flags: Further numbers of each, 0 or 1, by name.
+        area: Pixels of each; None if the record does not state them.
+        crowd: Whether each is a group of objects; None if the record does not state it.
+        flags: Other numbers of each, 0 or 1, by name.
     """
 
     boxes: Sequence[tuple[float, float, float, float]]
@@ -209,14 +206,14 @@ class ExternalSample:
     """The image in a record of an external shard.
 
     Attributes:
-        payload: Where the encoded image lies within the record's value.
+        payload: Place of the encoded image in the record's value.
         header: Header of the image.
-        key: The sample's name; empty where the record has none.
-        label: The label; None where the record has none.
-        text: The name of a class that is a number; empty where the record has none.
-        named: Further numbers of classes that the record names, such as those of objects, with the names.
-        columns: Values of further columns; None where the record lacks one.
-        objects: The objects; None where the record says nothing of objects.
+        key: The sample's name; empty if the record has none.
+        label: The label; None if the record has none.
+        text: The name of a class that is a number; empty if the record has none.
+        named: Other numbers of classes, such as those of objects, with names that the record states.
+        columns: Values of other columns; None for a value that the record lacks.
+        objects: The objects; None if the record states no objects.
         crc: CRC32C of the image, if its record stays in a file and all of the image was read.
     """
 

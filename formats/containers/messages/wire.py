@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, as far as Example and Datum need it (docs/decisions/0012).
+"""The wire format of protocol buffers, in the parts that Example and Datum need (docs/decisions/0012).
 
 The encoding is that of https://protobuf.dev/programming-guides/encoding/. Reading is strict: every length
 is checked against the message that contains it, and nothing is allocated for it.
@@ -37,6 +37,10 @@ class Span(NamedTuple):
     offset: int
     length: int
 
+    def of(self, data: memoryview) -> memoryview:
+        """Return these bytes of a buffer."""
+        return data[self.offset : self.offset + self.length]
+
 
 class Field(NamedTuple):
     """One field of a message: its number, its wire type, the span of its value, and the value of a varint."""
@@ -61,7 +65,7 @@ def varint(value: int) -> bytes:
 
 
 def delimited(number: int, content: bytes, following: int = 0) -> bytes:
-    """Return field ``number`` up to ``content``; ``following`` more bytes of its value come after that."""
+    """Return field ``number`` up to the end of ``content``; ``following`` more bytes of its value follow."""
     return varint(number << 3 | LENGTH) + varint(len(content) + following) + content
 
 

@@ -18,15 +18,13 @@ __all__ = ["parse_objects"]
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _FLAGS = ("difficult", "truncated")
 _MOST_SHARE = 1.1
-"""The most that the API accepts of a box (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
+"""The largest coordinate that the API accepts (``maximum_normalized_coordinate`` in core/box_list_ops.py)."""
 
 
 def parse_objects(numbers: Mapping[str, list[float]], header: Header) -> ExternalObjects | None:
-    """Return the objects of a record; None if the record says nothing of objects.
+    """Return the objects of a record; None if the record states no objects.
 
-    Args:
-        numbers: The features of objects that hold numbers, without the start of their names.
-        header: Header of the image.
+    ``numbers`` has the features of objects that hold numbers, by name without the common start.
 
     Raises:
         SourceError: The features contradict each other, or do not have the API's form.

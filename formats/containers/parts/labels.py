@@ -12,12 +12,9 @@ __all__ = ["to_label"]
 
 
 def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
-    """Return the label that the numbers of a record state.
+    """Return the label that the numbers of a record state, in one of the forms of ``LABEL_TYPES``.
 
-    Args:
-        values: The numbers, integers or floats.
-        label_type: Their form, one of :data:`..image_record.LABEL_TYPES`.
-        what: The place of the numbers, such as "the feature 'label'", for errors.
+    ``what`` is the source of the numbers in errors, such as "the feature 'label'".
 
     Raises:
         SourceError: The numbers do not have this form.
@@ -38,7 +35,7 @@ def to_label(values: Sequence[float], label_type: str, what: str) -> Label:
 
 
 def _whole(value: float, what: str) -> int:
-    """Return a number that many writers store as a float, although it is the number of a class."""
+    """Return the number of a class, which many writers store as a float."""
     if isinstance(value, int):
         return value
     if not value.is_integer():

@@ -1,4 +1,4 @@
-"""Headers of raw pixels in external records, which have none themselves."""
+"""Headers for raw pixels in external records."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ _CHANNELS = (3, 1)
 def raw_header(length: int, shape: tuple[int, ...], *, any_channels: bool = False) -> Header:
     """Return the header of raw pixels, uint8, rows from the top.
 
-    Args:
-        length: Bytes of the pixels.
-        shape: Height, width, and channels if they are three.
-        any_channels: Whether the length says if there are one or three channels; ``shape`` has none.
+    ``shape`` has height and width, and perhaps channels. With ``any_channels`` it has none, and the length
+    decides between one and three.
 
     Raises:
         SourceError: The pixels have another length.

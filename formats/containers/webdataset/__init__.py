@@ -1,1 +1,1 @@
-"""The container webdataset: tar archives whose neighbouring members of one name form a sample."""
+"""The container webdataset: tar archives in which neighbouring members with one name form a sample."""

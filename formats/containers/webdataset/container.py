@@ -27,7 +27,7 @@ __all__ = ["TAR_NAMES", "WEBDATASET", "archive_error", "image_part", "scan"]
 TAR_NAMES = FeatureNames(
     encoded="jpg;jpeg;png;webp", label="cls", text=None, key=None, columns={"caption": "txt"}
 )
-"""Suffixes of the members that are read unless the user names others."""
+"""Default suffixes of the members that are read."""
 
 _START = 1 << 16  # bytes in which a compressed archive shows its first header
 _LONGEST = 1 << 31
@@ -60,10 +60,10 @@ def scan(path: Path) -> Iterator[Record]:
 
 
 def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
-    """Yield the samples of a tar archive at a URL; headers are read and checked, and no member is.
+    """Yield the samples of a tar archive at a URL; only headers are read and checked.
 
     Raises:
-        CorruptRecordError: At the first header that is not intact, or member that is not whole.
+        CorruptRecordError: At the first damaged header, or member that is not whole.
         StorageError: The archive cannot be read.
     """
     position = 0
@@ -77,14 +77,7 @@ def scan_at_url(read: Read, size: int, url: str) -> Iterator[Record]:
 
 
 def archive_error(error: BadArchiveError, start: bytes, path: str, record: int) -> CorruptRecordError:
-    """Return the error about an archive for its user.
-
-    Args:
-        error: What is wrong.
-        start: The first bytes of the archive.
-        path: Its path or URL.
-        record: Number of the sample that cannot be read.
-    """
+    """Return an error about an archive, by its first bytes, its path or URL, and the damaged sample."""
     name = path.rpartition("/")[2]
     message, hint = str(error), error.hint
     if command := compression(start):
@@ -120,9 +113,9 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
 
 
 def _read_header(record: Record, image: Span) -> tuple[Header, bytes | None]:
-    """Return the header of an image; and the image, if it was fetched because its start says too little."""
+    """Return the header of an image; and the image, if all of it was fetched for that."""
     if record.read is None:
-        return read_header(record.view[image.offset : image.offset + image.length]), None
+        return read_header(image.of(record.view)), None
     read, first = record.read, record.offset + image.offset
     return read_partial_header(lambda offset, length: read(first + offset, length), image.length)
 
@@ -142,10 +135,9 @@ def image_part(parts: SampleParts, names: FeatureNames) -> Part:
 
 
 def _read_part(record: Record, part: Part) -> bytes:
-    offset, length = part.span
     if record.read is not None:
-        return record.read(record.offset + offset, length)
-    return bytes(record.view[offset : offset + length])
+        return record.read(record.offset + part.span.offset, part.span.length)
+    return bytes(part.span.of(record.view))
 
 
 def _recognizes(read_start: ReadStart) -> bool:

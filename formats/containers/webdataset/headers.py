@@ -25,11 +25,8 @@ _MOST_DIGITS = 20  # of the length of a PAX record
 class BadArchiveError(Exception):
     """A fault of an archive.
 
-    Args:
-        message: What is wrong.
-        hint: What to do about it.
-
     Attributes:
+        hint: What to do about it.
         key: The sample whose members were read last; None before the first.
     """
 
@@ -73,12 +70,12 @@ def parse_header(block: bytes) -> Header:
 
 
 def _signed_sum(block: bytes) -> int:
-    """Return the sum as old tars compute it, of bytes from -128 to 127; those of the checksum are ASCII."""
+    """Return the sum of bytes from -128 to 127, as old tars compute it."""
     return sum(block) - 256 * sum(value > 127 for value in block)
 
 
 def _number(field: bytes) -> int:
-    """Return a number: octal digits, or with the first bit set the other bits (GNU tar)."""
+    """Return a number: octal digits or, if the first bit is set, the other bits (GNU tar)."""
     if (digits := field[:-1]).isdigit() and not field[-1]:
         try:
             return int(digits, 8)

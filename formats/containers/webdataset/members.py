@@ -1,8 +1,4 @@
-"""The members of a tar archive, found by its headers alone.
-
-The reader of members in a file, at a URL or in memory is a function of offset and length, so that nothing
-but headers is read here.
-"""
+"""The members of a tar archive in a file, at a URL or in memory; only its headers are read."""
 
 from __future__ import annotations
 
@@ -21,8 +17,8 @@ class Member(NamedTuple):
 
     Attributes:
         start: Offset of its first header.
-        name: Its path; a key only, which is never opened.
-        kind: What it is if it is not a regular file, such as "link"; empty for a regular file.
+        name: Its path, which is never opened.
+        kind: Its type, such as "link"; empty for a regular file.
         offset: Offset of its first byte.
         length: Its bytes.
     """
@@ -59,11 +55,7 @@ def compression(start: bytes) -> str | None:
 
 
 def find_members(read: Read, size: int) -> Iterator[Member]:
-    """Yield the members of an archive in their order, without folders.
-
-    Args:
-        read: Reads the archive.
-        size: Its bytes.
+    """Yield the members of an archive of ``size`` bytes in their order, without folders.
 
     Raises:
         BadArchiveError: The archive is damaged, cut short, or not a tar archive.
@@ -111,7 +103,7 @@ def _cut_short(block: bytes) -> BadArchiveError:
 
 
 def _member(read: Read, start: int, data: int, header: Header, pax: Mapping[bytes, bytes]) -> Member:
-    """Return the member of a header and of the extensions before it."""
+    """Return the member that a header and the extensions before it describe."""
     name = pax.get(b"GNU.sparse.name", pax.get(b"path", header.name))
     size = header.size
     if (stated := pax.get(b"size")) is not None:
@@ -163,7 +155,7 @@ def _padded(size: int) -> int:
 
 
 def _check_tail(read: Read, at: int) -> None:
-    """Refuse members after the end of an archive, which every reader of tar would leave out."""
+    """Refuse members after the end of an archive, which readers of tar leave out."""
     if read(at, _TAIL).strip(b"\0"):
         raise BadArchiveError(
             "bytes follow the end of the archive, as if archives were joined by cat",

@@ -22,12 +22,7 @@ _NAME_ANOTHER = "name another member for this value, or leave its option out"
 
 
 class SampleParts:
-    """The parts of one sample.
-
-    Args:
-        parts: The parts.
-        read: Returns the bytes of one of them.
-    """
+    """The parts of one sample; ``read`` returns the bytes of a part."""
 
     def __init__(self, parts: tuple[Part, ...], read: Callable[[Part], bytes]) -> None:
         self._parts: Mapping[str, Part] = {part[0]: part for part in parts}
@@ -42,7 +37,7 @@ class SampleParts:
         return None
 
     def label(self, name: str) -> int | str | None:
-        """Return the class in a part: a number, or a name; None where there is none.
+        """Return the class in a part: a number, or a name; None if there is none.
 
         Raises:
             SourceError: It is neither.
@@ -97,7 +92,7 @@ def _suffixes(names: str) -> tuple[str, ...]:
 
 
 def _field(document: Any, name: str) -> Any:
-    """Return a field of a JSON object, or of objects in it: ``meta.label``; None where there is none."""
+    """Return a field of a JSON object, or of an object in it (``meta.label``); None if there is none."""
     if not isinstance(document, dict):
         return None
     if name in document:

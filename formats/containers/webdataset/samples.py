@@ -2,9 +2,8 @@
 
 The key is the path of a member up to the first dot of the file name, and the rest is its suffix, in lower
 case (``base_plus_ext`` and ``group_by_keys`` in WebDataset's tariterators.py, release 1.0). As there, members
-whose path has no such dot, and those in folders like ``__meta__``, belong to no sample. WebDataset leaves out
-links and sparse files without a word; here they are parts that cannot be read, so that their samples are
-counted.
+whose path has no such dot, and members in folders like ``__meta__``, belong to no sample. WebDataset silently
+leaves out links and sparse files; here they are parts that cannot be read, so that their samples are counted.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ class TarSample(NamedTuple):
 
 
 def find_samples(read: Read, size: int) -> Iterator[TarSample]:
-    """Yield the samples of an archive in their order; see :func:`.members.find_members`.
+    """Yield the samples of an archive in their order.
 
     Raises:
-        BadArchiveError: Also where members of one key are not neighbours, or two have one name.
+        BadArchiveError: As :func:`.members.find_members`; or members of one key are not neighbours, or two
+            have one name.
     """
     groups = _Groups()
     try:

@@ -43,10 +43,10 @@ OBJECT_COLUMNS: dict[str, pa.DataType] = {
 }
 """Index columns of the M objects of a sample.
 
-boxes have 4M numbers (left, top, right, bottom); labels, crowd, area and id M each; keypoints 3KM (x, y,
-visibility); polygons x and y of all vertices of all polygons; polygon_sizes the number of vertices of each
-polygon; polygon_owner the object of each polygon; runs the run lengths of all objects; run_counts the number
-of run lengths of each object."""
+boxes has 4M numbers (left, top, right, bottom); labels, crowd, area and id have M each; keypoints has 3KM (x,
+y, visibility). polygons has x and y of all vertices of all polygons, polygon_sizes the number of vertices of
+each polygon, and polygon_owner the object of each polygon. runs has the run lengths of all objects, and
+run_counts the number of run lengths of each object."""
 
 MASK_COLUMNS: dict[str, pa.DataType] = {
     "mask_offset": pa.int64(),
@@ -68,11 +68,7 @@ _PARTS = {
 
 def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
     """Return the tasks of an index with these columns, name and type, see :attr:`Dataset.tasks`."""
-    needs = {
-        "boxes": "object_boxes",
-        "keypoints": "object_keypoints",
-        "segmentation": "mask_offset",
-    }
+    needs = {"boxes": "object_boxes", "keypoints": "object_keypoints", "segmentation": "mask_offset"}
     tasks = {task for task, column in needs.items() if column in columns}
     if columns.keys() & {"object_polygons", "object_runs"}:
         tasks.add("instances")
@@ -103,13 +99,10 @@ def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -
 
 
 def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int) -> Annotations:
-    """Make :class:`Annotations` of index columns.
+    """Return the :class:`Annotations` of N samples with K keypoints in columns of objects.
 
-    Args:
-        columns: Columns of objects, one list a sample. Without boxes there are no objects. The area of
-            the box stands for a missing area, the position in the sample for a missing id.
-        samples: N.
-        keypoints: K.
+    A column has one list for each sample. Without boxes there are no objects. A missing area is that of the
+    box, and a missing id is the position in the sample.
 
     Raises:
         ValueError: The columns contradict each other.
@@ -138,7 +131,7 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
 
 
 def _check_complete(columns: Mapping[str, ListColumn]) -> None:
-    """Raise ValueError if one of the columns that belong together is there without another."""
+    """Raise ValueError if only some of the columns that belong together are there."""
     for names in (("boxes", "labels"), *_PARTS.values()):
         if _PREFIX + names[0] in columns:
             for name in names:
@@ -200,11 +193,7 @@ def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[npt.NDA
 
 
 def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
-    """Return the index columns of the objects of N samples, the inverse of :func:`from_columns`.
-
-    Args:
-        samples: The objects of each sample, at least one; all of them with the same attributes.
-    """
+    """Return the index columns of the objects of at least one sample, the inverse of :func:`from_columns`."""
     counts = np.array([len(one) for one in samples])
     first = samples[0]
     made = {

@@ -1,7 +1,7 @@
 """The objects of images in memory, which an index stores and a loader transforms.
 
-Coordinates are (x, y) in pixels of the image after its EXIF orientation has been applied, the edges of pixels
-being integers: the centre of the first pixel is (0.5, 0.5). In the index objects are lists, see
+Coordinates are (x, y) in pixels of the image after its EXIF orientation has been applied. Edges of pixels are
+integers: the centre of the first pixel is (0.5, 0.5). In the index objects are lists, see
 :mod:`stoker.formats.dataset.columns.annotation_columns`.
 """
 
@@ -22,14 +22,14 @@ __all__ = ["AnnotationInfo", "Annotations"]
 
 @dataclass(frozen=True)
 class AnnotationInfo:
-    """The meaning of the annotations of a dataset, beside the names of its classes.
+    """The meaning of the annotations of a dataset, apart from the names of its classes.
 
     Attributes:
         keypoints: Names of the K keypoints of an object.
-        swap: K positions: keypoint k of a mirrored image is keypoint ``swap[k]`` of the image. Empty if no
-            keypoints are exchanged.
+        swap: K positions: keypoint k of a mirrored image is keypoint ``swap[k]`` of the original. Empty if
+            mirroring exchanges no keypoints.
         skeleton: Pairs of keypoints, from 0, that a drawing joins.
-        ignore: Value in masks of pixels that belong to no class; None if every value is a class.
+        ignore: Value in masks for pixels that belong to no class; None if every value is a class.
         mask_classes: Names of the values in masks; position is value. Empty if they have no names.
     """
 
@@ -54,19 +54,19 @@ class Annotations:
     """The M objects of N samples, sample by sample.
 
     Attributes:
-        owner: (M,) int64, ascending, position among the N samples of the sample that has the object.
+        owner: (M,) int64, ascending, position of the object's sample among the N samples.
         boxes: (M, 4) float32, left, top, right, bottom, pixels.
         labels: (M,) int64.
         crowd: (M,) bool, whether it is a group of objects that are annotated as one (COCO's ``iscrowd``).
-        area: (M,) float32, pixels, of the object if the source gives it, otherwise of its box.
+        area: (M,) float32, pixels of the object if the source states them, otherwise of its box.
         id: (M,) int64, the object's number in its source.
-        keypoints: (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None where
-            the dataset has none.
-        polygons: For each object its polygons, (P, 2) float32 each; none for objects in run lengths.
-            None where the dataset has none.
+        keypoints: (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None if the
+            dataset has none.
+        polygons: The polygons of each object, (P, 2) float32 each; an empty list for objects with run
+            lengths. None if the dataset has none.
         runs: For each object (R,) uint32 run lengths of its mask in column order, the first of background
-            (COCO's RLE); empty for objects in polygons. None where the dataset has none.
-        extra: Further columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult".
+            (COCO's RLE); empty for objects with polygons. None if the dataset has none.
+        extra: Other columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult".
     """
 
     owner: npt.NDArray[np.int64]
@@ -84,11 +84,7 @@ class Annotations:
         return len(self.owner)
 
     def take(self, which: npt.ArrayLike) -> Annotations:
-        """Return some of the objects.
-
-        Args:
-            which: (M,) bool, or integers.
-        """
+        """Return some of the objects, by (M,) bool or by integers."""
         at = np.asarray(which)
         at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
         return Annotations(**{item.name: _taken(getattr(self, item.name), at) for item in fields(self)})

@@ -1,8 +1,8 @@
-"""Columns of arrays: each array lies in its record, and the index says where (docs/decisions/0013).
+"""Columns of arrays, which lie in their records and are located by the index (docs/decisions/0013).
 
-An array column ``NAME`` has four columns of the index: ``NAME_offset``, ``NAME_length`` and ``NAME_crc``
-locate the bytes as those of masks are located, and ``NAME_shape`` is a list with the sides of each array.
-The manifest has the dtype and the sides that all arrays share.
+An array column ``NAME`` has four columns in the index: ``NAME_offset``, ``NAME_length`` and ``NAME_crc``
+locate the bytes, as for masks, and ``NAME_shape`` is a list with the sides of each array. The manifest has
+the dtype and the sides that all arrays share.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHAPE_TYPE = pa.large_list(pa.int64())
 
 @dataclass(frozen=True)
 class ArrayColumn:
-    """What the arrays of a column have in common.
+    """The properties that the arrays of a column share.
 
     Attributes:
         dtype: NumPy's name of their element type, one of :data:`ARRAY_DTYPES`.
@@ -83,7 +83,7 @@ def array_types(name: str) -> dict[str, pa.DataType]:
 
 
 def check_arrays(arrays: Mapping[str, ArrayColumn], columns: Mapping[str, str]) -> None:
-    """Check that an index with these columns, name and type, locates all arrays.
+    """Check that an index with columns of these names and types locates all arrays.
 
     Raises:
         DatasetError: It lacks a column.
@@ -95,17 +95,13 @@ def check_arrays(arrays: Mapping[str, ArrayColumn], columns: Mapping[str, str]) 
 
 
 def common_shape(shapes: ListColumn) -> tuple[int | None, ...]:
-    """Return the sides that all shapes share, and None for the others.
-
-    Args:
-        shapes: N lists of equal lengths, N at least 1.
-    """
+    """Return the sides that one or more shapes of equal lengths share, and None for the other sides."""
     sides = shapes.values.reshape(len(shapes), -1)
     same: npt.NDArray[np.bool_] = (sides == sides[0]).all(axis=0)
     return tuple(int(side) if is_same else None for side, is_same in zip(sides[0], same, strict=True))
 
 
 def merged_column(columns: Sequence[ArrayColumn]) -> ArrayColumn:
-    """Return what columns of one dtype and as many sides have in common."""
+    """Return the properties shared by columns with one dtype and one number of sides."""
     sides = (set(side) for side in zip(*(column.shape for column in columns), strict=True))
     return ArrayColumn(columns[0].dtype, tuple(one.pop() if len(one) == 1 else None for one in sides))

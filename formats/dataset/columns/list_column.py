@@ -34,18 +34,16 @@ class ListColumn:
 
     @classmethod
     def of_counts(cls, counts: npt.ArrayLike, values: npt.NDArray[Any]) -> ListColumn:
-        """Return lists of ``counts`` values each, (N,) integers, which follow each other in ``values``."""
+        """Return lists that follow each other in ``values``; ``counts``, (N,) integers, has their lengths."""
         return cls(np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), values)
 
     @classmethod
     def from_arrow(cls, array: pa.Array) -> ListColumn:
         """View a large_list of numbers with offset 0, as an index has it; nothing is copied."""
-        starts = (
-            np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
-            if len(array)
-            else np.zeros(1, np.int64)
-        )
-        return cls(starts, array.values.to_numpy(zero_copy_only=True))
+        values = array.values.to_numpy(zero_copy_only=True)
+        if not len(array):
+            return cls(np.zeros(1, np.int64), values)
+        return cls(np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1], values)
 
     def to_arrow(self) -> pa.Array:
         """Return the lists as a large_list array."""
@@ -65,19 +63,15 @@ class ListColumn:
         return take_lists({"": self}, rows)[""]
 
     def grouped(self, counts: npt.ArrayLike) -> ListColumn:
-        """Return M longer lists, each joined from lists that follow each other.
-
-        Args:
-            counts: (M,) integers with the sum N, the number of lists in each longer list.
-        """
+        """Return M longer lists, joined from ``counts`` consecutive lists each, (M,) integers with sum N."""
         return ListColumn(self.starts[np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))], self.values)
 
 
 def take_lists(columns: Mapping[str, ListColumn], rows: npt.ArrayLike) -> dict[str, ListColumn]:
     """Return the lists at ``rows`` of several columns, as :meth:`ListColumn.take` does.
 
-    Columns with equal starts give results that share one ``starts``. The work is done in C++, because NumPy's
-    calls would take longer than the work of a batch.
+    Columns with equal starts give results that share one ``starts``. The work is done in C++, because for a
+    batch the calls of NumPy would take longer than the work.
     """
     given = [(column.starts, column.values) for column in columns.values()]
     taken = _native.take_lists(given, np.ascontiguousarray(rows, np.int64))
@@ -93,7 +87,7 @@ def expand_ranges(start: Ints, stop: Ints) -> Ints:
 
 
 def renumber(labels: pa.Array, number_of: Ints) -> pa.Array:
-    """Return new numbers of labels, one or a list for each sample, (N,), by the number of each old one."""
+    """Return renumbered labels, (N,), one or a list for each sample; ``number_of`` has the new numbers."""
     if not pa.types.is_large_list(labels.type):
         return pa.array(number_of[labels.to_numpy(zero_copy_only=False)])
     lists = ListColumn.from_arrow(labels)

@@ -12,6 +12,6 @@ __all__ = ["number_array"]
 
 
 def number_array(values: npt.NDArray[Any]) -> pa.Array:
-    """View (N,) integers or floats as an Arrow array of their type; without a copy if they are contiguous."""
+    """Return (N,) integers or floats as an Arrow array, without a copy if they are contiguous."""
     data = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(data.dtype), len(data), [None, pa.py_buffer(data)])

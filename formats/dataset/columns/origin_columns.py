@@ -29,7 +29,7 @@ the image of the source, after its EXIF orientation; in both, edges of pixels ar
 
 
 class Origin(NamedTuple):
-    """Where a stored image lies in the image of the source: its values of :data:`ORIGIN_COLUMNS`."""
+    """The place of a stored image in the image of the source: its values of :data:`ORIGIN_COLUMNS`."""
 
     height: int
     width: int
@@ -52,7 +52,7 @@ class Origins(NamedTuple):
 
 
 def has_origins(types: Mapping[str, str]) -> bool:
-    """Return whether an index with these columns, name and type, has all columns of origins."""
+    """Return whether an index with columns of these names and types has all columns of origins."""
     return all(types.get(name) == str(arrow_type) for name, arrow_type in ORIGIN_COLUMNS.items())
 
 

@@ -18,7 +18,7 @@ _LONGEST = (1 << 32) - 1
 
 
 def decompress_runs(text: str) -> Runs:
-    """Return the (R,) uint32 run lengths of their compressed form, a string as ``counts`` of a COCO RLE.
+    """Return the (R,) uint32 run lengths in a compressed text, such as ``counts`` of a COCO RLE.
 
     A number has digits of five bits, the lowest first. Each digit is one character from "0" on, plus 32 if
     another digit follows; bit 4 of the last digit is the sign. From the fourth number on, each is the

@@ -1,4 +1,4 @@
-"""Columns of strings without Python objects, which take about fifty bytes more for each string."""
+"""Columns of strings without Python objects, which would take fifty more bytes for each string."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 1 << 10
 
 
 class Strings:
-    """A column that grows by one string at a time, by its bytes and eight more."""
+    """A column that grows by one string at a time; each takes its bytes and eight more."""
 
     def __init__(self) -> None:
         self._text = bytearray()
@@ -32,7 +32,7 @@ class Strings:
         self._ends.append(len(self._text))
 
     def to_arrow(self) -> pa.Array:
-        """View the column as large_string, (N,). Nothing can be added while the view exists."""
+        """Return a view of the column as large_string, (N,). Nothing can be added while the view exists."""
         buffers = [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
         return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
 
@@ -45,6 +45,6 @@ def take_strings(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def each(column: pa.Array) -> Iterator[str]:
-    """Yield the strings of a column; few of them are Python objects at a time."""
+    """Yield the strings of a column; only a few of them are Python objects at a time."""
     for start in range(0, len(column), _AT_ONCE):
         yield from column.slice(start, _AT_ONCE).to_pylist()

@@ -26,7 +26,7 @@ class Sample:
 
     Attributes:
         image: (H, W, 3) uint8 RGB, with the EXIF orientation applied.
-        label: The class; a list of several classes; a float where labels are numbers; None without labels.
+        label: The class; a list of several classes; a float if labels are numbers; None without labels.
         key: The sample's name in its source.
         columns: The other columns of numbers, texts and arrays, by name.
     """

@@ -11,7 +11,7 @@ import numpy.typing as npt
 __all__ = ["NO_CHECKSUM", "Samples"]
 
 NO_CHECKSUM = 0
-"""The ``crc`` of a payload that was not read when its index was made; no reader compares it."""
+"""The ``crc`` of a payload that was not read for its index; readers do not compare it."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Samples:
         crc: (N,) uint32, CRC32C (Castagnoli, RFC 3720, not masked) of the payload, or :data:`NO_CHECKSUM`.
         codec: (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`.
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
-        width: (N,) int32, likewise.
+        width: (N,) int32, pixels, after the EXIF orientation has been applied.
         orientation: (N,) uint8, EXIF orientation of the stored image, 1 to 8; 1 if it has none.
-        bands: (N, W) uint32, the lists of the index column ``jpeg_bands``, with zeros after their ends; None
-            if there is no such column.
+        bands: (N, W) uint32, the lists of the index column ``jpeg_bands``, padded with zeros; None if there
+            is no such column.
     """
 
     row: npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ class Samples:
     bands: npt.NDArray[np.uint32] | None = None
 
     def take(self, at: npt.NDArray[np.int64] | slice) -> Samples:
-        """The rows at ``at``: (M,) int64, which may repeat, or successive ones."""
+        """Return the rows at ``at``: (M,) int64, which may repeat, or successive ones."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
         taken: dict[str, Any] = {n: None if values is None else values[at] for n, values in columns.items()}
         return Samples(**taken)

@@ -1,4 +1,4 @@
-"""Samples of an index with the bytes that it locates in data files, the base of :class:`.dataset.Dataset`."""
+"""Samples of an index with their bytes in data files, the base of :class:`.dataset.Dataset`."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class StoredSamples(SelectedRows):
     def tasks(self) -> frozenset[str]:
         """The tasks that the samples have annotations for.
 
-        Some of: label (one a sample), labels (several), boxes, keypoints, instances (polygons or run
-        lengths of objects), segmentation (a mask of classes).
+        They are some of: label (one for each sample), labels (several), boxes, keypoints, instances (polygons
+        or run lengths of objects), segmentation (a mask of classes).
         """
         return tasks_of(self.manifest.columns)
 
@@ -70,7 +70,7 @@ class StoredSamples(SelectedRows):
 
     @property
     def arrays(self) -> Mapping[str, ArrayColumn]:
-        """Dtype and shape of the array columns, by name; a side is None where arrays differ in it."""
+        """Dtype and shape of the array columns, by name; a side is None if arrays differ in it."""
         return self.manifest.arrays
 
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
@@ -95,7 +95,7 @@ class StoredSamples(SelectedRows):
 
         Raises:
             CorruptRecordError: The bytes are not those that were written; names shard, record, key.
-            OSError: The data file cannot be read, or an image file is not as it was when it was listed.
+            OSError: The data file cannot be read, or an image file has changed since it was listed.
         """
         row = int(self._to_rows([position])[0])
         return self._read(position, row, ("offset", "length", "crc"), "payload")
@@ -105,8 +105,7 @@ class StoredSamples(SelectedRows):
 
         Args:
             positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` is 0 to M - 1.
-            parts: The optional attributes to read: some of keypoints, polygons, runs and extra. None for
-                all.
+            parts: The optional attributes to read: keypoints, polygons, runs, extra. None for all.
 
         Raises:
             StaleIndexError: The index contradicts itself.
@@ -120,11 +119,7 @@ class StoredSamples(SelectedRows):
             raise self._damaged(error) from error
 
     def origins(self, positions: npt.ArrayLike) -> Origins:
-        """Return the way from stored images back to the images that a conversion has resized.
-
-        Args:
-            positions: (M,) integers from 0 to ``len(self) - 1``.
-        """
+        """Return the way from stored images back to the images that a conversion has resized."""
         rows = self._to_rows(positions)
         matrices = np.tile(np.eye(3), (len(rows), 1, 1))
         if not has_origins(self.manifest.columns):
@@ -133,12 +128,8 @@ class StoredSamples(SelectedRows):
         height, width, left, top, scale_x, scale_y = (
             self.index.column(name)[rows] for name in ORIGIN_COLUMNS
         )
-        matrices[:, 0, 0], matrices[:, 1, 1], matrices[:, 0, 2], matrices[:, 1, 2] = (
-            scale_x,
-            scale_y,
-            left,
-            top,
-        )
+        matrices[:, 0, 0], matrices[:, 1, 1] = scale_x, scale_y
+        matrices[:, 0, 2], matrices[:, 1, 2] = left, top
         return Origins(np.stack((height, width), axis=1).astype(np.int64), matrices)
 
     def mask(self, position: int) -> bytes:

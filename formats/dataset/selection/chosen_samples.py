@@ -1,4 +1,4 @@
-"""Samples of a selection that has some of the classes, or some of the objects, of its dataset."""
+"""Samples of a selection with some of the classes, or some of the objects, of its dataset."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stoker.errors import ConfigError
 from ..columns.annotations import Annotations
 from ..columns.list_column import ListColumn
 from ..reading.stored_samples import StoredSamples
-from .numbering import Numbering
+from .classes import Numbering
 from .object_choice import ObjectChoice, objects_matching
 
 __all__ = ["ChosenSamples"]
 
 
 def _places(owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(M,) int64, the number of each object among those of its owner; owners ascend."""
+    """Return (M,) int64, the number of each object within its image; owners ascend."""
     return np.arange(len(owner)) - np.searchsorted(owner, owner)
 
 
@@ -30,12 +30,12 @@ _Samples = TypeVar("_Samples", bound="ChosenSamples")
 
 
 class ChosenSamples(StoredSamples):
-    """Stored samples, with new numbers of classes and without the objects that a selection does not have."""
+    """Stored samples with the new numbers of classes, and only the objects, of a selection."""
 
     _numbering: Numbering | None = None
     _objects: ObjectChoice | None = None
     _number: npt.NDArray[np.int64] | None = None
-    """(N,) int64: which of its image's objects each sample is; None where samples are images."""
+    """(N,) int64, the number of each sample within its image, if samples are objects; otherwise None."""
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the (N,) values of an index column of numbers."""
@@ -58,7 +58,7 @@ class ChosenSamples(StoredSamples):
         return lists if self._numbering is None or name != "label" else self._numbering.of_lists(lists)
 
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
-        """See :meth:`StoredSamples.annotations`; objects that the selection does not have are left out."""
+        """See :meth:`StoredSamples.annotations`; only the objects of the selection are returned."""
         found = super().annotations(positions, parts)
         if self._objects is not None:
             found = found.take(self._objects.of_rows(self._to_rows(positions)))
@@ -71,11 +71,11 @@ class ChosenSamples(StoredSamples):
         return found.take(_places(found.owner) == chosen[found.owner])
 
     def repeat_factors(self, threshold: float = 0.001) -> npt.NDArray[np.float64]:
-        """Return how often each image is drawn, so that rare classes of objects are seen more often.
+        """Return a weight for each image, so that rare classes of objects are drawn more often.
 
         This is the repeat-factor sampling of LVIS (Gupta et al., "LVIS", CVPR 2019). A class in a share f of
-        the images has the factor max(1, sqrt(threshold / f)), and an image the largest factor of its objects.
-        Give the factors to :class:`stoker.Weighted` as weights.
+        the images has the factor max(1, sqrt(threshold / f)). An image has the largest factor of its objects.
+        :class:`stoker.Weighted` takes the factors as weights.
 
         Args:
             threshold: Share of the images below which a class counts as rare.
@@ -127,6 +127,6 @@ class ChosenSamples(StoredSamples):
 
     def _renumbered(self) -> ConfigError:
         return ConfigError(
-            "a condition compares the labels of the index, and those of this selection are renumbered",
+            "a condition compares labels of the index, but the labels of this selection are renumbered",
             hint="give both at once: select(condition, classes=..., renumber=True)",
         )

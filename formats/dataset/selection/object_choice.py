@@ -29,7 +29,7 @@ class ObjectChoice:
 
     Attributes:
         rules: The rules that they meet, in words.
-        kept: (M,) bool, whether the selection has each object of the index.
+        kept: (M,) bool, whether each object of the index is in the selection.
         starts: (N + 1,) int64, first object of each row of the index, and M.
     """
 
@@ -38,7 +38,7 @@ class ObjectChoice:
     starts: Int64
 
     def of_rows(self, rows: Int64) -> Bool:
-        """Return (K,) bool, whether the selection has each of the K objects of these rows, in their order."""
+        """Return (K,) bool, whether each of the K objects of these rows is in the selection."""
         return self.kept[expand_ranges(self.starts[rows], self.starts[rows + 1])]
 
 
@@ -49,8 +49,8 @@ def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoi
         index: The index.
         keypoints: K, the keypoints of an object.
         rule: A condition as :func:`.select.parse` takes it, on ``label``, ``crowd``, ``area``, ``width`` and
-            ``height`` of the box in pixels, ``num_keypoints`` that are labelled, and facts of the source such
-            as ``difficult``.
+            ``height`` of the box in pixels, ``num_keypoints`` (number of labelled ones), and facts of the
+            source such as ``difficult``.
         before: The objects that were chosen before; None for all.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Facts about the objects of samples that conditions may name, besides the columns of the index."""
+"""Facts about the objects of samples, which conditions may name besides the columns of the index."""
 
 from __future__ import annotations
 
@@ -30,12 +30,7 @@ def columns_of_objects(
     """Return the facts about the objects of each image that a condition names, (N,) each, by name.
 
     ``num_objects`` and ``num_crowds`` count; ``smallest_object`` and ``largest_object`` are areas in pixels,
-    0 for an image without objects.
-
-    Args:
-        index: The index.
-        condition: The condition as text.
-        objects: (M,) bool, the objects of the index that count; None for all.
+    0 for an image without objects. ``objects``, (M,) bool, has the objects that count; None for all.
     """
     if "object_labels" not in index.types or not any(name in condition for name in _NAMES):
         return {}

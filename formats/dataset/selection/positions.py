@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from stoker.errors import ConfigError
 
 from ..index import Index
+from .select import matching
 
 __all__ = ["checked_positions", "in_first_part", "in_first_part_of_each", "selected_positions"]
 
@@ -20,7 +21,7 @@ def checked_positions(positions: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]
     """Return positions as int64.
 
     Raises:
-        ConfigError: They are no integers.
+        ConfigError: They are not integers.
         IndexError: One is not from 0 to ``n - 1``.
     """
     at = np.asarray(positions)
@@ -38,18 +39,12 @@ def selected_positions(
     which: npt.ArrayLike | str | pc.Expression,
     objects: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Return the positions that :meth:`Dataset.select` takes.
+    """Return the positions that ``which`` of :meth:`Dataset.select` means, among (N,) int64 rows of an index.
 
-    Args:
-        index: The index.
-        rows: (N,) int64, rows of the dataset's samples.
-        which: What :meth:`Dataset.select` takes.
-        objects: (M,) bool, the objects of the index that a condition counts; None for all.
+    ``objects``, (M,) bool, has the objects of the index that a condition counts; None for all.
     """
     at = np.asarray(which)
     if isinstance(which, str) or at.dtype == object:
-        from .select import matching
-
         at = matching(index, which, objects)[rows]
     if at.dtype == bool:
         if at.shape != rows.shape:
@@ -74,8 +69,8 @@ def in_first_part_of_each(
 ) -> npt.NDArray[np.bool_]:
     """Return (N,) bool, whether each key is in the first part, which has ``fraction`` of each stratum.
 
-    A stratum gets its exact share rounded down or up, and all of them together the share of all keys, rounded
-    to the nearest integer (the method of the largest remainders). The first part has the lowest hashes.
+    The share of a stratum is rounded down or up, so that the share of all keys is rounded to the nearest
+    integer (the method of the largest remainders). The first part has the lowest hashes.
 
     Args:
         keys: N keys.

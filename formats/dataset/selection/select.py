@@ -1,6 +1,6 @@
 """Selection of rows of an index by a condition on its columns, of PyArrow or in words.
 
-A condition in words is a comparison as Python writes it, with names of columns:
+A condition in words has the syntax of Python, with names of columns:
 
     label < 10 and width >= 224
     label in (3, 5, 8) or not key.startswith("train/")
@@ -9,8 +9,8 @@ A condition in words is a comparison as Python writes it, with names of columns:
     num_objects > 0
 
 ``num_objects`` counts the objects of an image, ``num_crowds`` the groups among them, and ``smallest_object``
-and ``largest_object`` are areas in pixels, 0 without an object; a column of the index of one of these names
-comes first.
+and ``largest_object`` are areas in pixels, 0 without an object. A column of the index with such a name takes
+precedence.
 
 Only the syntax listed in :func:`parse` is accepted, and nothing is evaluated as Python.
 """
@@ -18,7 +18,9 @@ Only the syntax listed in :func:`parse` is accepted, and nothing is evaluated as
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -29,24 +31,24 @@ import pyarrow.compute as pc
 from stoker.errors import ConfigError, StaleIndexError
 
 from ..index import Index
-from .class_names import names_classes
+from .classes import names_classes
 from .object_columns import columns_of_objects
 
 __all__ = ["matching", "matching_rows", "parse"]
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
 }
 _STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
 
@@ -64,9 +66,9 @@ def matching(
         objects: (M,) bool, the objects of the index that count; None for all.
 
     Raises:
-        ConfigError: It is no expression, names a column that does not exist, or compares values of different
-            types; the error lists the columns.
-        StaleIndexError: A column of texts or lists that it names is damaged.
+        ConfigError: It is not an expression, names a column that does not exist, or compares values of
+            different types; the error lists the columns.
+        StaleIndexError: It names a column of texts or lists that is damaged.
     """
     condition = parse(expression) if isinstance(expression, str) else expression
     for name in index.types:
@@ -138,7 +140,7 @@ def parse(text: str) -> pc.Expression:
 
 
 def _hint_of_classes(text: str) -> str | None:
-    """The hint for a condition with names of classes; None if it has none."""
+    """Return the hint for a condition with names of classes; None if it has none."""
     names = names_classes(text)
     if names is None:
         return None
@@ -173,16 +175,13 @@ def _unary(node: ast.UnaryOp) -> Any:
         raise _not_understood(node)
     if isinstance(node.operand, ast.Constant):
         return pc.negate(operand)
-    # In float64, as all arithmetic: Arrow's negative of an unsigned integer is another positive one.
+    # In float64, as all arithmetic: Arrow's negative of an unsigned integer is a positive one.
     return pc.negate(operand.cast(pa.float64(), safe=False))
 
 
 def _boolean(node: ast.BoolOp) -> Any:
-    parts = [_translate(value) for value in node.values]
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = joined & part if isinstance(node.op, ast.And) else joined | part
-    return joined
+    join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+    return reduce(join, map(_translate, node.values))
 
 
 def _arithmetic(node: ast.BinOp) -> Any:
@@ -196,20 +195,17 @@ def _arithmetic(node: ast.BinOp) -> Any:
 def _compare(node: ast.Compare) -> Any:
     operands = [node.left, *node.comparators]
     links = zip(operands[:-1], node.ops, operands[1:], strict=True)
-    joined, *further = [_link(left, operator, right) for left, operator, right in links]
-    for link in further:
-        joined = joined & link
-    return joined
+    return reduce(operator.and_, (_link(*link) for link in links))
 
 
-def _link(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Any:
-    if isinstance(operator, ast.In):
+def _link(left: ast.expr, comparison: ast.cmpop, right: ast.expr) -> Any:
+    if isinstance(comparison, ast.In):
         return _contains(left, right)
-    if isinstance(operator, ast.NotIn):
+    if isinstance(comparison, ast.NotIn):
         return ~_contains(left, right)
-    if type(operator) not in _COMPARISONS:
+    if type(comparison) not in _COMPARISONS:
         raise ConfigError("'is' is not understood in a condition", hint="Compare with ==.")
-    return _COMPARISONS[type(operator)](_translate(left), _translate(right))
+    return _COMPARISONS[type(comparison)](_translate(left), _translate(right))
 
 
 def _contains(item: ast.expr, container: ast.expr) -> Any:
@@ -239,16 +235,12 @@ def _call(node: ast.Call) -> Any:
     return _STRING_METHODS[method.attr](_translate(method.value), arguments[0])
 
 
-def _name(node: ast.Name) -> Any:
-    return pc.field(node.id)
-
-
 _NODES: dict[type[ast.expr], Callable[[Any], Any]] = {
     ast.BoolOp: _boolean,
     ast.UnaryOp: _unary,
     ast.Compare: _compare,
     ast.BinOp: _arithmetic,
     ast.Call: _call,
-    ast.Name: _name,
+    ast.Name: lambda node: pc.field(node.id),
     ast.Constant: _constant,
 }

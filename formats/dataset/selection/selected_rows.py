@@ -17,10 +17,6 @@ __all__ = ["SelectedRows"]
 class SelectedRows:
     """All rows of an index, or some of them in any order; a position counts them from 0.
 
-    Args:
-        index: The index.
-        rows: (N,) int64, row of each position; None for all rows.
-
     Attributes:
         index: The whole index, even of a selection.
     """
@@ -41,7 +37,7 @@ class SelectedRows:
     def is_distinct(self) -> bool:
         """Whether no sample was selected twice."""
         rows = self._rows
-        # Rows that a mask or a condition selects ascend, and need no sorting.
+        # Rows from a mask or a condition ascend, and need no sorting.
         return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
 
     def column(self, name: str) -> npt.NDArray[Any]:

@@ -26,11 +26,11 @@ class Version:
 
     Attributes:
         version: Its number; the first is 1.
-        time: When it was made, in UTC as ISO 8601; None where nothing states it.
+        time: Time when it was made, in UTC as ISO 8601; None if it is not known.
         change: What was done, such as ``append photos/new``.
         samples: Number of its samples.
-        added: Samples that the version before did not have.
-        removed: Samples that the version before had in addition.
+        added: Number of samples that the version before did not have.
+        removed: Number of samples of the version before that this one does not have.
     """
 
     version: int
@@ -88,7 +88,7 @@ def read_versions(folder: Path) -> list[Version]:
 
 
 def _from_manifest(folder: Path, name: str, before: int) -> Version:
-    """Return what the manifest of a version says of it, where the history has no line."""
+    """Return a version as its manifest describes it, if the history has no line."""
     manifest = Manifest.load(folder, name)
     rows, number = manifest.index.rows, manifest.dataset_version
     changed = (folder / name).stat().st_mtime if name == MANIFEST_NAME and number == 1 else None
@@ -98,7 +98,7 @@ def _from_manifest(folder: Path, name: str, before: int) -> Version:
 
 
 def _known(folder: Path, last: int) -> dict[int, Version]:
-    """Return the versions in the history, without lines that are damaged or of versions to come."""
+    """Return the versions in the history, without damaged lines and unpublished versions."""
     with suppress(OSError, UnicodeDecodeError):
         lines = (folder / HISTORY_NAME).read_text(encoding="utf-8").splitlines()
         found = [one for one in map(_parsed, lines) if one is not None and one.version <= last]
@@ -120,17 +120,22 @@ def history_lines(folder: Path, last: Manifest, grown: Manifest, change: str, ad
     """
     known = {one.version: one for one in read_versions(folder)}
     removed = last.index.rows + added - grown.index.rows
-    time = _iso(datetime.now(timezone.utc))
-    following = Version(grown.dataset_version, time, change, grown.index.rows, added, removed)
-    versions = [*(one for number, one in sorted(known.items()) if number < following.version), following]
-    return "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in versions).encode()
+    following = Version(grown.dataset_version, _now(), change, grown.index.rows, added, removed)
+    return _lines(*(one for number, one in sorted(known.items()) if number < following.version), following)
 
 
 def first_line(manifest: Manifest, change: str) -> bytes:
-    """Return the content of ``versions.jsonl`` for a first version, where its change needs words."""
+    """Return the content of ``versions.jsonl`` for a first version, if its change is to be described."""
     rows = manifest.index.rows
-    version = Version(1, _iso(datetime.now(timezone.utc)), change, rows, rows)
-    return (json.dumps(asdict(version), ensure_ascii=False) + "\n").encode()
+    return _lines(Version(1, _now(), change, rows, rows))
+
+
+def _lines(*versions: Version) -> bytes:
+    return "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in versions).encode()
+
+
+def _now() -> str:
+    return _iso(datetime.now(timezone.utc))
 
 
 def _iso(time: datetime) -> str:

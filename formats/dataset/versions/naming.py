@@ -24,23 +24,21 @@ def retired_manifest(version: int) -> str:
 
 
 def is_of_version(name: str) -> bool:
-    """Return whether a file in a dataset's folder belongs to its versions, but is no shard of them."""
+    """Return whether a file in a dataset's folder belongs to a version, but is not a shard."""
     return name == HISTORY_NAME or _FILES.fullmatch(name) is not None
 
 
 def split_version(
     path: str | os.PathLike[str], version: int | None = None
 ) -> tuple[str | os.PathLike[str], int | None]:
-    """Return the path and the version of a dataset; ``PATH@3`` names both.
-
-    A folder whose own name ends so keeps it.
+    """Return the path and the version of a dataset; ``PATH@3`` names both, unless a folder has this name.
 
     Args:
         path: Path or URL of a dataset, perhaps with ``@`` and a version at its end.
-        version: The version, where it is given apart from the path; None for the last one.
+        version: The version, if it is given separately; None for the last one.
 
     Raises:
-        ConfigError: The version is no number from 1, or the path names another one.
+        ConfigError: The version is not a number from 1, or the path names another one.
     """
     if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
         raise ConfigError(f"version must be a whole number from 1, not {version!r}")

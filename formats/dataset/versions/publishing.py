@@ -1,4 +1,4 @@
-"""The publication of an index as a dataset, and of the next version of a dataset: one rename decides."""
+"""The publication of an index as a dataset, and of a dataset's next version, each by one last rename."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ _TEMPORARY = ".index-"
 def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
     """Make a dataset of an index in a folder, which is made if missing, and return its manifest.
 
-    Args:
-        folder: The folder.
-        make: Writes all files but the manifest into a temporary folder, and returns the manifest.
+    ``make`` writes all files except the manifest into a temporary folder, and returns the manifest.
 
     Raises:
         DatasetError: There is a dataset in the folder already.
@@ -52,7 +50,7 @@ def publish_index(folder: Path, make: Callable[[Path], Manifest]) -> Manifest:
             for file in Path(temporary).iterdir():
                 move_durably(file, folder / file.name)
         sync_folder(folder)
-        # Last: without it the folder is no dataset.
+        # Last: without the manifest the folder is not a dataset.
         write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())
     return manifest
 
@@ -77,13 +75,8 @@ class NextVersion:
 def publish_version(folder: Path, last: Manifest, following: NextVersion, staging: Path) -> None:
     """Make the next version of a dataset, whose lock the caller holds; its shards are in place already.
 
-    A process that is killed at any point leaves the last version or the new one.
-
-    Args:
-        folder: The dataset's folder.
-        last: Manifest of its last version.
-        following: The next one.
-        staging: Folder on the same file system for files until they are whole.
+    A process that is killed at any point leaves the last version or the new one. ``staging`` is a folder on
+    the same file system for unfinished files.
     """
     grown = following.manifest
     contents = {
@@ -102,13 +95,11 @@ def publish_version(folder: Path, last: Manifest, following: NextVersion, stagin
 def check_unchanged(folder: Path, last: Manifest) -> None:
     """Raise LockedError if another process has made a version before this one had the lock."""
     if Manifest.load(folder).fingerprint != last.fingerprint:
-        raise LockedError(
-            "another process has changed the dataset in this moment", path=folder, hint="try again"
-        )
+        raise LockedError("another process has just changed the dataset", path=folder, hint="try again")
 
 
 def remove_remains(folder: Path, last: Manifest) -> None:
-    """Remove the files of a next version that was killed before its manifest was there."""
+    """Remove the files of a next version whose process was killed before the manifest was written."""
     version = last.dataset_version + 1
     for pattern in (f"shard-v{version}-*", index_name(version)):
         for file in folder.glob(pattern):

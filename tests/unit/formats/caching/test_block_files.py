@@ -16,7 +16,7 @@ import pytest
 from helpers.cached_blocks import BLOCK, SIZES, Reader, array, make
 
 from stoker.errors import ConfigError, StorageError
-from stoker.formats.caching.sparse_files import punch_hole
+from stoker.formats.caching.cache_files import punch_hole
 from stoker.log import EventLog
 from stoker.pipeline.caching.block_requests import Requests
 
@@ -114,7 +114,7 @@ import sys, numpy as np
 from pathlib import Path
 from stoker.errors import StorageError
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.formats.caching.sparse_files import punch_hole
+from stoker.formats.caching.cache_files import punch_hole
 files = BlockFiles(Path(sys.argv[1]), ["f0", "f1", "f2", "f3"], {SIZES}, {BLOCK})
 files.pin(np.array([0, 2]))
 print(files.evict(100, np.zeros(6, np.int64)), flush=True)  # block 1 alone is free

@@ -131,8 +131,8 @@ def test_tries_are_heard_once_in_ten_seconds(
         (StatusError(403), "credentials"),
         (PermissionError("not yours"), "credentials"),
         (StatusError(429), "fewer requests"),
-        (StatusError(500), "trouble of its own"),
-        (StatusError(416), "was changed"),
+        (StatusError(500), "internal error"),
+        (StatusError(416), "has changed"),
         (refused(), "server runs"),
         (ConnectionResetError(errno.ECONNRESET, "reset"), "connection was cut"),
         (TimeoutError("too long"), "did not answer in time"),
@@ -151,4 +151,4 @@ def test_an_error_says_what_is_known(
 def test_an_answer_cut_short_says_that_the_file_may_have_changed(store: Store) -> None:
     with pytest.raises(StorageError, match="7 bytes came where 9 were asked for") as caught:
         store.read_range("file", 0, 9)
-    assert "was changed" in str(caught.value.hint)
+    assert "has changed" in str(caught.value.hint)

@@ -87,7 +87,7 @@ def test_classes_of_a_selection_are_renumbered(make_dataset: Callable[..., Path]
         assert next(iter(loader))[1].tolist() == [1, 0, 1, 0]
     mixed = stoker.mix([(some, 0.5), (dataset, 0.5)])
     assert [mixed.classes[label] for label in mixed.labels[:5]] == ["cat", "eel", "cat", "eel", "cat"]
-    with pytest.raises(ConfigError, match="those of this selection are renumbered"):
+    with pytest.raises(ConfigError, match="labels of this selection are renumbered"):
         some.select("label == 0")
     with pytest.raises(ConfigError, match="renumber=True needs classes"):
         dataset.select([0], renumber=True)

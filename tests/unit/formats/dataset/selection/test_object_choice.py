@@ -96,7 +96,7 @@ def test_classes_of_objects_are_renumbered(dataset: stoker.Dataset) -> None:
     found = some.annotations(range(2))
     assert list(zip(found.id.tolist(), found.labels.tolist(), strict=True)) == [(1, 1), (2, 0), (3, 1)]
     assert _objects(dataset.select(classes="mouse")) == [4]
-    with pytest.raises(ConfigError, match="those of this selection are renumbered"):
+    with pytest.raises(ConfigError, match="labels of this selection are renumbered"):
         some.select(objects="label == 0")
 
 
