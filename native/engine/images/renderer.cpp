@@ -29,7 +29,7 @@ int Renderer::least_eighths(const Geometry& geometry) {
     if (geometry.margin == 0) return 8;
     Placement placement = geometry.placement;
     if (geometry.warp != nullptr && !uses_canvas(geometry))
-        return dct_eighths(footprint_of(WarpMap(geometry.warp, placement), geometry), geometry.margin);
+        return reduced_eighths(footprint_of(WarpMap(geometry.warp, placement), geometry).support, geometry.margin);
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return 1;
     const int eighths = dct_eighths(placement, geometry.margin);
     return placement.x.reduce(eighths) && placement.y.reduce(eighths) ? eighths : 8;
