@@ -10,11 +10,6 @@
 namespace stoker {
 namespace {
 
-// Whether a pass has two rows with weights that are not negative.
-inline bool is_between(const VerticalPass& pass) {
-    return pass.taps == 2 && pass.weights[0] >= 0 && pass.weights[1] >= 0;
-}
-
 // Returns the sums of one output: 32-bit red, green, blue and an unused number in each half, which are to be
 // added.
 inline __m256i pixel_sum(const std::uint8_t* source, const std::int16_t* weights, int taps) {
