@@ -50,7 +50,7 @@ class ImageWriter final : public RowSink {
     Rectangle dest_{};
     int plane_ = 0;
     bool diagonal_ = false;
-    std::vector<std::uint8_t> line_;  // a row of the output: fill, with dest between
+    std::vector<std::uint8_t> line_;  // a row of the output: fill around dest
 };
 
 }  // namespace stoker

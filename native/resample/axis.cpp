@@ -9,8 +9,7 @@
 namespace stoker {
 namespace {
 
-// The maximum scale for the triangle kernel. Beyond it, the rounding error may be larger than the largest
-// weight.
+// The maximum scale for the triangle kernel. Beyond it, the rounding error may be larger than the largest weight.
 constexpr double kMaxTriangleScale = 64;
 
 // Computes the weights of `count` source pixels, the first at `offset` from the centre. It rounds cumulative

@@ -20,7 +20,7 @@ using Region = Array<const double, nb::shape<4>>;
 using Flip = Array<const bool, nb::shape<2>>;
 
 constexpr std::size_t kMaxSide = 1 << 24;
-constexpr double kTolerance = 1e-3;  // of a region, for rounding errors
+constexpr double kTolerance = 1e-3;  // for rounding errors of a region
 
 ChannelImage image_of(const Pixels& pixels) {
     require(pixels.size() > 0 && pixels.shape(0) <= kMaxSide && pixels.shape(1) <= kMaxSide,

@@ -37,8 +37,7 @@ void repeat_channel(std::uint8_t* row, int pixels) {
     for (int x = pixels; x-- > 0;) row[3 * x] = row[3 * x + 1] = row[3 * x + 2] = row[x];
 }
 
-// Returns the position of the entropy-coded data. Segments before it may hold a thumbnail with its own end
-// marker.
+// Returns the position of the entropy-coded data. Segments before it may hold a thumbnail with its own end marker.
 std::size_t scan_start(const Payload& jpeg) {
     for (std::size_t at = 2; at + 4 <= jpeg.size && jpeg.data[at] == 0xFF;) {
         const std::uint8_t marker = jpeg.data[at + 1];
@@ -133,8 +132,7 @@ bool TurboDecoder::open(const EncodedImage& image) {
     failure_ = {};
     grey_ = image.grey;
     if (setjmp(jump_)) return false;
-    // Each image gets a new decompressor: libjpeg keeps tables, and an image without tables would use the old
-    // ones.
+    // Each image gets a new decompressor: libjpeg keeps tables, and an image without tables would use the old ones.
     jpeg_destroy_decompress(&decoder_);
     jpeg_create_decompress(&decoder_);
     decoder_.src = &source_;
