@@ -12,6 +12,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace stoker {
 
@@ -46,6 +50,42 @@ class Buffer {
 // Throws ValueError with this message unless the condition holds.
 inline void require(bool condition, const char* message) {
     if (!condition) throw nb::value_error(message);
+}
+
+// Executes `work` without the GIL, and returns its result.
+template <class Work>
+auto without_gil(Work work) {
+    const nb::gil_scoped_release release;
+    return work();
+}
+
+// Returns a capsule that deletes `owned` when Python drops the last reference to it.
+template <class T>
+nb::capsule capsule_of(std::unique_ptr<T> owned) {
+    using Pointer = typename std::unique_ptr<T>::pointer;
+    const nb::capsule made(owned.get(), [](void* p) noexcept { std::default_delete<T>()(static_cast<Pointer>(p)); });
+    owned.release();
+    return made;
+}
+
+// Returns a NumPy array that owns its values.
+template <class T>
+nb::ndarray<nb::numpy, T> array_of(std::unique_ptr<T[]> values, std::initializer_list<std::size_t> shape) {
+    T* data = values.get();
+    return nb::ndarray<nb::numpy, T>(data, shape, capsule_of(std::move(values)));
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> array_of(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+    auto kept = std::make_unique<std::vector<T>>(std::move(values));
+    T* data = kept->data();
+    return nb::ndarray<nb::numpy, T>(data, shape, capsule_of(std::move(kept)));
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> array_of(std::vector<T> values) {
+    const std::size_t size = values.size();
+    return array_of(std::move(values), {size});
 }
 
 void bind_buffer_pool(nb::module_& m);

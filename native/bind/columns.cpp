@@ -124,8 +124,7 @@ nb::tuple table_of(const nb::module_& m, std::span<const Column> columns) {
     return nb::tuple(table);
 }
 
-// Column is a Python class, because nanobind reports its own objects as leaked if they live when the
-// interpreter ends.
+// Column is a Python class, because nanobind reports its own objects as leaked if they live when the interpreter ends.
 void bind_columns(nb::module_& m) {
     const nb::object make = nb::module_::import_("collections").attr("namedtuple");
     m.attr("Column") = make("Column", nb::make_tuple("name", "dtype", "per_sample", "optional", "row_shape"),

@@ -12,9 +12,8 @@ namespace stoker {
 // Arrays that C++ reads or writes, which stay alive as long as this list.
 using KeptArrays = std::vector<nb::ndarray<nb::ro>>;
 
-// Checks the arrays of a batch of `count` samples and returns them in the order of the table. Throws
-// ValueError, with the column's name, for an array that is missing, unknown, or of another type, shape or
-// device.
+// Checks the arrays of a batch of `count` samples and returns them in the order of the table. Throws ValueError, with
+// the column's name, for an array that is missing, unknown, or of another type, shape or device.
 std::vector<ColumnValue> check_columns(const nb::dict& arrays, std::span<const Column> columns, std::size_t count,
                                        KeptArrays& kept);
 

@@ -12,9 +12,8 @@ namespace {
 
 using Numbers = Vector<std::int64_t>;
 using Text = Vector<std::uint8_t>;
-using Headers = nb::ndarray<nb::numpy, std::int32_t, nb::shape<-1, 4>>;
 
-// Paths of files: their names, one after the other, and where each starts.
+// Paths of files: their names one after the other in `text`, and the start of each name in `starts`.
 struct Paths {
     const std::string& root;
     const Numbers& starts;
@@ -28,12 +27,12 @@ struct Paths {
     }
 };
 
-Headers probe_jpeg_files(const std::string& root, const Numbers& starts, const Text& text, const Numbers& sizes) {
+nb::ndarray<nb::numpy, std::int32_t> probe_jpeg_files(const std::string& root, const Numbers& starts, const Text& text,
+                                                      const Numbers& sizes) {
     require(starts.size() == sizes.size() + 1, "starts must have one more number than sizes");
     const std::size_t count = sizes.size();
     auto found = std::make_unique<std::int32_t[]>(4 * count);
-    {
-        const nb::gil_scoped_release release;
+    without_gil([&] {
         const Paths paths{root, starts, text};
         for (std::size_t i = 0; i < count; ++i) {
             Header header;
@@ -44,9 +43,8 @@ Headers probe_jpeg_files(const std::string& root, const Numbers& starts, const T
             row[2] = header.width;
             row[3] = header.orientation;
         }
-    }
-    const nb::capsule owner(found.get(), [](void* p) noexcept { delete[] static_cast<std::int32_t*>(p); });
-    return Headers(found.release(), {count, 4}, owner);
+    });
+    return array_of(std::move(found), {count, 4});
 }
 
 std::int64_t first_changed(const std::string& root, const Numbers& starts, const Text& text, const Numbers& sizes,

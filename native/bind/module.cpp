@@ -37,7 +37,7 @@ nb::list take_trace() {
     return found;
 }
 
-// The two addresses are zero to show no ranges. The struct stays: threads may be inside a range.
+// Zeros end the display of ranges. The struct is never freed, because threads may be inside a range.
 void set_range_functions(std::uintptr_t push, std::uintptr_t pop) {
     if (push == 0 || pop == 0) return StageRange::set(nullptr);
     StageRange::set(new RangeFunctions{reinterpret_cast<int (*)(const char*)>(push),

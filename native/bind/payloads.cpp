@@ -19,7 +19,7 @@ using Bytes = Array<const std::uint8_t>;
 
 constexpr std::size_t kMostDimensions = 3;
 
-// The memory of the payloads of a batch: it lies in the mapped files, or in copies.
+// The payloads of a batch, which lie in the mapped files or in copies.
 struct PayloadMemory {
     std::shared_ptr<const DataFiles> files;
     std::vector<std::vector<std::uint8_t>> copies;  // payloads that are not mapped
@@ -35,33 +35,22 @@ struct PayloadMemory {
 
 using Owner = std::shared_ptr<const PayloadMemory>;
 
-CheckResult read_and_check(PayloadMemory& memory, const SampleColumns& samples, std::size_t i,
-                           const CheckOptions& options) {
+CheckResult read(PayloadMemory& memory, const SampleColumns& samples, std::size_t i) {
     try {
-        CheckResult read = read_payload(*memory.files, samples, i, memory.copies[i], memory.payloads[i]);
-        if (read.status != Status::ok) return read;
+        return read_payload(*memory.files, samples, i, memory.copies[i], memory.payloads[i]);
     } catch (const std::exception& error) {
         return {Status::read_error, error.what()};
     }
-    return check_payload(memory.payloads[i], samples, i, options);
 }
 
 using Crops = Rows<std::int32_t, 4>;
-using Origins = nb::ndarray<nb::numpy, std::int32_t, nb::shape<-1, 2>>;
 
 // Replaces the payload by the part of it that shows a crop, where its restart markers allow it, and checks that part.
-// Returns false otherwise: the whole payload is then still to be checked.
+// Otherwise it returns false, and the whole payload must be checked.
 bool splice_payload(PayloadMemory& memory, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
                     const std::int32_t* crop, std::int32_t* origin, CheckResult& result) {
     Payload& payload = memory.payloads[i];
     if (samples.orientation[i] != 1) return false;
-    try {
-        result = read_payload(*memory.files, samples, i, memory.copies[i], payload);
-        if (result.status != Status::ok) return true;
-    } catch (const std::exception& error) {
-        result = {Status::read_error, error.what()};
-        return true;
-    }
     const Rectangle rectangle{crop[0], crop[1], crop[2], crop[3]};
     std::optional<Spliced> spliced = splice(payload, bands_of(samples, i), rectangle, options.verify, result);
     if (!spliced) return result.status != Status::ok;
@@ -85,16 +74,17 @@ nb::tuple payloads(const Shards& shards, const nb::dict& columns, std::size_t co
     memory->payloads.resize(count);
     std::vector<CheckResult> results(count);
     auto origins = std::make_unique<std::int32_t[]>(2 * count);
-    {
-        const nb::gil_scoped_release release;
+    without_gil([&] {
         const CheckOptions options{max_pixels, verify};
         for (std::size_t i = 0; i < count; ++i) {
-            const bool done = crops && splice_payload(*memory, samples, i, options, crops->data() + 4 * i,
-                                                      origins.get() + 2 * i, results[i]);
-            if (!done) results[i] = read_and_check(*memory, samples, i, options);
+            results[i] = read(*memory, samples, i);
+            if (results[i].status != Status::ok) continue;
+            const bool spliced = crops && splice_payload(*memory, samples, i, options, crops->data() + 4 * i,
+                                                         origins.get() + 2 * i, results[i]);
+            if (!spliced) results[i] = check_payload(memory->payloads[i], samples, i, options);
         }
-    }
-    const nb::capsule keeper(new Owner(memory), [](void* p) noexcept { delete static_cast<Owner*>(p); });
+    });
+    const nb::capsule keeper = capsule_of(std::make_unique<Owner>(memory));
     nb::list arrays;
     nb::dict bad;
     for (std::size_t i = 0; i < count; ++i) {
@@ -102,8 +92,7 @@ nb::tuple payloads(const Shards& shards, const nb::dict& columns, std::size_t co
         if (results[i].status != Status::ok)
             bad[nb::int_(i)] = nb::make_tuple(static_cast<int>(results[i].status), results[i].reason);
     }
-    const nb::capsule numbers(origins.get(), [](void* p) noexcept { delete[] static_cast<std::int32_t*>(p); });
-    return nb::make_tuple(arrays, bad, Origins(origins.release(), {count, 2}, numbers), memory);
+    return nb::make_tuple(arrays, bad, array_of(std::move(origins), {count, 2}), memory);
 }
 
 // DLPack 0.8, dlpack.h: DLManagedTensor, and the names of its capsule.
@@ -114,7 +103,7 @@ struct ManagedTensor {
 };
 constexpr const char* kFresh = "dltensor";
 
-// A tensor and what keeps its bytes alive. Any thread may free it, without the interpreter.
+// A tensor, and the owner or the copy of its bytes. Any thread may free it without the interpreter.
 struct Shared {
     ManagedTensor managed{};
     std::array<std::int64_t, kMostDimensions> shape{};

@@ -11,28 +11,16 @@
 namespace stoker {
 namespace {
 
-using Numbers = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>>;
-
 std::tuple<nb::object, std::string, std::string> mark_restarts_in(nb::handle data) {
     const Buffer buffer(data);
-    RestartMarked marked;
-    {
-        const nb::gil_scoped_release release;
-        marked = mark_restarts({buffer.data(), buffer.size()});
-    }
+    const RestartMarked marked = without_gil([&] { return mark_restarts({buffer.data(), buffer.size()}); });
     if (marked.payload.empty()) return {nb::none(), marked.reason, marked.detail};
     return {nb::bytes(marked.payload.data(), marked.payload.size()), "", ""};
 }
 
-Numbers make_bands_of(nb::handle data) {
+nb::ndarray<nb::numpy, std::uint32_t> make_bands_of(nb::handle data) {
     const Buffer buffer(data);
-    auto* numbers = new std::vector<std::uint32_t>;
-    const nb::capsule owner(numbers, [](void* p) noexcept { delete static_cast<std::vector<std::uint32_t>*>(p); });
-    {
-        const nb::gil_scoped_release release;
-        *numbers = make_bands({buffer.data(), buffer.size()});
-    }
-    return Numbers(numbers->data(), {numbers->size()}, owner);
+    return array_of(without_gil([&] { return make_bands({buffer.data(), buffer.size()}); }));
 }
 
 bool bands_match(nb::handle data, const Vector<std::uint32_t>& numbers) {
@@ -43,17 +31,15 @@ bool bands_match(nb::handle data, const Vector<std::uint32_t>& numbers) {
     return bands.fit(payload.size) && bands.headers_match(payload) && bands.match(payload, 0, bands.count());
 }
 
-std::optional<std::tuple<nb::bytes, int, int, std::size_t>> splice_of(nb::handle data, const Vector<std::uint32_t>& numbers,
-                                                         const std::array<int, 4>& crop, bool verify) {
+std::optional<std::tuple<nb::bytes, int, int, std::size_t>> splice_of(nb::handle data,
+                                                                      const Vector<std::uint32_t>& numbers,
+                                                                      const std::array<int, 4>& crop, bool verify) {
     const Buffer buffer(data);
     const Rectangle rectangle{crop[0], crop[1], crop[2], crop[3]};
     CheckResult check;
-    std::optional<Spliced> found;
-    {
-        const nb::gil_scoped_release release;
-        found = splice({buffer.data(), buffer.size()}, Bands({numbers.data(), numbers.shape(0)}), rectangle, verify,
-                       check);
-    }
+    const Bands bands({numbers.data(), numbers.shape(0)});
+    const std::optional<Spliced> found =
+        without_gil([&] { return splice({buffer.data(), buffer.size()}, bands, rectangle, verify, check); });
     if (check.status != Status::ok) throw nb::value_error(check.reason.c_str());
     if (!found) return {};
     return std::tuple{nb::bytes(found->jpeg.data(), found->jpeg.size()), found->top, found->left,

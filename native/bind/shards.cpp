@@ -10,7 +10,7 @@ using View = nb::ndarray<nb::memview, const std::uint8_t, nb::ndim<1>>;
 
 void make(Shards* self, const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes,
           bool mapped) {
-    if (paths.size() != sizes.size()) throw nb::value_error("paths and sizes must have the same length");
+    require(paths.size() == sizes.size(), "paths and sizes must have the same length");
     const nb::gil_scoped_release release;
     new (self) Shards(paths, sizes, mapped);
 }
@@ -22,21 +22,16 @@ View view(const Shards& shards, std::int64_t shard, std::int64_t offset, std::in
     };
     auto owner = std::make_unique<Owner>();
     owner->file = shards.file(shard, offset, length);
-    Payload payload;
-    {
-        const nb::gil_scoped_release release;
-        payload = owner->file->read(offset, length, owner->storage);
-    }
-    const nb::capsule capsule(owner.release(), [](void* p) noexcept { delete static_cast<Owner*>(p); });
-    return View(payload.data, {payload.size}, capsule);
+    const Payload payload = without_gil([&] { return owner->file->read(offset, length, owner->storage); });
+    return View(payload.data, {payload.size}, capsule_of(std::move(owner)));
 }
 
 constexpr std::int64_t kGap = 128 << 10;  // reading the bytes between costs less than another request
 
 void will_need(const Shards& shards, const Vector<std::int32_t>& shard, const Vector<std::int64_t>& offset,
                const Vector<std::int64_t>& length, std::int64_t gap) {
-    if (offset.size() != shard.size() || length.size() != shard.size())
-        throw nb::value_error("shard, offset and length must have the same length");
+    require(offset.size() == shard.size() && length.size() == shard.size(),
+            "shard, offset and length must have the same length");
     std::vector<Range> ranges;
     ranges.reserve(shard.size());
     for (std::size_t i = 0; i < shard.size(); ++i)

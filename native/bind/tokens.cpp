@@ -41,11 +41,7 @@ nb::object read_ids(const Shards& shards, const Vector<std::int32_t>& shard, con
     }
     require(rows == count, "the batches must have a row for each payload");
     const auto files = shards.files();
-    BadPayload bad;
-    {
-        const nb::gil_scoped_release release;
-        bad = read_tokens(*files, payloads, stored_bytes, arrays, fill);
-    }
+    const BadPayload bad = without_gil([&] { return read_tokens(*files, payloads, stored_bytes, arrays, fill); });
     if (bad.index < 0) return nb::none();
     return nb::make_tuple(bad.index, bad.reason);
 }
@@ -58,11 +54,8 @@ nb::list encode_records(const std::vector<FieldArrays>& given, const std::string
     std::vector<FieldTokens> fields;
     for (const auto& [name, ids, lengths] : given)
         fields.push_back({name, {ids.data(), ids.size()}, {lengths.data(), lengths.size()}});
-    TokenRecords found;
-    {
-        const nb::gil_scoped_release release;
-        found = encode_token_records(fields, payload_name, stored_bytes);
-    }
+    const TokenRecords found =
+        without_gil([&] { return encode_token_records(fields, payload_name, stored_bytes); });
     nb::list records;
     std::size_t begin = 0;
     for (std::size_t i = 0; i < found.ends.size(); ++i) {

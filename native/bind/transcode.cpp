@@ -2,8 +2,6 @@
 #include <utility>
 
 #include <nanobind/stl/array.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 
 #include "bind/bind.h"
 #include "decode/checks/size_check.h"
@@ -17,18 +15,12 @@ using Result = std::tuple<nb::bytes, int, int>;
 RgbView rgb_view_of(const RgbArray& array) {
     const RgbView pixels{array.data(), static_cast<std::int64_t>(array.shape(0)),
                         static_cast<std::int64_t>(array.shape(1))};
-    if (pixels.height < 1 || pixels.width < 1 || pixels.height > kMaxSourceSide || pixels.width > kMaxSourceSide)
-        throw nb::value_error("pixels must be (H, W, 3) with H and W from 1 to 2^24");
+    require(pixels.height >= 1 && pixels.width >= 1 && pixels.height <= kMaxSourceSide && pixels.width <= kMaxSourceSide,
+            "pixels must be (H, W, 3) with H and W from 1 to 2^24");
     return pixels;
 }
 
-template <class Work>
-Result without_gil(Work work) {
-    Transcoded result;
-    {
-        const nb::gil_scoped_release release;
-        result = work();
-    }
+Result result_of(const Transcoded& result) {
     return {nb::bytes(result.payload.data(), result.payload.size()), result.height, result.width};
 }
 
@@ -37,7 +29,7 @@ Result transcode(nb::handle data, const std::string& mode, int height, int width
     const Buffer buffer(data);
     const TranscodeOptions options =
         parse_options(mode, height, width, encoding, quality, subsampling, max_pixels, restarts);
-    return without_gil([&] { return transcode_payload({buffer.data(), buffer.size()}, options); });
+    return result_of(without_gil([&] { return transcode_payload({buffer.data(), buffer.size()}, options); }));
 }
 
 Result transcode_array(const RgbArray& pixels, const std::string& mode, int height, int width,
@@ -46,28 +38,22 @@ Result transcode_array(const RgbArray& pixels, const std::string& mode, int heig
     const TranscodeOptions options =
         parse_options(mode, height, width, encoding, quality, subsampling, max_pixels, restarts);
     const RgbView source = rgb_view_of(pixels);
-    return without_gil([&] { return transcode_pixels(source, options); });
+    return result_of(without_gil([&] { return transcode_pixels(source, options); }));
 }
 
-using Output = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>>;
-
-Output resize_array(const RgbArray& pixels, std::pair<int, int> size, std::optional<std::array<double, 4>> box) {
+nb::ndarray<nb::numpy, std::uint8_t> resize_array(const RgbArray& pixels, std::pair<int, int> size,
+                                                  std::optional<std::array<double, 4>> box) {
     const RgbView source = rgb_view_of(pixels);
     const double h = static_cast<double>(source.height), w = static_cast<double>(source.width);
     const std::array<double, 4> region = box.value_or(std::array<double, 4>{0, 0, h, w});
-    if (size.first < 1 || size.second < 1 || size.first > 1 << 16 || size.second > 1 << 16)
-        throw nb::value_error("size must be (height, width), each from 1 to 65536");
-    if (!(region[0] >= 0 && region[0] < region[2] && region[2] <= h && region[1] >= 0 &&
-          region[1] < region[3] && region[3] <= w))
-        throw nb::value_error("box must be (top, left, bottom, right), not empty, and lie within the pixels");
-    auto* rgb = new std::vector<std::uint8_t>;
-    const nb::capsule owner(rgb, [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
-    {
-        const nb::gil_scoped_release release;
-        *rgb = resize(source, region.data(), size.first, size.second);
-    }
-    return Output(rgb->data(), {static_cast<std::size_t>(size.first), static_cast<std::size_t>(size.second), 3},
-                  owner);
+    const auto [height, width] = size;
+    require(height >= 1 && width >= 1 && height <= 1 << 16 && width <= 1 << 16,
+            "size must be (height, width), each from 1 to 65536");
+    require(region[0] >= 0 && region[0] < region[2] && region[2] <= h && region[1] >= 0 && region[1] < region[3] &&
+                region[3] <= w,
+            "box must be (top, left, bottom, right), not empty, and lie within the pixels");
+    return array_of(without_gil([&] { return resize(source, region.data(), size.first, size.second); }),
+                    {static_cast<std::size_t>(height), static_cast<std::size_t>(width), 3});
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -28,14 +27,7 @@ class Texts {
     std::vector<std::string_view> views_;
 };
 
-template <class T>
-nb::object array_of(std::vector<T> values) {
-    auto* kept = new std::vector<T>(std::move(values));
-    const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
-}
-
-// The ids of words: the position of a word in the given list.
+// The id of a word is its position in the given list.
 class WordIds {
   public:
     explicit WordIds(nb::handle words) {
@@ -44,11 +36,7 @@ class WordIds {
     }
     nb::tuple encode(nb::handle given, bool places) const {
         const Texts texts(given);
-        EncodedWords found;
-        {
-            const nb::gil_scoped_release release;
-            found = encode_words(table_, texts.views(), places);
-        }
+        EncodedWords found = without_gil([&] { return encode_words(table_, texts.views(), places); });
         return nb::make_tuple(array_of(std::move(found.ids)), array_of(std::move(found.lengths)),
                               array_of(std::move(found.starts)), array_of(std::move(found.ends)));
     }

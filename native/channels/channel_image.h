@@ -1,5 +1,5 @@
-// Images of any number of channels, of 8 or 16 bits or floats: their crops, resizes and flips. RGB and grey of 8 bits
-// take the way of native/resample, which is faster.
+// Crops, resizes and flips of images with any number of channels, of 8 or 16 bits or floats. native/resample is faster for
+// RGB and grey of 8 bits.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace stoker {
 
 enum class PixelType { uint8, uint16, float32 };
-// What the elements of an output are.
+// The type of an output's elements.
 enum class ChannelOut { uint8, uint16, float16, bfloat16, float32 };
 
 // (height, width, channels), C-contiguous.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pixels/displacement.h"
+#include "warp/warp_weights.h"
 
 namespace stoker {
 namespace {
@@ -15,22 +16,15 @@ struct AxisWeights {
     int first = 0;
     std::vector<double> weights;
 
-    // A triangle about `center` that reaches `support` pixels to both sides, of the pixels [low, high). The weights of
-    // all pixels, also of those outside, sum to 1.
+    // Takes a triangle about `center` that reaches `support` to both sides, at the pixels [low, high). The weights of all
+    // pixels, also of those outside, sum to 1.
     void set(double center, double support, int low, int high) {
-        const double below = center - 0.5 - std::floor(center - 0.5);
-        const double total = half(below, support) + half(1 - below, support);
+        const double total = triangle_sum(center, support);
         first = static_cast<int>(std::clamp(std::floor(center - support), double(low), double(high)));
         const int last = static_cast<int>(std::clamp(std::ceil(center + support), double(first), double(high)));
         weights.resize(static_cast<std::size_t>(last - first));
         for (std::size_t t = 0; t < weights.size(); ++t)
             weights[t] = std::max(0.0, 1 - std::abs(first + static_cast<double>(t) + 0.5 - center) / support) / total;
-    }
-
-    // The sum of 1 - d / support over d = distance, distance + 1, ... below `support`.
-    static double half(double distance, double support) {
-        const double n = std::max(std::ceil(support - distance), 0.0);
-        return n - (n * distance + n * (n - 1) / 2) / support;
     }
 };
 
@@ -111,7 +105,7 @@ void warp_channels(const ChannelImage& image, const WarpMap& map, Size size, boo
 void displace_channels(float* levels, Size size, int channels, const Displacement& displacement, bool rounds,
                        const float* fill) {
     const int height = size.height, width = size.width;
-    const std::size_t pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+    const std::size_t pixels = size.pixels();
     const auto line = static_cast<std::size_t>(channels);
     const std::vector<float> source(levels, levels + pixels * line);
     std::vector<double> field(2 * pixels);

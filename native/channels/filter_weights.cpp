@@ -3,33 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "resample/filters.h"
+
 namespace stoker {
-namespace {
-
-double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
-
-// Keys' cubic convolution with a = -0.5.
-double cubic(double x) {
-    const double d = std::abs(x);
-    if (d < 1) return (1.5 * d - 2.5) * d * d + 1;
-    return d < 2 ? ((2.5 - 0.5 * d) * d - 4) * d + 2 : 0;
-}
-
-double sinc(double x) {
-    const double angle = 3.14159265358979323846 * x;
-    return x == 0 ? 1 : std::sin(angle) / angle;
-}
-
-double lanczos(double x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
-
-}  // namespace
 
 void FilterWeights::set(const Span& span, Interpolation interpolation) {
     switch (interpolation) {
-        case Interpolation::bilinear: return set_filter(span, 1, triangle);
-        case Interpolation::bicubic: return set_filter(span, 2, cubic);
-        case Interpolation::lanczos: return set_filter(span, 3, lanczos);
-        case Interpolation::plain_bilinear: return set_plain(span, 1, plain_triangle);
+        case Interpolation::bilinear: return set_filter(span, 1, triangle<double>);
+        case Interpolation::bicubic: return set_filter(span, 2, cubic<double>);
+        case Interpolation::lanczos: return set_filter(span, 3, lanczos<double>);
+        case Interpolation::plain_bilinear: return set_plain(span, 1, triangle<double>);
         case Interpolation::plain_bicubic: return set_plain(span, 2, plain_cubic);
         case Interpolation::nearest: break;
     }

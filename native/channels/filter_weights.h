@@ -11,7 +11,7 @@ namespace stoker {
 // Output i is the sum of the pixels first[i], first[i] + 1, ... of the source, count[i] of them, times their weights,
 // which begin at weights[i * taps] and sum to 1.
 struct FilterWeights {
-    int taps = 0;  // the most of any output
+    int taps = 0;  // of the output that has the most
     std::vector<int> first, count;
     std::vector<float> weights;
 

@@ -6,7 +6,7 @@
 namespace stoker {
 namespace {
 
-// Four floats, for a compiler that would not find them in a loop over three channels.
+// Four floats, because compilers do not vectorise a loop over three channels.
 typedef float Four __attribute__((vector_size(16)));
 constexpr std::size_t kFour = 4;
 
@@ -28,7 +28,7 @@ void MeanSubtractor::run(const MeanLevels& mean, const Parameters& parameters, c
     y_.set(span_of(region[0], region[2], crop[0], crop[2], dest[2]), parameters.interpolation);
     const auto channels = static_cast<std::size_t>(mean.channels), width = x_.first.size();
     const std::size_t plane = static_cast<std::size_t>(target.height) * static_cast<std::size_t>(target.width);
-    for (int& first : x_.first) first -= crop[1];  // the line is that of the crop
+    for (int& first : x_.first) first -= crop[1];  // the line begins with the crop
     const int left = parameters.flip[0] ? target.width - dest[1] - dest[3] : dest[1];
     for (int i = 0; i < dest[2]; ++i) {
         resize_columns(mean, crop, static_cast<std::size_t>(i));

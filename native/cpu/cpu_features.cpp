@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 #if defined(__x86_64__)
-// The compiler's own __builtin_cpu_supports needs a run-time library that answers; Zig's says no to everything.
+// The compiler's own __builtin_cpu_supports depends on a run-time library, and Zig's reports no feature at all.
 // Numbers of bits: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID, and volume 1, 13.3 (XCR0).
 bool has(std::uint32_t word, int bit) { return (word >> bit & 1) != 0; }
 

@@ -1,6 +1,10 @@
 #include "decode/codecs.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "decode/orientation.h"
 
 namespace stoker {
 namespace {
@@ -52,6 +56,22 @@ Header probe(const std::uint8_t* data, std::size_t size) {
         return header;
     }
     return {};
+}
+
+CheckResult probe_as(const EncodedImage& image, Codec codec, Header& header) {
+    try {
+        header = probe(image.payload.data, image.payload.size);
+    } catch (const std::invalid_argument& error) {
+        return {Status::not_decodable, error.what()};
+    }
+    if (header.codec == codec) return {};
+    return {Status::not_decodable, "not a " + std::string(find_codec(codec)->name)};
+}
+
+CheckResult check_oriented_size(const Header& header, const EncodedImage& image) {
+    int height = header.height, width = header.width;
+    if (Orientation::exif(header.orientation).transposed) std::swap(height, width);
+    return check_size(height, width, image.height, image.width, image.max_pixels);
 }
 
 Decoders::Decoders() {

@@ -53,6 +53,12 @@ const CodecEntry* find_codec(Codec codec);
 // Returns the names of the codecs that C++ decodes, separated by commas, for error messages.
 std::string codec_names();
 
+// Reads the header of an image that should be of this codec. The result says whether it is.
+CheckResult probe_as(const EncodedImage& image, Codec codec, Header& header);
+
+// Compares the size of an image, after its EXIF orientation, with the index and the limit of pixels.
+CheckResult check_oriented_size(const Header& header, const EncodedImage& image);
+
 // The decoders of one thread, one for each codec.
 class Decoders {
   public:

@@ -2,17 +2,18 @@
 //
 // To add a codec, write one .cpp file with a class, a reader of headers, and a
 // `const RegisteredCodec registered({...})` in its anonymous namespace (decode/codecs.h). CMake finds the file.
-// decode/png is an example, in several files. A decoder may hold the whole image, as interlaced images ask for. The program in
-// tests/sanitize compiles only decode, records, restarts and cpu, so a decoder uses no .cpp file of another folder.
-// The number of the codec is that of formats/codecs/codec.py. Python takes from the table which codecs C++ decodes
-// (DECODED_CODECS): it then sends this decoder all payloads of the codec, so the decoder must read all variants.
+// decode/png is an example, in several files. A decoder may hold the whole image, as interlaced images require. The
+// programs in tests/sanitize compile only decode, records, restarts and cpu, so a decoder uses no .cpp file of another
+// folder. The number of the codec is that of formats/codecs/codec.py. Python reads from the table which codecs C++ decodes
+// (DECODED_CODECS), and sends this decoder all payloads of the codec. So the decoder must read all variants.
 // A decoder returns the pixels as they are stored; the renderer applies the EXIF orientation. It must read every
 // file of the codec that Pillow reads, and return the pixels of to_rgb in formats/codecs/pixels.py. Pixels that
 // are decoded at a reduced size (can_reduce) may differ: `exact=True` turns it off.
 //
 // The class also has a static `CheckResult check(const EncodedImage& image)`, which checks a payload without
 // decoding it: its header (Status::not_decodable), its size after the EXIF orientation by check_size(), and
-// whether its end is missing (Status::truncated). TurboDecoder::check is an example.
+// whether its end is missing (Status::truncated). TurboDecoder::check is an example, with probe_as() and
+// check_oriented_size() of decode/codecs.h.
 //
 // The calls for an image are open(), start(), read() until all rows of the window are read, finish(). If the
 // window is empty, finish() follows open() directly. After a method has failed, the next call is open().
@@ -39,8 +40,8 @@ struct EncodedImage {
     std::int64_t height = 0;
     std::int64_t width = 0;
     std::int64_t max_pixels = 0;
-    // Of a JPEG: where its bands begin. Only a JPEG may arrive with `checked` false: its decoder compares the
-    // checksums itself, those of the bands that it reads or that of the whole payload.
+    // The bands of a JPEG. Only a JPEG may arrive with `checked` false: its decoder compares the checksums of the bands
+    // that it reads, or of the whole payload.
     Bands bands{};
     std::uint32_t crc = 0;
     bool checked = true;
@@ -83,6 +84,11 @@ class Decoder {
 
   protected:
     Decoder() = default;
+
+    bool fail(Status status, const char* message) {
+        failure_ = {status, message};
+        return false;
+    }
 
     Outcome failure_;
 };

@@ -21,4 +21,7 @@ struct Outcome {
     const char* message = "";
 };
 
+// The message of Status::checksum_mismatch.
+inline constexpr const char* kChecksumDiffers = "CRC32C differs from the index";
+
 }  // namespace stoker

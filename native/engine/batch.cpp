@@ -22,7 +22,7 @@ void Batch::finish(std::size_t i, Status status, const char* message) {
 void Batch::keep_reason(std::size_t i, const char* message) noexcept {
     try {
         reasons_.emplace_back(i, message);
-    } catch (const std::bad_alloc&) {  // the status alone must tell it
+    } catch (const std::bad_alloc&) {  // the sample has a status without a reason
     }
 }
 

@@ -28,8 +28,8 @@ struct BatchWork {
     SampleColumns samples{};
     std::vector<RgbView> decoded;  // by position; empty for samples that C++ decodes
     std::vector<ImageArray> images;
-    Composition composition;  // of the images of the one array, if they have several samples each
-    std::shared_ptr<KeptImages> kept;  // samples that other images show, too, if images have several samples
+    Composition composition;  // of the only array, if its images have several samples each
+    std::shared_ptr<KeptImages> kept;  // decoded samples, if images have several samples
     BatchOptions options;
     std::size_t share = 1;  // units that a thread claims at once
     std::uint8_t* status = nullptr;

@@ -28,7 +28,7 @@ class BatchRunner {
 
     SampleRunner runner_;
     Composer composer_;
-    std::vector<std::size_t> waiting_;  // samples that are done but for images that wait
+    std::vector<std::size_t> waiting_;  // samples whose images wait for others
 };
 
 class Pool {

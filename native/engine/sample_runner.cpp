@@ -57,7 +57,7 @@ Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& 
         const KeptImages::Key key{work.samples.shard[i], work.samples.offset[i], eighths};
         const bool keeps = work.decoded[i].data == nullptr && kept.keeps(reduced(size, eighths));
         KeptImages::Shared pixels = keeps ? kept.find(key) : nullptr;
-        // A damaged index may give a payload two sizes. The decoder compares the other size with that of the image.
+        // A damaged index may give a payload two sizes. Then the payload is decoded again, which reports the wrong size.
         const bool transposed = Orientation::exif(exif).transposed;
         const Size stored = reduced(transposed ? Size{size.width, size.height} : size, eighths);
         if (pixels != nullptr && pixels->size() != stored) pixels = nullptr;
@@ -146,7 +146,7 @@ Outcome SampleRunner::decode(Decoder& decoder, int eighths, bool decode_only) {
         for (const auto& image : images) image->finish(waiting_);
     }
     if (traced) {
-        // The two alternate, some rows at a time. They are shown one after the other.
+        // Decoding and augmenting alternate, some rows at a time. The trace shows one after the other.
         const std::int64_t decoded = finishing - augmented;
         StageTrace::add(StageSpan::decode, began, decoded);
         StageTrace::add(StageSpan::augment, decoded, StageTrace::now());

@@ -21,7 +21,7 @@ class SampleRunner {
     // Images whose last steps take several of them wait until finish_waiting().
     Outcome run(const BatchWork& work, std::size_t i);
     Outcome finish_waiting();
-    // Draws what the batch's image array shows of sample `i` alone on an image that other samples are drawn on, too.
+    // Draws sample `i` on an image that shows several samples.
     Outcome render(const BatchWork& work, std::size_t i, PlanarImage& image, PartSink& sink);
 
   private:

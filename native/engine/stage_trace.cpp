@@ -9,7 +9,7 @@
 namespace stoker {
 namespace {
 
-constexpr std::size_t most_spans = 1'000'000;
+constexpr std::size_t kMostSpans = 1'000'000;
 
 struct Spans {
     std::mutex mutex;
@@ -44,7 +44,7 @@ void StageTrace::start() {
 
 void StageTrace::add(StageSpan::Stage stage, std::int64_t began, std::int64_t end) {
     const std::lock_guard<std::mutex> lock(spans().mutex);
-    if (spans().values.size() < most_spans) spans().values.push_back({thread_number(), stage, began, end});
+    if (spans().values.size() < kMostSpans) spans().values.push_back({thread_number(), stage, began, end});
 }
 
 std::vector<StageSpan> StageTrace::take() {

@@ -6,22 +6,12 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
+#include "kernels/rounding.h"
 
 namespace stoker {
 namespace {
 
 constexpr int kAxisBlock = 64;  // outputs that are computed at once
-
-// Rounds down, for numbers of pixels that occur.
-inline std::int32_t round_down(double value) {
-    const auto truncated = static_cast<std::int32_t>(value);
-    return truncated - (value < truncated);
-}
-
-inline std::int32_t clamped(std::int32_t value, std::int32_t low, std::int32_t high) {
-    const std::int32_t raised = value > low ? value : low;
-    return raised < high ? raised : high;
-}
 
 // Computes the first tap of the outputs from `at` on. `nearest` is the tap that is nearest to each centre.
 inline void locate_taps(const AxisPass& pass, int at, int count, std::int32_t* __restrict nearest) {

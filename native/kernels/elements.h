@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/to_uint8.h"
+#include "kernels/rounding.h"
 
 namespace stoker {
 namespace {

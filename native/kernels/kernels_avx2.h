@@ -10,13 +10,7 @@
 namespace stoker {
 namespace {
 
-// Whether a pass has two rows with weights that are not negative.
-inline bool is_between(const VerticalPass& pass) {
-    return pass.taps == 2 && pass.weights[0] >= 0 && pass.weights[1] >= 0;
-}
-
-// Returns the sums of one output: 32-bit red, green, blue and an unused number in each half, which are to be
-// added.
+// Returns the sums of one output: 32-bit red, green, blue and an unused number in each half, which are to be added.
 inline __m256i pixel_sum(const std::uint8_t* source, const std::int16_t* weights, int taps) {
     // For each channel, the low half has pixels 0 and 1 side by side, the high half has pixels 2 and 3.
     const __m256i spread = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,  //

@@ -1,8 +1,7 @@
 // The store of a row: colour matrix, element type and layout, in loops that the compiler vectorises.
 //
-// A file of each instruction set includes this one. So the namespace is unnamed, and the loops do not use the
-// standard library: the linker might keep its inline functions in the form for an instruction set that the
-// machine lacks.
+// A file of each instruction set includes this one. So the namespace is unnamed, and the loops do not use the standard
+// library: the linker might keep its inline functions in the form for an instruction set that the machine lacks.
 #pragma once
 
 #include <cstddef>
@@ -99,8 +98,7 @@ inline void copy_out(const StorePass& pass, const void* block, void* out, std::s
     for (std::size_t i = 0; i < bytes; i += 64) stream_line(from + i, to + i);
 }
 
-// Computes one channel of a row and stores it from registers past the caches. Returns false if that is not
-// possible.
+// Computes one channel of a row and stores it from registers past the caches. Returns false if that is not possible.
 template <class Out>
 bool stream_channel(const StorePass&, int, bool, Out*) {
     return false;

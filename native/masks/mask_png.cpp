@@ -5,18 +5,15 @@
 #include <cstring>
 #include <new>
 
+#include "decode/header_bytes.h"
+
 namespace stoker {
 namespace {
 
 constexpr std::uint8_t kSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr std::size_t kHeader = 13;   // bytes of IHDR
-constexpr std::size_t kChunkOverhead = 12;   // bytes of a chunk's length, name and checksum
+constexpr std::size_t kHeader = 13;         // bytes of IHDR
+constexpr std::size_t kChunkOverhead = 12;  // bytes of a chunk's length, name and checksum
 constexpr std::uint8_t kGray8Form[] = {8, 0, 0, 0, 0};  // 8 bits, grey, the only methods, not interlaced
-
-std::uint32_t big_endian(const std::uint8_t* p) {
-    return static_cast<std::uint32_t>(p[0]) << 24 | static_cast<std::uint32_t>(p[1]) << 16 |
-           static_cast<std::uint32_t>(p[2]) << 8 | p[3];
-}
 
 }  // namespace
 
@@ -40,19 +37,21 @@ const std::uint8_t* MaskPng::decode(const std::uint8_t* data, std::size_t size, 
 
 bool MaskPng::find_stream(const std::uint8_t* data, std::size_t size, int height, int width) {
     if (size < sizeof kSignature || std::memcmp(data, kSignature, sizeof kSignature) != 0) return false;
+    const HeaderBytes bytes{data, size};
     stream_size_ = 0;
     bool first = true;
     for (std::size_t at = sizeof kSignature; size - at >= kChunkOverhead; first = false) {
-        const std::size_t length = big_endian(data + at);
+        const std::size_t length = bytes.big32(at);
         if (length > size - at - kChunkOverhead) return false;
         const std::uint8_t *name = data + at + 4, *body = name + 4;
-        if (big_endian(body + length) != libdeflate_crc32(0, name, 4 + length)) return false;
+        if (bytes.big32(at + 8 + length) != libdeflate_crc32(0, name, 4 + length)) return false;
         at += kChunkOverhead + length;
         const bool is_header = std::memcmp(name, "IHDR", 4) == 0;
         if (is_header != first) return false;
         if (is_header) {
-            if (length != kHeader || big_endian(body) != static_cast<std::uint32_t>(width) ||
-                big_endian(body + 4) != static_cast<std::uint32_t>(height) ||
+            const HeaderBytes header{body, length};
+            if (length != kHeader || header.big32(0) != static_cast<std::uint32_t>(width) ||
+                header.big32(4) != static_cast<std::uint32_t>(height) ||
                 std::memcmp(body + 8, kGray8Form, sizeof kGray8Form) != 0)
                 return false;
         } else if (std::memcmp(name, "IDAT", 4) == 0) {

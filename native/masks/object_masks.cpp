@@ -19,8 +19,7 @@ class Runs {
         height_ = height;
     }
 
-    // Sets the pixels of an axis-aligned output that show a one. The time depends on the pixels that the output
-    // shows.
+    // Sets the pixels of an axis-aligned output that show a one. The time depends on the pixels that the output shows.
     void draw(const SourcePixels& source_pixels, std::uint8_t* out) const {
         const std::vector<int>& columns = source_pixels.columns();
         for (std::size_t c = 0; c < columns.size(); ++c) {

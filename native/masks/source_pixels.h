@@ -26,8 +26,7 @@ class SourcePixels {
     // Returns the last row of the source that is shown, or -1 if none is.
     int last_row() const;
 
-    // Whether the map is axis-aligned; then columns() has the source column of each output column, or -1 for
-    // none.
+    // Whether the map is axis-aligned; then columns() has the source column of each output column, or -1 for none.
     bool axis_aligned() const { return axis_aligned_; }
     const std::vector<int>& columns() const { return columns_; }
     // Returns the rows [first, second) of an axis-aligned output that show the rows [low, high) of the source.
@@ -44,8 +43,7 @@ class SourcePixels {
 
     int height_, width_;
     bool axis_aligned_ = true;
-    // -1 for none. For an axis-aligned output, one for each row and one for each column; otherwise one for each
-    // pixel.
+    // -1 for none. For an axis-aligned output, one for each row and one for each column; otherwise one for each pixel.
     std::vector<int> rows_, columns_;
     int first_ = 0, end_ = 0;  // the rows of an axis-aligned output that show some of the source
 };

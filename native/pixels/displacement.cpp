@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/steps/step_kernels.h"
+#include "pixels/noise.h"
 
 namespace stoker {
 namespace {
@@ -28,21 +29,6 @@ std::vector<double> half_gaussian(double sigma) {
     }
     weights[0] = rest;
     return weights;
-}
-
-// Returns the place at `at` of an axis that is continued by reflection about its first and last place.
-int reflect(int at, int size) {
-    if (size == 1) return 0;
-    const int period = 2 * (size - 1);
-    const int within = (at % period + period) % period;
-    return std::min(within, period - within);
-}
-
-std::uint64_t splitmix(std::uint64_t key, std::uint64_t place) {
-    std::uint64_t bits = key + (place + 1) * 0x9E3779B97F4A7C15;
-    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;
-    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB;
-    return bits ^ bits >> 31;
 }
 
 // Returns the number of doubles that the kernel reads or writes for `count` of them.
@@ -92,9 +78,8 @@ class Smoothing {
 }  // namespace
 
 void make_displacement(std::uint64_t key, Size size, const double* alpha, const double* sigma, double* field) {
-    const int height = size.height, width = size.width;
-    const std::size_t pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
-    const std::size_t line = padded(width), plane = line * static_cast<std::size_t>(height);
+    const int width = size.width;
+    const std::size_t line = padded(width), plane = line * static_cast<std::size_t>(size.height);
     static thread_local std::vector<double> noise;  // new pages cost more than writing them
     if (noise.size() < 2 * plane) noise.resize(2 * plane);
     std::uint64_t place = 0;
@@ -106,7 +91,7 @@ void make_displacement(std::uint64_t key, Size size, const double* alpha, const 
         }
     Smoothing smoothing(size, sigma);
     smoothing.run(noise.data(), alpha[1] / 2 * 0x1p-48, field);
-    smoothing.run(noise.data() + plane, alpha[0] / 2 * 0x1p-48, field + pixels);
+    smoothing.run(noise.data() + plane, alpha[0] / 2 * 0x1p-48, field + size.pixels());
 }
 
 }  // namespace stoker

@@ -32,8 +32,6 @@ class ImageWriter final : public RowSink {
     // Rows will come for the rectangle `dest` of the mirrored output. The rest of the image is filled at once.
     void begin(const Target& target, const Rectangle& dest);
 
-    const Rectangle& dest() const { return dest_; }
-
     // Stores dest.width pixels as row `y` of dest.
     void row(int y, const std::uint8_t* planes, int plane) override;
     // Overwrites a rectangle with `value`, RGB in the units of the output. All rows must be stored before.
@@ -52,7 +50,7 @@ class ImageWriter final : public RowSink {
     Rectangle dest_{};
     int plane_ = 0;
     bool diagonal_ = false;
-    std::vector<std::uint8_t> line_;  // a row of the output: fill, with dest between
+    std::vector<std::uint8_t> line_;  // a row of the output: fill around dest
 };
 
 }  // namespace stoker

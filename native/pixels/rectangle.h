@@ -1,7 +1,8 @@
-// Sizes and rectangles, in pixels.
+// Sizes, rectangles and places, in pixels.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 
 namespace stoker {
 
@@ -9,6 +10,7 @@ struct Size {
     int height = 0, width = 0;
 
     bool operator==(const Size&) const = default;
+    std::size_t pixels() const { return static_cast<std::size_t>(height) * static_cast<std::size_t>(width); }
 };
 
 // A rectangle of an image of the batch.
@@ -28,6 +30,14 @@ inline Window united(const Window& a, const Window& b) {
     if (a.empty()) return b.empty() ? Window{} : b;
     if (b.empty()) return a;
     return {std::min(a.left, b.left), std::min(a.top, b.top), std::max(a.right, b.right), std::max(a.bottom, b.bottom)};
+}
+
+// Returns the place at `at` of an axis of `size` places that is continued by reflection about its first and last place.
+inline int reflect(int at, int size) {
+    if (size == 1) return 0;
+    const int period = 2 * (size - 1);
+    const int within = (at % period + period) % period;
+    return std::min(within, period - within);
 }
 
 }  // namespace stoker

@@ -6,8 +6,7 @@
 
 namespace stoker {
 
-// Returns the checksum of all bytes so far, where `value` is the checksum of the bytes before these; 0 for
-// none.
+// Returns the checksum of all bytes so far, where `value` is the checksum of the bytes before these; 0 for none.
 std::uint32_t crc32c(const void* data, std::size_t size, std::uint32_t value = 0);
 
 }  // namespace stoker

@@ -89,13 +89,8 @@ Payload FileListing::read(std::int64_t offset, std::int64_t length, std::vector<
     check_unchanged(path, info, length, modified_[row]);
     const auto size = static_cast<std::size_t>(length);
     if (storage.size() < size) storage.resize(size);
-    for (std::size_t done = 0; done < size;) {
-        const ssize_t got = ::pread(file.number(), storage.data() + done, size - done, static_cast<off_t>(done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw std::system_error(errno, std::generic_category(), path);
-        if (got == 0) throw std::length_error(path + " became shorter while it was read");
-        done += static_cast<std::size_t>(got);
-    }
+    if (file.read(path, 0, storage.data(), size) < size)
+        throw std::length_error(path + " became shorter while it was read");
     return {storage.data(), size, false};
 }
 

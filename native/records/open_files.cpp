@@ -22,6 +22,17 @@ Descriptor::Descriptor(const std::string& path) {
 
 Descriptor::~Descriptor() { ::close(number_); }
 
+std::size_t Descriptor::read(const std::string& path, std::int64_t offset, std::uint8_t* data, std::size_t size) const {
+    std::size_t done = 0;
+    while (done < size) {
+        const ssize_t got = ::pread(number_, data + done, size - done, offset + static_cast<off_t>(done));
+        if (got == 0) break;
+        if (got < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), path);
+        if (got > 0) done += static_cast<std::size_t>(got);
+    }
+    return done;
+}
+
 std::shared_ptr<const Descriptor> OpenFiles::open(std::size_t file, const std::string& path) {
     {
         const std::lock_guard<std::mutex> lock(mutex_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,9 @@ class Descriptor {
     Descriptor& operator=(const Descriptor&) = delete;
 
     int number() const { return number_; }
+    // Reads `size` bytes from `offset` on, or those until the end of the file, and returns their number. Throws
+    // std::system_error with `path`.
+    std::size_t read(const std::string& path, std::int64_t offset, std::uint8_t* data, std::size_t size) const;
 
   private:
     int number_;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
+#include <tuple>
 
 #include "records/read_limits.h"
 
@@ -19,16 +20,10 @@ namespace {
     throw std::system_error(errno, std::generic_category(), path);
 }
 
-// Reads bytes of a file.
 void read_bytes(const Descriptor& descriptor, const std::string& path, std::int64_t offset, std::uint8_t* data,
                 std::size_t size) {
-    for (std::size_t done = 0; done < size;) {
-        const ssize_t got = ::pread(descriptor.number(), data + done, size - done, offset + static_cast<off_t>(done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) fail(path);
-        if (got == 0) throw std::out_of_range(path + " became shorter while it was read");
-        done += static_cast<std::size_t>(got);
-    }
+    if (descriptor.read(path, offset, data, size) < size)
+        throw std::out_of_range(path + " became shorter while it was read");
 }
 
 // Checks that a file is a regular file of this size. Returns the device that holds it.
@@ -62,6 +57,25 @@ void advise(const Descriptor& descriptor, std::int64_t offset, std::int64_t byte
 #else
     ::posix_fadvise(descriptor.number(), offset, bytes, POSIX_FADV_WILLNEED);
 #endif
+}
+
+// Returns the ranges in the order of the files, and joins ranges that lie less than `gap` bytes apart.
+std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap) {
+    std::sort(ranges.begin(), ranges.end(),
+              [](const Range& a, const Range& b) { return std::tie(a.shard, a.offset) < std::tie(b.shard, b.offset); });
+    std::vector<Range> result;
+    for (const Range& range : ranges) {
+        if (!result.empty()) {
+            Range& last = result.back();
+            const std::int64_t end = last.offset + last.length;
+            if (last.shard == range.shard && range.offset - end < gap) {
+                last.length = std::max(end, range.offset + range.length) - last.offset;
+                continue;
+            }
+        }
+        result.push_back(range);
+    }
+    return result;
 }
 
 }  // namespace
@@ -135,25 +149,6 @@ void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcep
         else
             ::madvise(map_ + at, static_cast<std::size_t>(bytes), MADV_WILLNEED);
     }
-}
-
-std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap) {
-    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-        return a.shard != b.shard ? a.shard < b.shard : a.offset < b.offset;
-    });
-    std::vector<Range> result;
-    for (const Range& range : ranges) {
-        if (!result.empty()) {
-            Range& last = result.back();
-            const std::int64_t end = last.offset + last.length;
-            if (last.shard == range.shard && range.offset - end < gap) {
-                last.length = std::max(end, range.offset + range.length) - last.offset;
-                continue;
-            }
-        }
-        result.push_back(range);
-    }
-    return result;
 }
 
 Shards::Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped) {

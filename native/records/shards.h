@@ -58,9 +58,6 @@ struct Range {
     std::int64_t length;
 };
 
-// Returns the ranges in the order of the files, and joins ranges that lie less than `gap` bytes apart.
-std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap);
-
 // The data files of a dataset.
 class Shards {
   public:

@@ -3,34 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/rounding.h"
+#include "resample/filters.h"
+
 namespace stoker {
 namespace {
 
-// Rounds down. std::floor is a function call on the oldest x86-64.
-int round_down(double value) {
-    const int truncated = static_cast<int>(value);
-    return truncated - (value < truncated);
-}
-
-// The maximum scale for the triangle kernel. Beyond it, the rounding error may be larger than the largest
-// weight.
+// The maximum scale for the triangle kernel. Beyond it, the rounding error may be larger than the largest weight.
 constexpr double kMaxTriangleScale = 64;
-
-// Keys' cubic convolution with a = -0.5.
-float cubic(float x) {
-    const float d = std::abs(x);
-    if (d < 1) return (1.5F * d - 2.5F) * d * d + 1;
-    return d < 2 ? ((2.5F - 0.5F * d) * d - 4) * d + 2 : 0;
-}
-
-float triangle(float x) { return std::max(0.0F, 1 - std::abs(x)); }
-
-float sinc(float x) {
-    const float angle = 3.14159265358979F * x;
-    return x == 0 ? 1 : std::sin(angle) / angle;
-}
-
-float lanczos(float x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
 // Computes the weights of `count` source pixels, the first at `offset` from the centre. It rounds cumulative
 // sums instead of weights, because the errors of many small weights would add up.
@@ -61,11 +41,11 @@ void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
     switch (interpolation) {
         case Interpolation::nearest: return set_nearest(span, reversed);
         case Interpolation::bilinear:
-            if (span.scale() > kMaxTriangleScale) return set_filter(span, reversed, 1, triangle);
+            if (span.scale() > kMaxTriangleScale) return set_filter(span, reversed, 1, triangle<float>);
             return set_triangles(span, reversed);
-        case Interpolation::bicubic: return set_filter(span, reversed, 2, cubic);
-        case Interpolation::lanczos: return set_filter(span, reversed, 3, lanczos);
-        case Interpolation::plain_bilinear: return set_plain(span, reversed, 1, plain_triangle);
+        case Interpolation::bicubic: return set_filter(span, reversed, 2, cubic<float>);
+        case Interpolation::lanczos: return set_filter(span, reversed, 3, lanczos<float>);
+        case Interpolation::plain_bilinear: return set_plain(span, reversed, 1, triangle<double>);
         case Interpolation::plain_bicubic: return set_plain(span, reversed, 2, plain_cubic);
     }
 }

@@ -20,12 +20,11 @@ struct Axis {
     std::vector<std::int32_t> first;    // `outputs` elements, then slack
     std::vector<std::int16_t> weights;  // `outputs` * `taps` elements, then slack
 
-    // Computes the weights of Pillow's antialiased filters (precompute_coeffs in Resample.c). They widen as the
-    // image shrinks. At the borders they are cut off and normalised again. For `nearest` an output takes the pixel
-    // that contains its centre; if the centre lies on an edge, the pixel to the right. Without antialiasing, pixels
-    // at the borders continue the image. If `reversed`, the outputs
-    // run from the end of the span to its beginning. The span must have low <= begin < end <= high, up to
-    // rounding, and low < high.
+    // Computes the weights of Pillow's antialiased filters (precompute_coeffs in Resample.c). They widen as the image
+    // shrinks. At the borders they are cut off and normalised again. For `nearest` an output takes the pixel that
+    // contains its centre; if the centre lies on an edge, the pixel to the right. Without antialiasing, pixels at the
+    // borders continue the image. If `reversed`, the outputs run from the end of the span to its beginning. The span
+    // must have low <= begin < end <= high, up to rounding, and low < high.
     void set(const Span& span, bool reversed, Interpolation interpolation);
 
     int begin() const;  // the first source pixel of all outputs

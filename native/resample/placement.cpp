@@ -48,8 +48,7 @@ int reduced_eighths(double scale, int margin) {
 
 int dct_eighths(const Placement& placement, int margin) {
     if (is_plain(placement.interpolation)) return 8;
-    // 3/8 and similar sizes would save the resampler a little more work, but libjpeg-turbo has no SIMD for
-    // them.
+    // 3/8 and similar sizes would save the resampler a little more work, but libjpeg-turbo has no SIMD for them.
     const double scale = std::min(placement.x.scale(), placement.y.scale());
     return reduced_eighths(scale, margin);
 }

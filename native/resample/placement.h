@@ -34,8 +34,7 @@ Placement placement_of(const Parameters& parameters, Orientation orientation, Si
 // one pixel of the output. The decoded image has at least `margin` times the output's height and width.
 int reduced_eighths(double scale, int margin);
 
-// Returns reduced_eighths() of the smaller scale of both axes. Without antialiasing the full size is
-// needed.
+// Returns reduced_eighths() of the smaller scale of both axes. Without antialiasing the full size is needed.
 int dct_eighths(const Placement& placement, int margin);
 
 }  // namespace stoker

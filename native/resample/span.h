@@ -21,18 +21,6 @@ constexpr bool is_plain(Interpolation interpolation) {
     return interpolation == Interpolation::nearest || interpolation >= Interpolation::plain_bilinear;
 }
 
-// Keys' cubic convolution with a = -0.75, which torch interpolates with where it does not antialias.
-constexpr double plain_cubic(double x) {
-    const double d = x < 0 ? -x : x;
-    if (d < 1) return (1.25 * d - 2.25) * d * d + 1;
-    return d < 2 ? ((3.75 - 0.75 * d) * d - 6) * d + 3 : 0;
-}
-
-constexpr double plain_triangle(double x) {
-    const double d = x < 0 ? -x : x;
-    return d < 1 ? 1 - d : 0;
-}
-
 // [begin, end) of a source axis becomes `outputs` pixels. Nothing outside [low, high) is read.
 struct Span {
     double begin = 0, end = 0;

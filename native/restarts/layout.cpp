@@ -1,7 +1,8 @@
 #include "restarts/layout.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 
 namespace stoker {
 namespace {
@@ -69,22 +70,12 @@ std::optional<RestartLayout> read_layout(const Payload& jpeg) {
     return {};
 }
 
-const std::uint8_t* find_marker(const std::uint8_t* begin, const std::uint8_t* end) {
-    while (begin < end) {
-        begin = static_cast<const std::uint8_t*>(std::memchr(begin, 0xFF, static_cast<std::size_t>(end - begin)));
-        if (begin == nullptr || end - begin < 2) return end;
-        if (begin[1] != 0) return begin;
-        begin += 2;
-    }
-    return end;
-}
-
 std::vector<std::size_t> interval_starts(const Payload& jpeg, const RestartLayout& layout) {
     const std::uint8_t* const end = jpeg.data + jpeg.size;
     const auto count = static_cast<std::size_t>(layout.rows()) * static_cast<std::size_t>(layout.intervals_per_row());
     std::vector<std::size_t> starts{layout.scan};
     for (;;) {
-        const std::uint8_t* marker = find_marker(jpeg.data + starts.back(), end);
+        const std::uint8_t* marker = jpeg::kernels().find_marker(jpeg.data + starts.back(), end);
         if (marker == end) return {};
         if (starts.size() == count) return marker[1] == kEoi ? starts : std::vector<std::size_t>{};
         if (marker[1] != kRst0 + (starts.size() - 1) % 8) return {};

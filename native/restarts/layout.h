@@ -30,9 +30,6 @@ struct RestartLayout {
 // headers.
 std::optional<RestartLayout> read_layout(const Payload& jpeg);
 
-// Returns the first marker in entropy-coded data, or `end`: the marker of two bytes ends before `end`.
-const std::uint8_t* find_marker(const std::uint8_t* begin, const std::uint8_t* end);
-
 // Returns the first byte of each restart interval, or nothing if the markers are not those of the layout.
 std::vector<std::size_t> interval_starts(const Payload& jpeg, const RestartLayout& layout);
 

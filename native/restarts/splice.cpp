@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/jpeg/kernels/jpeg_kernels.h"
 #include "restarts/layout.h"
 
 namespace stoker {
@@ -55,7 +56,7 @@ class Splicer {
         const int before = static_cast<int>(first_band()) * band_rows_ * per_row;
         int copied = 0;
         for (int interval = before; copied < rows_.size() * columns_.size(); ++interval) {
-            const std::uint8_t* marker = find_marker(at, end);
+            const std::uint8_t* marker = jpeg::kernels().find_marker(at, end);
             // The marker after the last interval of a band is the last two bytes of the band.
             if (marker == end || (marker[1] != kRst0 + interval % 8 && marker[1] != kEoi)) return false;
             if (interval / per_row >= rows_.first && has_column(interval % per_row)) {
@@ -96,7 +97,7 @@ std::optional<Spliced> splice(const Payload& jpeg, const Bands& bands, const Rec
                               CheckResult& check) {
     check = {};
     if (!bands.fit(jpeg.size)) return {};
-    const CheckResult mismatch{Status::checksum_mismatch, "CRC32C differs from the index"};
+    const CheckResult mismatch{Status::checksum_mismatch, kChecksumDiffers};
     if (verify && !bands.headers_match(jpeg)) {
         check = mismatch;
         return {};

@@ -16,15 +16,15 @@ namespace stoker {
 struct Spliced {
     std::vector<std::uint8_t> jpeg;
     Size whole{};                    // its size
-    std::size_t bytes_looked_at = 0;  // its headers, and the bands that the part lies in
+    std::size_t bytes_looked_at = 0;  // its headers, and the bands of the part
     int top = 0;
     int left = 0;
 };
 
 // Returns a JPEG of the intervals that show `crop`, a rectangle of the stored image, and of those beside them that the
 // interpolation of chroma looks at: it shows the crop with the pixels that the whole image has. Without such intervals,
-// or where the crop needs all of them, there is no JPEG. Only the headers and the bands of the crop are looked at. If
-// `verify`, their checksums are compared; `check` is the result.
+// or where the crop needs all of them, there is no JPEG. It reads only the headers and the bands of the crop, compares
+// their checksums if `verify`, and sets `check` to the result.
 std::optional<Spliced> splice(const Payload& jpeg, const Bands& bands, const Rectangle& crop, bool verify,
                               CheckResult& check);
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/rounding.h"
 #include "pixels/displacement.h"
 #include "steps/step_kinds.h"
 #include "steps/step_runner.h"
@@ -43,10 +44,11 @@ class Displace final : public ColumnStep<DisplaceColumns> {
         PlanarImage& image = runner.image();
         const PlanarImage& source = runner.copy();
         const int height = image.height(), width = image.width();
-        const auto pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+        const Size size{height, width};
+        const std::size_t pixels = size.pixels();
         static thread_local std::vector<double> field;  // new pages cost more than writing them
         if (field.size() < 2 * pixels) field.resize(2 * pixels);
-        make_displacement(columns_.keys[i], {height, width}, columns_.alpha, columns_.sigma, field.data());
+        make_displacement(columns_.keys[i], size, columns_.alpha, columns_.sigma, field.data());
         const double half = *columns_.nearest ? 0.5 : 0;
         const double* down = field.data();
         const double* across = down + pixels;
@@ -54,7 +56,7 @@ class Displace final : public ColumnStep<DisplaceColumns> {
             for (int x = 0; x < width; ++x, ++down, ++across) {
                 const double row = std::clamp(y + *down, -1.0, static_cast<double>(height)) + half;
                 const double column = std::clamp(x + *across, -1.0, static_cast<double>(width)) + half;
-                const int top = floor_of(row), left = floor_of(column);
+                const int top = round_down(row), left = round_down(column);
                 std::uint8_t* to = image.row(y) + x;
                 if (*columns_.nearest)
                     pick(source, top, left, to);
@@ -64,12 +66,6 @@ class Displace final : public ColumnStep<DisplaceColumns> {
     }
 
   private:
-    // std::floor is a function call on the oldest x86-64.
-    static int floor_of(double value) {
-        const int truncated = static_cast<int>(value);
-        return truncated - (value < truncated);
-    }
-
     // The value of channel `c`; `fill` outside of the image.
     double value(const PlanarImage& image, int y, int x, int c) const {
         if (y < 0 || x < 0 || y >= image.height() || x >= image.width()) return columns_.fill[c];

@@ -41,15 +41,6 @@ class Sharpen final : public ColumnStep<SharpenColumns> {
     }
 };
 
-// Returns the pixel at `at` of an axis that is continued by reflection about the first and the last of `size`
-// pixels.
-int reflect(int at, int size) {
-    if (size == 1) return 0;
-    const int period = 2 * (size - 1);
-    const int within = (at % period + period) % period;
-    return std::min(within, period - within);
-}
-
 constexpr int kMaxTaps = 1 << 15;
 
 struct BlurColumns {

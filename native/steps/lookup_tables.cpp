@@ -129,8 +129,7 @@ class Equalize final : public ColumnStep<PlainColumns> {
     }
 
   private:
-    // Four histograms are counted in turn: neighbours often have one value, and a count would wait for the one
-    // before.
+    // Four histograms are counted in turn: neighbours often have one value, and a count would wait for the one before.
     static Histogram histogram_of(const PlanarImage& image, int channel) {
         std::array<Histogram, 4> counts{};
         for (int y = 0; y < image.height(); ++y) {

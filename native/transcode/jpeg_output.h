@@ -24,7 +24,7 @@ class JpegOutput {
     std::vector<std::uint8_t> bytes() const;
 
   private:
-    // The first member of libjpeg's structure that leads back to this object.
+    // libjpeg's structure, with a pointer back to this object.
     struct Destination : jpeg_destination_mgr {
         JpegOutput* owner;
     };

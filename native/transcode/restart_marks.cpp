@@ -17,7 +17,7 @@
 namespace stoker {
 namespace {
 
-constexpr int kMaxScans = 500;  // as the decoder's
+constexpr int kMaxScans = 500;  // as in TurboDecoder
 constexpr unsigned kMaxSegment = 0xFFFF;
 constexpr const char* kDamaged = "damaged, or of a kind that libjpeg-turbo cannot copy";
 
@@ -87,7 +87,7 @@ struct Copier {
         self.fail(eight_bits ? kDamaged : "more than 8 bits");
     }
 
-    // Takes every warning for damage, except those that change no coefficient.
+    // Treats every warning as damage, except those that change no coefficient.
     static void on_message(j_common_ptr codec, int level) {
         if (level >= 0) return;
         switch (codec->err->msg_code) {
@@ -139,7 +139,7 @@ RestartMarked mark_restarts(const Payload& jpeg) {
     }
     RestartMarked marked{copier->output.bytes(), "", ""};
     try {
-        // An EXIF segment after the frame header does not count, and would if it were copied before it.
+        // EXIF after the frame header is ignored. The copy would have it before the frame header, where it counts.
         if (!same_header(jpeg, marked.payload)) return {{}, "EXIF after the frame header", ""};
     } catch (const std::invalid_argument& error) {  // libjpeg reads some headers that Stoker refuses
         return {{}, kDamaged, error.what()};

@@ -17,9 +17,8 @@ struct RestartMarked {
 };
 
 // Copies the coefficients of a JPEG into a sequential one with restart markers (see restart_interval) and Huffman
-// tables of its own. Pixels, EXIF, colour profile and all other segments of applications stay the same; data after
-// the image are left out. There is no payload for images that are damaged or that cannot be copied. Throws
-// std::bad_alloc.
+// tables of its own. Pixels, EXIF, colour profile and all other segments of applications stay the same; data after the
+// image are left out. There is no payload for images that are damaged or that cannot be copied. Throws std::bad_alloc.
 RestartMarked mark_restarts(const Payload& jpeg);
 
 }  // namespace stoker

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/rounding.h"
 #include "kernels/steps/step_kernels.h"
 
 namespace stoker {
@@ -13,12 +14,6 @@ namespace {
 constexpr double kMinScale = 1e-3, kMaxScale = 64, kMaxShift = 1e6;
 
 constexpr int kSupportStep = 16;  // distance of the points at which supports are computed, in output pixels
-
-// Clamps to [low, high]; NaN becomes `low`.
-double clamped(double value, double low, double high) {
-    if (!(value > low)) return low;
-    return value < high ? value : high;
-}
 
 int rounded(int size, int eighths) { return (size * eighths + 4) / 8; }
 
@@ -64,7 +59,7 @@ SourcePoint WarpMap::at(double column, double row) const {
     const double x = clamped((m_[0] * column + m_[1] * row + m_[2]) / w, -kFarAway, kFarAway);
     const double y = clamped((m_[3] * column + m_[4] * row + m_[5]) / w, -kFarAway, kFarAway);
     const auto support = [&](double along_column, double along_row) {
-        return clamped(std::sqrt(along_column * along_column + along_row * along_row) / w, 1, kFarAway);
+        return clamped(std::sqrt(along_column * along_column + along_row * along_row) / w, 1.0, kFarAway);
     };
     return {x, y, support(m_[0] - x * m_[6], m_[1] - x * m_[7]), support(m_[3] - y * m_[6], m_[4] - y * m_[7]), true};
 }
@@ -88,7 +83,7 @@ Footprint WarpMap::footprint(int height, int width) const {
             footprint.top = std::min(footprint.top, point.y);
             footprint.bottom = std::max(footprint.bottom, point.y);
         }
-    const auto support = [&](double slope) { return clamped(slope / (least_w * least_w), 1, kFarAway); };
+    const auto support = [&](double slope) { return clamped(slope / (least_w * least_w), 1.0, kFarAway); };
     footprint.left -= support(slopes[0]);
     footprint.right += support(slopes[0]);
     footprint.top -= support(slopes[1]);
@@ -117,10 +112,6 @@ void WarpMap::reduce(int eighths) {
     };
     axis(window_.left, window_.right);
     axis(window_.top, window_.bottom);
-}
-
-int dct_eighths(const Footprint& footprint, int margin) {
-    return reduced_eighths(footprint.support, margin);
 }
 
 }  // namespace stoker

@@ -62,7 +62,4 @@ class WarpMap {
     Window window_{};
 };
 
-// Returns reduced_eighths() of the smallest scale of a footprint.
-int dct_eighths(const Footprint& footprint, int margin);
-
 }  // namespace stoker

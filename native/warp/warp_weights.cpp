@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/kernels.h"
+#include "kernels/rounding.h"
 
 namespace stoker {
 namespace {
@@ -16,13 +17,12 @@ double half_sum(double distance, double support) {
     return n - (n * distance + n * (n - 1) / 2) / support;
 }
 
-// Rounds down. std::floor is a function call on the oldest x86-64.
-int round_down(double value) {
-    const int truncated = static_cast<int>(value);
-    return truncated - (value < truncated);
-}
-
 }  // namespace
+
+double triangle_sum(double center, double support) {
+    const double below = center - 0.5 - std::floor(center - 0.5);
+    return half_sum(below, support) + half_sum(1 - below, support);
+}
 
 void PhaseTable::set(double support) {
     if (support == support_) return;
@@ -86,8 +86,7 @@ void PointWeights::compute(const Entry& entry, std::int16_t* weights) {
     for (int t = 0; t < used; ++t)
         total += values_[static_cast<std::size_t>(t)] = std::max(0.0, 1 - std::abs(offset + t) * slope);
     if (entry.clipped_before || entry.clipped_after) {
-        const double below = entry.center - 0.5 - std::floor(entry.center - 0.5);
-        const double all = half_sum(below, entry.support) + half_sum(1 - below, entry.support);
+        const double all = triangle_sum(entry.center, entry.support);
         values_[entry.clipped_before ? 0 : values_.size() - 1] += std::max(0.0, all - total);
         total = std::max(all, total);
     }

@@ -8,6 +8,10 @@
 
 namespace stoker {
 
+// Returns the sum of a triangle's values at all pixels, also those outside of an image: the triangle lies about `center`
+// and reaches `support` to both sides.
+double triangle_sum(double center, double support);
+
 // The table of the weights of one support. It has a row for each phase: the fraction of the first tap's
 // coordinate, in 1 << kPhaseBits parts.
 class PhaseTable {

@@ -42,11 +42,11 @@ const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int 
     }
     const SourcePoint point = map.at(0.5, 0.5);
     by_phase_ = map.affine() && std::max(point.support_x, point.support_y) <= PhaseTable::kMaxSupport;
-    before_ = after_ = kPointTaps;
+    margin_ = kPointTaps;
     if (by_phase_) {
         phases_x_.set(point.support_x);
         phases_y_.set(point.support_y);
-        before_ = after_ = std::max(phases_x_.taps(), phases_y_.taps());
+        margin_ = std::max(phases_x_.taps(), phases_y_.taps());
     }
     fill_margin();
     const std::size_t outputs = (static_cast<std::size_t>(width) + 63) / 64 * 64;
@@ -57,17 +57,18 @@ const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int 
 }
 
 void Warper::fill_margin() {
-    const auto columns = static_cast<std::size_t>(window_.right - window_.left + before_ + after_);
-    const auto rows = static_cast<std::size_t>(window_.bottom - window_.top + before_ + after_);
+    const auto margin = static_cast<std::size_t>(margin_);
+    const auto columns = static_cast<std::size_t>(window_.right - window_.left + 2 * margin_);
+    const auto rows = static_cast<std::size_t>(window_.bottom - window_.top + 2 * margin_);
     stride_ = 3 * columns;
     if (source_.size() < stride_ * rows + kRowSlack) source_.resize(stride_ * rows + kRowSlack);
     for (std::size_t y = 0; y < rows; ++y) {
         std::uint8_t* row = source_.data() + y * stride_;
-        if (y < static_cast<std::size_t>(before_) || y >= rows - static_cast<std::size_t>(after_)) {
+        if (y < margin || y >= rows - margin) {
             paint(row, static_cast<int>(columns));
         } else {
-            paint(row, before_);
-            paint(row + stride_ - 3 * static_cast<std::size_t>(after_), after_);
+            paint(row, margin_);
+            paint(row + stride_ - 3 * margin, margin_);
         }
     }
 }
@@ -77,7 +78,7 @@ void Warper::paint(std::uint8_t* pixels, int count) const {
 }
 
 std::uint8_t* Warper::origin() {
-    return source_.data() + static_cast<std::size_t>(before_) * (stride_ + 3);
+    return source_.data() + static_cast<std::size_t>(margin_) * (stride_ + 3);
 }
 
 void Warper::push(const std::uint8_t* rgb) {
@@ -89,6 +90,9 @@ void Warper::finish(RowSink& sink) {
     if (window_.left == window_.right) return uniform(sink);
     pass_.source = origin();
     pass_.stride = static_cast<std::ptrdiff_t>(stride_);
+    pass_.offset = offset_.data();
+    pass_.weights_x = weights_x_.data();
+    pass_.weights_y = weights_y_.data();
     for (int y = 0; y < height_; ++y) {
         if (by_phase_)
             warp_by_phase(y);
@@ -102,15 +106,11 @@ void Warper::run(const PlanarImage& image, const double* matrix, int height, int
                  RowSink& sink) {
     const WarpMap map(matrix, Window{0, 0, image.width(), image.height()});
     const Window window = begin(map, map.footprint(height, width), height, width, fill);
-    const auto plane = static_cast<std::size_t>(image.plane());
-    const auto pixels = static_cast<std::size_t>(window.right - window.left);
-    rgb_.resize(3 * pixels);
-    std::uint8_t* rgb = rgb_.data();
+    const int pixels = window.right - window.left;
+    rgb_.resize(3 * static_cast<std::size_t>(pixels));
     for (int y = window.top; y < window.bottom; ++y) {
-        const std::uint8_t* planes = image.row(y) + window.left;
-        for (std::size_t x = 0; x < pixels; ++x)
-            for (std::size_t c = 0; c < 3; ++c) rgb[3 * x + c] = planes[c * plane + x];
-        push(rgb);
+        kernels().interleave(image.row(y) + window.left, image.plane(), pixels, rgb_.data());
+        push(rgb_.data());
     }
     finish(sink);
 }
@@ -128,7 +128,7 @@ void Warper::warp_by_phase(int y) {
         LocateAxis axis;
         axis.begin = phases.begin(center);
         axis.step = std::llround(step * (1 << kFractionBits));
-        axis.low = -before_;
+        axis.low = -margin_;
         axis.high = size;
         axis.stride = stride;
         axis.taps = phases.taps();
@@ -143,9 +143,6 @@ void Warper::warp_by_phase(int y) {
     locate.weights_y = weights_y_.data();
     kernels_.locate(locate);
     pass_.outputs = width_;
-    pass_.offset = offset_.data();
-    pass_.weights_x = weights_x_.data();
-    pass_.weights_y = weights_y_.data();
     pass_.table_x = phases_x_.weights();
     pass_.table_y = phases_y_.weights();
     pass_.taps_x = phases_x_.taps();
@@ -171,9 +168,6 @@ void Warper::warp_by_points(int y) {
             weights_y_[i] = static_cast<int>(i) * pass_.taps_y;
         }
         pass_.outputs = count;
-        pass_.offset = offset_.data();
-        pass_.weights_x = weights_x_.data();
-        pass_.weights_y = weights_y_.data();
         kernels_.warp(pass_, line_.data() + x);
     }
 }
@@ -186,7 +180,7 @@ void Warper::set_weights(float max_x, float max_y) {
         pass.supports = supports;
         pass.origin = begin;
         pass.taps = 2 * static_cast<int>(std::ceil(max_support));
-        pass.low = -before_;
+        pass.low = -margin_;
         pass.high = end - begin;
         pass.first = first;
         pass.weights = weights;

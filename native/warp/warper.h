@@ -16,8 +16,8 @@ namespace stoker {
 // Keeps the window of the source that the outputs read, as interleaved RGB with a margin of fill.
 class Warper {
   public:
-    // Prepares a warp by `map`, which leads to a source at the size of the rows that push() takes. Returns the
-    // window to push, which may be empty.
+    // Prepares a warp by `map`, whose source has the size at which push() takes its rows. Returns the window to push,
+    // which may be empty.
     const Window& begin(const WarpMap& map, const Footprint& footprint, int height, int width,
                         const std::uint8_t* fill);
     // Takes the next row of the window, interleaved RGB.
@@ -44,7 +44,7 @@ class Warper {
     int height_ = 0, width_ = 0;  // of the output
     const std::uint8_t* fill_ = nullptr;
     bool by_phase_ = false;
-    int before_ = 0, after_ = 0;  // pixels of margin before and after the window
+    int margin_ = 0;  // pixels on each side of the window
     std::size_t stride_ = 0;
     int next_row_ = 0;
     PhaseTable phases_x_, phases_y_;

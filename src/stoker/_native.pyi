@@ -58,7 +58,7 @@ class Shards:
         """
 
     def has_checksums(self, shard: int) -> bool:
-        """Return whether the index has checksums of the payloads of a shard; a listing's have none."""
+        """Return whether the index has checksums of a shard's payloads; it has none for a listing."""
 
     def will_need(
         self,
@@ -142,7 +142,7 @@ def take_lists(
         rows: Positions of the lists to take.
 
     Returns:
-        Starts and values of each column. Columns whose lists have equal bounds share their starts.
+        Starts and values of each column. Columns with equal bounds of lists share their starts.
 
     Raises:
         IndexError: A row does not exist.
@@ -199,6 +199,13 @@ LIBRARIES: dict[str, str]
 Of libjpeg-turbo and libdeflate it is the version that the module was built with.
 """
 
+def jpeg_decoder() -> str:
+    """Return the decoder of baseline JPEGs: stoker, or libjpeg-turbo.
+
+    It is stoker with AVX2 or NEON. ``STOKER_JPEG``, stoker or turbo, chooses another; it is read once. The
+    pixels are the same. libjpeg-turbo decodes all other JPEGs, and finds the errors of damaged ones.
+    """
+
 def probe(data: Any) -> tuple[int, int, int, int, int]:
     """Read the header of an image, a buffer, without decoding.
 
@@ -213,7 +220,7 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
 def probe_jpeg_files(
     root: str, starts: npt.NDArray[np.int64], text: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
-    """Read the headers of JPEG files; releases the GIL.
+    """Read the headers of JPEG files. It releases the GIL.
 
     Args:
         root: Folder of the names.
@@ -222,8 +229,8 @@ def probe_jpeg_files(
         sizes: (N,) bytes of each file.
 
     Returns:
-        (N, 4): codec, stored height, stored width and EXIF orientation. The codec is 255 for a file that must
-        be looked at otherwise: it is no JPEG, its header is long, its end is not where it should be, it has
+        (N, 4): codec, stored height, stored width and EXIF orientation. The codec is 255 for a file that this
+        function cannot judge: it is no JPEG, its header is long, its end is not where it should be, it has
         another size, or it cannot be read.
     """
 
@@ -235,7 +242,7 @@ def first_changed(
     modified: npt.NDArray[np.int64],
     step: int,
 ) -> int:
-    """Return the first file of every ``step``-th that has another size or time than given; -1 if none has.
+    """Compare every ``step``-th file with its size and time; return the first that differs, or -1.
 
     The arguments are those of ``probe_jpeg_files``; ``modified`` has nanoseconds since 1970. A size of -1 is
     not compared. It releases the GIL.
@@ -691,7 +698,7 @@ class ImageArray:
         It uses colours and boxes to erase only: geometry and steps come before the pixels.
 
         Args:
-            pixels: (M, H, W, 3), the whole images before their colours.
+            pixels: (M, 3, H, W), the whole images before their colours.
 
         Raises:
             ValueError: The pixels have another shape than ``out``, or there are steps.
@@ -769,6 +776,19 @@ class Pool:
 
     def close(self) -> None:
         """Cancel all samples that no thread has begun, wait for the others, and end the threads."""
+
+def trace_start() -> int:
+    """Begin to record the stages of each sample; return the time of the threads' clock, nanoseconds."""
+
+def trace_take() -> list[tuple[int, int, int, int]]:
+    """End the record; return thread, stage (0 read, 1 decode, 2 augment), begin and end in nanoseconds."""
+
+def set_range_functions(push: int, pop: int) -> None:
+    """Report what native threads do to C functions at these addresses; zeros end the reports.
+
+    They are ``int push(const char*)`` and ``int pop()``, like nvtxRangePushA and nvtxRangePop. They must stay
+    as long as the process runs.
+    """
 
 # native/transcode
 
@@ -863,8 +883,7 @@ def mark_restarts(data: Any) -> tuple[bytes | None, str, str]:
 def make_bands(data: Any) -> npt.NDArray[np.uint32]:
     """Return the first byte and the CRC32C of the headers of a JPEG and of each band of its MCU rows.
 
-    There is nothing, (0,), unless the JPEG is sequential, in one scan, and its restart intervals divide its
-    rows.
+    It is empty, (0,), unless the JPEG is sequential, in one scan, and its restart intervals divide its rows.
     A band has about 8 KiB, or a 64th of a large payload. It releases the GIL.
     """
 
@@ -892,29 +911,7 @@ def splice(
         ValueError: A checksum does not match.
     """
 
-# native/kernels
-
-def trace_start() -> int:
-    """Begin to record the stages of each sample; return the time of the threads' clock, nanoseconds."""
-
-def trace_take() -> list[tuple[int, int, int, int]]:
-    """End the record; return thread, stage (0 read, 1 decode, 2 augment), begin and end in nanoseconds."""
-
-def set_range_functions(push: int, pop: int) -> None:
-    """Show what native threads do by functions in C at these addresses; zeros end it.
-
-    They are ``int push(const char*)`` and ``int pop()``, like nvtxRangePushA and nvtxRangePop, and stay for
-    as long as the process runs.
-    """
+# native/cpu
 
 def cpu_level() -> str:
     """Return the instruction set of the kernels, chosen at run time: avx512, avx2, neon or plain."""
-
-# native/decode
-
-def jpeg_decoder() -> str:
-    """Return the decoder of baseline JPEGs: stoker, or libjpeg-turbo without AVX2 or if STOKER_JPEG is turbo.
-
-    With ``STOKER_JPEG=stoker`` Stoker's decoder also runs without AVX2. The pixels are the same.
-    libjpeg-turbo decodes all other JPEGs, and finds the errors of damaged ones. The variable is read once.
-    """

@@ -1,11 +1,11 @@
-"""A fuzzer of everything that reads files of others: each input must be accepted rightly or refused.
+"""A fuzzer of all code that reads files from users: it must read each input rightly, or refuse it.
 
-A target is a module below ``targets`` with a function ``make(scratch)``. It returns an attack, which makes an
-input from a generator of random numbers, hands it to Stoker and returns whether Stoker accepted it. A target
-checks itself that what was accepted has the right meaning. To refuse is to raise a StokerError, or to return
-False. Any other exception is a finding. So are a crash, an input that takes more than ``--limit`` seconds of
-CPU time, a hang of ten times as long, and, by MemoryError, one that takes more than ``--memory`` MiB. The
-process then ends, and says the command that repeats the input.
+A target is a module below ``targets`` with a function ``make(scratch)``. This returns an attack, which makes
+an input from a random generator, hands it to Stoker and returns whether Stoker accepted it. The target checks
+that accepted inputs were read rightly. Stoker refuses an input by a StokerError, or the attack returns False.
+Any other exception is a finding, and so are a crash, an input that takes more than ``--limit`` seconds of CPU
+time, a hang of ten times as long, and a MemoryError above ``--memory`` MiB. The process then ends, and prints
+the command that repeats the input.
 
     python tests/fuzz/fuzz.py --seconds 600
     python tests/fuzz/fuzz.py --inputs 100 --target coco --target yolo
@@ -43,7 +43,7 @@ TARGETS = {
 
 @dataclass
 class Target:
-    """An attack under its name, and counts of what came of its inputs."""
+    """An attack, its name, and counts of its inputs."""
 
     name: str
     attack: Attack
@@ -52,7 +52,7 @@ class Target:
     slowest: float = 0.0
 
     def attack_once(self, seed: int) -> None:
-        """Make an input and count what comes of it; AssertionError where it takes too long."""
+        """Attack with the next input, and count it."""
         rng = np.random.default_rng([seed, self.inputs, *self.name.encode()])
         self.inputs += 1
         began = time.process_time()
@@ -62,7 +62,7 @@ class Target:
 
 
 def run(targets: list[Target], options: argparse.Namespace) -> None:
-    """Attack the targets in turn until the time is up, or each has had its inputs."""
+    """Attack the targets in turn until the time is up, or each has had all its inputs."""
     until = time.monotonic() + options.seconds
     while time.monotonic() < until and targets[0].inputs < options.first + options.inputs:
         for target in targets:
@@ -89,8 +89,8 @@ def limit_memory(mebibytes: int) -> None:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return the options."""
-    parser = argparse.ArgumentParser(description="Fuzzer of everything that reads files of others.")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="how long to go on")
+    parser = argparse.ArgumentParser(description="Fuzzer of all code that reads files from users.")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="how long to run")
     parser.add_argument("--inputs", type=int, default=1 << 62, help="inputs of each target")
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--seed", type=int, default=0)
@@ -106,7 +106,7 @@ def main() -> None:
     options = parse()
     sys.path[1:1] = [str(_FOLDER.parent)]
     faulthandler.enable()
-    warnings.simplefilter("ignore")  # Pillow warns of much of what it then refuses
+    warnings.simplefilter("ignore")  # Pillow warns of many images before it refuses them
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         options.last = (options.scratch or Path(folder)) / "last-input"
         targets = []

@@ -8,15 +8,7 @@ namespace {
 
 using Starts = Vector<std::int64_t>;
 using Values = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Bytes = std::unique_ptr<std::uint8_t[]>;
 using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;  // begin and end of each list
-
-nb::object array_of(Bytes bytes, std::size_t count, nb::dlpack::dtype type) {
-    std::uint8_t* data = bytes.get();
-    const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
-    bytes.release();
-    return nb::cast(nb::ndarray<nb::numpy>(data, 1, &count, owner, nullptr, type));
-}
 
 Bounds bounds_of(const Starts& starts, std::size_t values, const Vector<std::int64_t>& rows) {
     Bounds bounds(rows.shape(0));
@@ -35,16 +27,14 @@ Bounds bounds_of(const Starts& starts, std::size_t values, const Vector<std::int
 nb::object starts_of(const Bounds& bounds) {
     std::vector<std::int64_t> starts(1);
     for (const auto& [start, stop] : bounds) starts.push_back(starts.back() + stop - start);
-    Bytes bytes(new std::uint8_t[starts.size() * sizeof(std::int64_t)]);
-    std::memcpy(bytes.get(), starts.data(), starts.size() * sizeof(std::int64_t));
-    return array_of(std::move(bytes), starts.size(), nb::dtype<std::int64_t>());
+    return nb::cast(array_of(std::move(starts)));
 }
 
 nb::object values_of(const Bounds& bounds, const Values& values) {
     const std::size_t size = values.itemsize();
     std::size_t total = 0;
     for (const auto& [start, stop] : bounds) total += static_cast<std::size_t>(stop - start);
-    Bytes bytes(new std::uint8_t[total * size]);
+    auto bytes = std::make_unique_for_overwrite<std::uint8_t[]>(total * size);
     const auto* from = static_cast<const std::uint8_t*>(values.data());
     std::uint8_t* to = bytes.get();
     for (const auto& [start, stop] : bounds) {
@@ -52,12 +42,13 @@ nb::object values_of(const Bounds& bounds, const Values& values) {
         if (length != 0) std::memcpy(to, from + static_cast<std::size_t>(start) * size, length);
         to += length;
     }
-    return array_of(std::move(bytes), total, values.dtype());
+    void* data = bytes.get();
+    return nb::cast(nb::ndarray<nb::numpy>(data, 1, &total, capsule_of(std::move(bytes)), nullptr, values.dtype()));
 }
 
 nb::list take_lists(const std::vector<std::pair<Starts, Values>>& columns, const Vector<std::int64_t>& rows) {
     nb::list taken;
-    std::vector<std::pair<Bounds, nb::object>> known;  // and the starts that were made of these bounds
+    std::vector<std::pair<Bounds, nb::object>> known;  // bounds, and the starts that were made of them
     for (const auto& [starts, values] : columns) {
         const Bounds bounds = bounds_of(starts, values.shape(0), rows);
         std::size_t alike = 0;

@@ -14,9 +14,9 @@ using Doubles = Array<const double, nb::shape<-1, shape...>>;
 using Flags = Vector<bool>;
 using Masks = Array<std::uint8_t, nb::ndim<3>>;
 
-constexpr std::size_t kMaxMaskSide = 1 << 15;        // height and width of an output
-constexpr std::int64_t kMaxPixels = 89'478'485;  // of a mask; for more, Pillow warns, and the caller must decode it
-constexpr double kTolerance = 1e-3;               // of a region, for rounding errors
+constexpr std::size_t kMaxMaskSide = 1 << 15;    // height and width of an output
+constexpr std::int64_t kMaxPixels = 89'478'485;  // of a mask; the caller decodes larger ones, because Pillow warns of them
+constexpr double kTolerance = 1e-3;              // for rounding errors of a region
 
 template <class T>
 bool all_finite(const T& array) {
@@ -137,7 +137,7 @@ std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, con
 }  // namespace
 
 void bind_masks(nb::module_& m) {
-    // Without conversion of what is written to: the masks would be drawn into a copy.
+    // `out` is not converted, because the masks would be drawn into a copy.
     m.def("fill_polygons", draw_polygons, "out"_a.noconvert(), "owner"_a, "matrix"_a, "region"_a, "shown"_a,
           "points"_a, "sizes"_a, "polygons"_a);
     m.def("fill_runs", draw_runs, "out"_a.noconvert(), "owner"_a, "matrix"_a, "region"_a, "shown"_a,

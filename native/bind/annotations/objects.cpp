@@ -8,14 +8,6 @@ namespace {
 
 using Owner = Vector<std::int64_t>;
 
-template <class T>
-nb::ndarray<nb::numpy, T> array_of(std::unique_ptr<T[]> values, std::initializer_list<std::size_t> shape) {
-    T* data = values.get();
-    const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    values.release();
-    return nb::ndarray<nb::numpy, T>(data, shape, owner);
-}
-
 AlignedColumns columns(std::pair<int, int> size, const Owner& owner, std::size_t objects, const Rows<double, 4>& region,
                        const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip, const Vector<bool>& shown) {
     const std::size_t n = region.shape(0);

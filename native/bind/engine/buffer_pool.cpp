@@ -23,8 +23,7 @@ nb::ndarray<nb::numpy> array(BufferPool& pool, const std::vector<std::size_t>& s
 
 nb::ndarray<nb::numpy> array_of(std::unique_ptr<Lease> lease, const std::vector<std::size_t>& shape, nb::dlpack::dtype type) {
     void* memory = lease->memory();
-    const nb::capsule owner(lease.release(), [](void* p) noexcept { delete static_cast<Lease*>(p); });
-    return nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type);
+    return nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), capsule_of(std::move(lease)), nullptr, type);
 }
 
 void bind_buffer_pool(nb::module_& m) {

@@ -1,4 +1,4 @@
-// Arrays of NumPy in the memory of a pool.
+// NumPy arrays in the memory of a pool.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,11 @@
 
 namespace stoker {
 
-// Memory of a pool, with undefined contents. The pool takes it back in the end. Does not need the GIL.
+// Memory of a pool, with undefined contents, which the destructor gives back. No method needs the GIL.
 class Lease {
   public:
-    Lease(std::shared_ptr<BufferPool> pool, std::size_t bytes) : pool_(std::move(pool)), memory_(pool_->take(bytes)), bytes_(bytes) {}
+    Lease(std::shared_ptr<BufferPool> pool, std::size_t bytes)
+        : pool_(std::move(pool)), memory_(pool_->take(bytes)), bytes_(bytes) {}
     ~Lease() { pool_->give_back(memory_, bytes_); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;

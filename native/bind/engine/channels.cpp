@@ -14,10 +14,13 @@ namespace {
 
 using Pixels = nb::ndarray<nb::ro, nb::c_contig, nb::ndim<3>, nb::device::cpu>;
 using ChannelOutput = nb::ndarray<nb::c_contig, nb::ndim<3>, nb::device::cpu>;
-using Levels = Array<const float, nb::ndim<1>>;
+using Levels = Vector<float>;
+using Edges = Array<const std::int32_t, nb::shape<4>>;
+using Region = Array<const double, nb::shape<4>>;
+using Flip = Array<const bool, nb::shape<2>>;
 
 constexpr std::size_t kMaxSide = 1 << 24;
-constexpr double kTolerance = 1e-3;  // of a region, for rounding errors
+constexpr double kTolerance = 1e-3;  // for rounding errors of a region
 
 ChannelImage image_of(const Pixels& pixels) {
     require(pixels.size() > 0 && pixels.shape(0) <= kMaxSide && pixels.shape(1) <= kMaxSide,
@@ -51,7 +54,11 @@ std::size_t bytes_of(ChannelOut type) {
     return type == ChannelOut::float32 ? 4 : type == ChannelOut::uint8 ? 1 : 2;
 }
 
-void check(const Parameters& p, const Size& image, const Size& target) {
+Parameters parameters_of(const Edges& crop, const Region& region, const Edges& dest, const Flip& flip,
+                         int interpolation, const Size& image, const Size& target) {
+    require(interpolation >= 0 && interpolation <= static_cast<int>(kLastInterpolation),
+            "interpolation must be from 0 to 5");
+    const Parameters p{crop.data(), region.data(), dest.data(), flip.data(), static_cast<Interpolation>(interpolation)};
     const int sizes[] = {image.height, image.width}, outputs[] = {target.height, target.width};
     for (int axis = 0; axis < 2; ++axis) {
         const std::int64_t start = p.crop[axis], length = p.crop[axis + 2];
@@ -62,13 +69,17 @@ void check(const Parameters& p, const Size& image, const Size& target) {
         const std::int64_t at = p.dest[axis], size = p.dest[axis + 2];
         require(at >= 0 && size >= 0 && at + size <= outputs[axis], "dest must lie within the output");
     }
+    return p;
+}
+
+Window window_of(const Edges& edges) {
+    const std::int32_t* edge = edges.data();  // top, left, bottom, right
+    return {edge[1], edge[0], edge[3], edge[2]};
 }
 
 void resample_channels(const Pixels& pixels, const ChannelOutput& out, const std::string& dtype, bool planar,
-                       const Array<const std::int32_t, nb::shape<4>>& crop,
-                       const Array<const double, nb::shape<4>>& region,
-                       const Array<const std::int32_t, nb::shape<4>>& dest, const Array<const bool, nb::shape<2>>& flip,
-                       int interpolation, const Levels& scale, const Levels& shift, const Levels& fill) {
+                       const Edges& crop, const Region& region, const Edges& dest, const Flip& flip, int interpolation,
+                       const Levels& scale, const Levels& shift, const Levels& fill) {
     const ChannelImage image = image_of(pixels);
     ChannelTarget target;
     target.out = out.data();
@@ -84,61 +95,53 @@ void resample_channels(const Pixels& pixels, const ChannelOutput& out, const std
     target.scale = scale.data();
     target.shift = shift.data();
     target.fill = fill.data();
-    require(interpolation >= 0 && interpolation <= static_cast<int>(kLastInterpolation), "interpolation must be from 0 to 5");
-    const Parameters parameters{crop.data(), region.data(), dest.data(), flip.data(),
-                                static_cast<Interpolation>(interpolation)};
-    check(parameters, {image.height, image.width}, {target.height, target.width});
+    const Parameters parameters = parameters_of(crop, region, dest, flip, interpolation, {image.height, image.width},
+                                                {target.height, target.width});
     const nb::gil_scoped_release release;
     static thread_local ChannelResampler resampler;
     resampler.run(image, parameters, target);
 }
 
-using MeanPixels = nb::ndarray<const float, nb::c_contig, nb::ndim<3>, nb::device::cpu>;
+// The levels of an image, (height, width, C), which are changed in place.
+using LevelImage = Array<float, nb::ndim<3>>;
 
-void subtract_mean(const MeanPixels& levels, const nb::ndarray<float, nb::c_contig, nb::ndim<3>, nb::device::cpu>& image,
-                   bool planar, const Array<const std::int32_t, nb::shape<4>>& crop,
-                   const Array<const double, nb::shape<4>>& region, const Array<const std::int32_t, nb::shape<4>>& dest,
-                   const Array<const bool, nb::shape<2>>& flip, int interpolation, const Levels& scale) {
-    require(levels.size() > 0 && levels.shape(0) <= kMaxSide && levels.shape(1) <= kMaxSide, "levels must have 1 to 2^24 pixels a side");
+void subtract_mean(const Array<const float, nb::ndim<3>>& levels, const LevelImage& image, bool planar,
+                   const Edges& crop, const Region& region, const Edges& dest, const Flip& flip, int interpolation,
+                   const Levels& scale) {
+    require(levels.size() > 0 && levels.shape(0) <= kMaxSide && levels.shape(1) <= kMaxSide,
+            "levels must have 1 to 2^24 pixels a side");
     const std::size_t channels = levels.shape(2), steps = image.shape(planar ? 0 : 2);
     require((planar ? steps == channels : steps >= channels) && scale.shape(0) == channels,
             "image must have the channels of levels, and scale a number for each");
-    require(interpolation >= 0 && interpolation <= static_cast<int>(kLastInterpolation), "interpolation must be from 0 to 5");
-    const MeanLevels mean{levels.data(), static_cast<int>(levels.shape(0)), static_cast<int>(levels.shape(1)), static_cast<int>(channels)};
+    const MeanLevels mean{levels.data(), static_cast<int>(levels.shape(0)), static_cast<int>(levels.shape(1)),
+                          static_cast<int>(channels)};
     const MeanTarget target{image.data(), static_cast<int>(image.shape(planar ? 1 : 0)),
                             static_cast<int>(image.shape(planar ? 2 : 1)), static_cast<int>(steps), planar};
-    const Parameters parameters{crop.data(), region.data(), dest.data(), flip.data(), static_cast<Interpolation>(interpolation)};
-    check(parameters, {mean.height, mean.width}, {target.height, target.width});
+    const Parameters parameters = parameters_of(crop, region, dest, flip, interpolation, {mean.height, mean.width},
+                                                {target.height, target.width});
     const nb::gil_scoped_release release;
     static thread_local MeanSubtractor subtractor;
     subtractor.run(mean, parameters, scale.data(), target);
 }
 
 // Returns an image as (height, width, C), or None if Pillow must decode it.
-nb::object stored_pixels(int codec, const nb::object& data, bool alpha, std::int64_t max_pixels,
-                         const Array<const std::int32_t, nb::shape<4>>& window) {
+nb::object stored_pixels(int codec, const nb::object& data, bool alpha, std::int64_t max_pixels, const Edges& window) {
     const CodecEntry* entry = find_codec(static_cast<Codec>(codec));
     if (entry == nullptr || entry->decode_stored == nullptr) return nb::none();
     const Buffer buffer(data);
-    const std::int32_t* edges = window.data();
-    const StoredRequest request{alpha, max_pixels, {edges[1], edges[0], edges[3], edges[2]}};
+    const StoredRequest request{alpha, max_pixels, window_of(window)};
     StoredPixels found;
-    CheckResult result;
-    {
-        const nb::gil_scoped_release release;
-        result = entry->decode_stored({buffer.data(), buffer.size()}, request, found);
-    }
+    const CheckResult result =
+        without_gil([&] { return entry->decode_stored({buffer.data(), buffer.size()}, request, found); });
     if (result.status != Status::ok) throw nb::value_error(result.reason.c_str());
     if (found.channels == 0) return nb::none();
-    const std::size_t shape[] = {static_cast<std::size_t>(found.height), static_cast<std::size_t>(found.width), static_cast<std::size_t>(found.channels)};
-    std::uint8_t* levels = found.levels.release();
-    const nb::capsule owner(levels, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
+    const std::size_t shape[] = {static_cast<std::size_t>(found.height), static_cast<std::size_t>(found.width),
+                                 static_cast<std::size_t>(found.channels)};
+    std::uint8_t* levels = found.levels.get();
+    const nb::capsule owner = capsule_of(std::move(found.levels));
     if (found.bits == 16) return nb::cast(nb::ndarray<nb::numpy, std::uint16_t>(levels, 3, shape, owner));
     return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(levels, 3, shape, owner));
 }
-
-// The levels of an image, (height, width, C), in place.
-using LevelImage = nb::ndarray<float, nb::c_contig, nb::ndim<3>, nb::device::cpu>;
 
 Size size_of(const LevelImage& levels) {
     require(levels.shape(0) <= kMaxSide && levels.shape(1) <= kMaxSide, "levels must have at most 2^24 pixels a side");
@@ -146,13 +149,12 @@ Size size_of(const LevelImage& levels) {
 }
 
 void warp_levels(const Pixels& pixels, const LevelImage& levels, const Array<const double, nb::shape<3, 3>>& matrix,
-                 const Array<const std::int32_t, nb::shape<4>>& window, bool picks, const Levels& fill) {
+                 const Edges& window, bool picks, const Levels& fill) {
     const ChannelImage image = image_of(pixels);
     const Size size = size_of(levels);
     require(levels.shape(2) == pixels.shape(2) && fill.shape(0) == pixels.shape(2),
             "levels must have the channels of pixels, and fill a number for each");
-    const std::int32_t* edges = window.data();
-    const Window seen{edges[1], edges[0], edges[3], edges[2]};
+    const Window seen = window_of(window);
     require(seen.left >= 0 && seen.top >= 0 && seen.left < seen.right && seen.top < seen.bottom &&
                 seen.right <= image.width && seen.bottom <= image.height,
             "window must lie within the image");

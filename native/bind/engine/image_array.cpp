@@ -74,7 +74,7 @@ void BoundImageArray::finish(const PlanarImages& pixels) {
     const nb::gil_scoped_release release;
     thread_local ImageFinisher finisher;
     thread_local PlanarImage part;  // a row, or the whole image if its mean is needed
-    const std::size_t plane = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+    const std::size_t plane = images.output.pixels();
     for (std::size_t i = 0; i < images.count; ++i) {
         const std::uint8_t* planes = pixels.data() + 3 * i * plane;
         const Target target = images.target(i);

@@ -30,7 +30,7 @@ class BoundImageArray {
     ImageArray take(KeptArrays& kept);
     // Stores images on the calling thread, from their pixels before colours. No batch can take the images then.
     void finish(const PlanarImages& pixels);
-    // Returns how the images are made of several samples each; without images if they are not.
+    // Returns the samples of each image; it is empty if each image shows one sample.
     Composition composition() const;
 
   private:

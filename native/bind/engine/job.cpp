@@ -10,8 +10,8 @@ namespace stoker {
 Job::Job(std::shared_ptr<Batch> batch, KeptArrays arrays)
     : arrays_(std::move(arrays)), batch_(std::move(batch)), process_(::getpid()) {}
 
-// Waits with the GIL held: no thread of a pool takes the GIL, and a thread in work() keeps the job alive. A forked
-// child has no threads to wait for.
+// Waits with the GIL held, which is safe: no thread of a pool takes the GIL, and a thread in work() keeps the job alive.
+// A forked child has no threads to wait for.
 Job::~Job() {
     if (batch_ == nullptr || ::getpid() != process_) return;
     batch_->cancel();

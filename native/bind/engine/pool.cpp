@@ -89,7 +89,12 @@ void bind_pool(nb::module_& m) {
     m.attr("PARAMETER_COLUMNS") = table_of(m, kParameterColumns);
     m.attr("ERASE_COLUMNS") = table_of(m, kEraseColumns);
     m.attr("COMPOSITION_COLUMNS") = table_of(m, kCompositionColumns);
-    nb::class_<Job>(m, "Job").def("work", &Job::work).def("cancel", &Job::cancel).def("wait", &Job::wait).def("done", &Job::done).def("reason", &Job::reason, "i"_a);
+    nb::class_<Job>(m, "Job")
+        .def("work", &Job::work)
+        .def("cancel", &Job::cancel)
+        .def("wait", &Job::wait)
+        .def("done", &Job::done)
+        .def("reason", &Job::reason, "i"_a);
     nb::class_<PythonSteps>(m, "PythonSteps")
         .def(nb::init<const Vector<bool>&, nb::callable, BufferPool&, bool>(), "where"_a.noconvert(), "function"_a,
              "memory"_a, nb::kw_only(), "takes_several"_a = false);

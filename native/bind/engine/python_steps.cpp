@@ -23,7 +23,7 @@ void PythonSteps::run(std::span<const std::size_t> rows, std::span<PlanarImage> 
     const auto height = static_cast<std::size_t>(images.front().height());
     const auto width = static_cast<std::size_t>(images.front().width());
     const std::size_t bytes = 3 * height * width;
-    // The array has memory of its own, since a step may keep it.
+    // Each call gets a new array, because a step may keep it.
     auto pixels = std::make_unique<Lease>(memory_, images.size() * bytes);
     auto* rgb = static_cast<std::uint8_t*>(pixels->memory());
     for (std::size_t k = 0; k < images.size(); ++k) images[k].interleave(rgb + k * bytes);

@@ -1,4 +1,4 @@
-// What the start and the end of an image file say of it, without reading the rest.
+// The header of an image file, of which only the start and the end are read.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ CheckResult read_payload(const DataFiles& files, const SampleColumns& samples, s
 CheckResult check_crc(const Payload& payload, const SampleColumns& samples, std::size_t i) {
     if (!payload.has_checksum || samples.crc[i] == kNoChecksum) return {};
     if (crc32c(payload.data, payload.size) == samples.crc[i]) return {};
-    return {Status::checksum_mismatch, "CRC32C differs from the index"};
+    return {Status::checksum_mismatch, kChecksumDiffers};
 }
 
 CheckResult check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,

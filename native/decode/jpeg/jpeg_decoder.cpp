@@ -25,10 +25,8 @@ bool JpegDecoder::open(const EncodedImage& image) {
 
 bool JpegDecoder::open_turbo() {
     own_ = false;
-    if (!image_.checked && crc32c(image_.payload.data, image_.payload.size) != image_.crc) {
-        failure_ = {Status::checksum_mismatch, "CRC32C differs from the index"};
-        return false;
-    }
+    if (!image_.checked && crc32c(image_.payload.data, image_.payload.size) != image_.crc)
+        return fail(Status::checksum_mismatch, kChecksumDiffers);
     image_.checked = true;
     if (turbo_.open(image_)) return true;
     failure_ = turbo_.failure();

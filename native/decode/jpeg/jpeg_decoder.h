@@ -9,12 +9,12 @@
 
 namespace stoker {
 
-// Whether Stoker's own decoder is used: where it has vector code, unless STOKER_JPEG says `turbo`, or `stoker` for its
-// use everywhere. The variable is read once. It is for comparisons.
+// Whether Stoker's own decoder is used: by default, where it has vector code. For comparisons, STOKER_JPEG=turbo turns it
+// off and STOKER_JPEG=stoker turns it on. The variable is read once.
 bool uses_own_jpeg_decoder();
 
-// Errors are libjpeg-turbo's: it decodes an image again from the row at which Stoker's decoder finds damage. It looks
-// at all of an image, and so the whole payload is compared with its checksum before.
+// libjpeg-turbo reports all errors: it decodes an image again from the row at which Stoker's decoder finds damage. It reads
+// the whole image, so the whole payload is compared with its checksum first.
 class JpegDecoder final : public Decoder {
   public:
     static CheckResult check(const EncodedImage& image) { return TurboDecoder::check(image); }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
+#include <exception>
 
-#include "decode/header.h"
+#include "decode/codecs.h"
 #include "pixels/grey.h"
 
 // libjpeg reports an error by longjmp. Each method that calls it sets its own jump target and has only plain
@@ -32,13 +32,12 @@ std::uint8_t subtract_ink(int ink, int light) {
     return static_cast<std::uint8_t>(std::max(0, light - ((product + (product >> 8)) >> 8)));
 }
 
-// Makes three equal channels of one, in place.
+// Expands one channel to three equal ones, in place.
 void repeat_channel(std::uint8_t* row, int pixels) {
     for (int x = pixels; x-- > 0;) row[3 * x] = row[3 * x + 1] = row[3 * x + 2] = row[x];
 }
 
-// Returns the position of the entropy-coded data. Segments before it may hold a thumbnail with its own end
-// marker.
+// Returns the position of the entropy-coded data. Segments before it may hold a thumbnail with its own end marker.
 std::size_t scan_start(const Payload& jpeg) {
     for (std::size_t at = 2; at + 4 <= jpeg.size && jpeg.data[at] == 0xFF;) {
         const std::uint8_t marker = jpeg.data[at + 1];
@@ -64,16 +63,8 @@ bool has_end(const Payload& jpeg) {
 
 CheckResult TurboDecoder::check(const EncodedImage& image) {
     Header header;
-    try {
-        header = probe(image.payload.data, image.payload.size);
-    } catch (const std::invalid_argument& error) {
-        return {Status::not_decodable, error.what()};
-    }
-    if (header.codec != Codec::jpeg) return {Status::not_decodable, "not a JPEG"};
-    const bool turned = header.orientation >= 5;
-    CheckResult size = check_size(turned ? header.width : header.height, turned ? header.height : header.width,
-                                  image.height, image.width, image.max_pixels);
-    if (size.status != Status::ok) return size;
+    if (CheckResult found = probe_as(image, Codec::jpeg, header); found.status != Status::ok) return found;
+    if (CheckResult size = check_oriented_size(header, image); size.status != Status::ok) return size;
     // Other decoders fill the missing part of a truncated JPEG with grey and report no error.
     if (!has_end(image.payload)) return {Status::truncated, "the JPEG has no end"};
     return {};
@@ -94,41 +85,40 @@ TurboDecoder::TurboDecoder() {
 
 TurboDecoder::~TurboDecoder() { jpeg_destroy_decompress(&decoder_); }
 
-// Fails with libjpeg's message as the reason.
-void TurboDecoder::fail(Status status) {
+// Takes libjpeg's message as the reason.
+void TurboDecoder::give_up(Status status) {
     errors_.format_message(reinterpret_cast<j_common_ptr>(&decoder_), message_);
-    failure_ = {status, message_};
-    std::longjmp(jump_, 1);
+    give_up(status, message_);
 }
 
-void TurboDecoder::fail(Status status, const char* reason) {
+void TurboDecoder::give_up(Status status, const char* reason) {
     failure_ = {status, reason};
     std::longjmp(jump_, 1);
 }
 
-void TurboDecoder::on_error(j_common_ptr decoder) { self(decoder)->fail(Status::not_decodable); }
+void TurboDecoder::on_error(j_common_ptr decoder) { self(decoder)->give_up(Status::not_decodable); }
 
-// Makes errors of the warnings after which libjpeg guesses pixels, and ignores the harmless ones.
+// Treats warnings after which libjpeg guesses pixels as errors, and ignores the others.
 void TurboDecoder::on_message(j_common_ptr decoder, int level) {
     if (level >= 0) return;
     switch (decoder->err->msg_code) {
-        case JWRN_HIT_MARKER: self(decoder)->fail(Status::truncated);
+        case JWRN_HIT_MARKER: self(decoder)->give_up(Status::truncated);
         case JWRN_HUFF_BAD_CODE:
         case JWRN_ARITH_BAD_CODE:
         case JWRN_BOGUS_PROGRESSION:
-        case JWRN_MUST_RESYNC: self(decoder)->fail(Status::not_decodable);
+        case JWRN_MUST_RESYNC: self(decoder)->give_up(Status::not_decodable);
         default: break;
     }
 }
 
 void TurboDecoder::on_progress(j_common_ptr decoder) {
     TurboDecoder& me = *self(decoder);
-    if (me.decoder_.input_scan_number > kMaxScans) me.fail(Status::not_decodable, "more than 500 scans");
+    if (me.decoder_.input_scan_number > kMaxScans) me.give_up(Status::not_decodable, "more than 500 scans");
 }
 
 // libjpeg asks for more bytes. The whole payload is in memory from the start, so the image is truncated.
 boolean TurboDecoder::on_end(j_decompress_ptr decoder) {
-    self(reinterpret_cast<j_common_ptr>(decoder))->fail(Status::truncated, "the data ends before the image does");
+    self(reinterpret_cast<j_common_ptr>(decoder))->give_up(Status::truncated, "the data ends before the image does");
 }
 
 void TurboDecoder::on_skip(j_decompress_ptr decoder, long count) {
@@ -142,8 +132,7 @@ bool TurboDecoder::open(const EncodedImage& image) {
     failure_ = {};
     grey_ = image.grey;
     if (setjmp(jump_)) return false;
-    // Each image gets a new decompressor: libjpeg keeps tables, and an image without tables would use the old
-    // ones.
+    // Each image gets a new decompressor: libjpeg keeps tables, and an image without tables would use the old ones.
     jpeg_destroy_decompress(&decoder_);
     jpeg_create_decompress(&decoder_);
     decoder_.src = &source_;
@@ -200,8 +189,7 @@ bool TurboDecoder::set_columns() {
     try {
         rows_.resize(bytes);
     } catch (const std::exception&) {
-        failure_ = {Status::not_decodable, "no memory for a row of pixels"};
-        return false;
+        return fail(Status::not_decodable, "no memory for a row of pixels");
     }
     return true;
 }

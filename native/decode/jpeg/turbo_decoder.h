@@ -37,8 +37,8 @@ class TurboDecoder final : public Decoder {
     static void on_progress(j_common_ptr decoder);
     static boolean on_end(j_decompress_ptr decoder);
     static void on_skip(j_decompress_ptr decoder, long count);
-    [[noreturn]] void fail(Status status);
-    [[noreturn]] void fail(Status status, const char* reason);
+    [[noreturn]] void give_up(Status status);
+    [[noreturn]] void give_up(Status status, const char* reason);
     bool ends_properly() const;
     bool can_crop() const;
     bool set_columns();

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <stdexcept>
 
-#include "decode/header.h"
+#include "decode/codecs.h"
 #include "pixels/grey.h"
 
 namespace stoker {
 namespace {
 
 using png::ColorType;
+using png::small_sample;
 
 // The pixels of each of the seven images of Adam7 (PNG 3, 8.1).
 struct Pass {
@@ -22,12 +22,6 @@ constexpr Pass kPasses[] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 
 constexpr std::size_t kZlibHeader = 2, kZlibChecksum = 4;  // bytes (RFC 1950)
 
 int passed(int size, int first, int step) { return size <= first ? 0 : (size - first + step - 1) / step; }
-
-// Sample `i` of a row whose samples have fewer than 8 bits.
-int small_sample(const std::uint8_t* row, int i, int bits) {
-    const int at = i * bits;
-    return row[at / 8] >> (8 - bits - at % 8) & ((1 << bits) - 1);
-}
 
 void set_small_sample(std::uint8_t* row, int i, int bits, int value) {
     const int at = i * bits;
@@ -49,26 +43,15 @@ void spread(const std::uint8_t* pixels, int count, std::size_t bits, std::uint8_
 
 CheckResult PngDecoder::check(const EncodedImage& image) {
     Header header;
-    try {
-        header = probe(image.payload.data, image.payload.size);
-    } catch (const std::invalid_argument& error) {
-        return {Status::not_decodable, error.what()};
-    }
+    if (CheckResult found = probe_as(image, Codec{2}, header); found.status != Status::ok) return found;
     png::PngFile file;
-    const Outcome read = header.codec == Codec{2} ? file.read(image.payload) : Outcome{Status::not_decodable, "not a PNG"};
+    const Outcome read = file.read(image.payload);
     if (read.status != Status::ok) return {read.status, read.message};
-    const bool turned = header.orientation >= 5;
-    return check_size(turned ? header.width : header.height, turned ? header.height : header.width, image.height,
-                      image.width, image.max_pixels);
+    return check_oriented_size(header, image);
 }
 
 PngDecoder::PngDecoder() : decompressor_(libdeflate_alloc_decompressor(), libdeflate_free_decompressor) {
     if (decompressor_ == nullptr) throw std::bad_alloc();
-}
-
-bool PngDecoder::fail(Status status, const char* reason) {
-    failure_ = {status, reason};
-    return false;
 }
 
 bool PngDecoder::open(const EncodedImage& image) {
@@ -101,7 +84,7 @@ bool PngDecoder::inflate(std::size_t bytes) {
         std::size_t made = 0, read = 0;
         auto result = libdeflate_zlib_decompress(decompressor_.get(), file_.stream, file_.stream_size,
                                                  filtered_.data(), room, &made);
-        // Pillow does not miss a checksum that is cut off.
+        // Pillow also decodes a stream whose checksum is cut off.
         if (result == LIBDEFLATE_BAD_DATA && file_.stream_size > kZlibHeader) {
             result = libdeflate_deflate_decompress_ex(decompressor_.get(), file_.stream + kZlibHeader,
                                                       file_.stream_size - kZlibHeader, filtered_.data(), room, &read,
@@ -115,7 +98,7 @@ bool PngDecoder::inflate(std::size_t bytes) {
     }
 }
 
-// Undoes the filters of the window, and of the rows and columns that its pixels are differences to.
+// Undoes the filters of the window, and of the rows and columns that its pixels were predicted from.
 bool PngDecoder::undo_filters() {
     png::FilteredRows rows{filtered_.data(), file_.row_bytes(file_.width) + 1, static_cast<std::size_t>(file_.height),
                            file_.row_bytes(window_.right), std::max<std::size_t>(1, file_.pixel_bits() / 8)};

@@ -1,5 +1,5 @@
-// The decoder of PNG, of all its kinds of pixels. It inflates the whole image, because libdeflate takes whole streams,
-// and undoes the filters that the window depends on.
+// The decoder of PNG, for all its kinds of pixels. It inflates the whole image, because libdeflate takes whole streams
+// only, and undoes the filters that the window depends on.
 #pragma once
 
 #include <libdeflate.h>
@@ -13,7 +13,7 @@
 
 namespace stoker {
 
-// Of 16 bits the higher 8 are taken, and transparency is left out, as formats/codecs/pixels.py says.
+// Takes the higher 8 of 16 bits, and ignores transparency, as formats/codecs/pixels.py says.
 class PngDecoder final : public Decoder {
   public:
     static CheckResult check(const EncodedImage& image);
@@ -27,12 +27,12 @@ class PngDecoder final : public Decoder {
     bool start(const Window& window, int eighths) override;
     int read(const std::uint8_t* rows[kMaxRows]) override;
     void finish() override {}
-    // After start(), in place of read(): returns the next row of the window, from the left edge of the image on, as it is stored.
+    // Returns the next row of the window as it is stored, from the left edge of the image on. It may be called after start(),
+    // in place of read().
     const std::uint8_t* next_row();
     const png::PngFile& file() const { return file_; }
 
   private:
-    bool fail(Status status, const char* reason);
     bool inflate(std::size_t bytes);
     bool undo_filters();
     bool interlace();

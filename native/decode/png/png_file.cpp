@@ -11,11 +11,6 @@ namespace {
 constexpr std::size_t kSignature = 8, kHeader = 13;
 constexpr std::size_t kChunkOverhead = 12;  // bytes of a chunk's length, name and checksum
 
-std::uint32_t big_endian(const std::uint8_t* p) {
-    return static_cast<std::uint32_t>(p[0]) << 24 | static_cast<std::uint32_t>(p[1]) << 16 |
-           static_cast<std::uint32_t>(p[2]) << 8 | p[3];
-}
-
 bool is(const std::uint8_t* name, const char* expected) { return std::memcmp(name, expected, 4) == 0; }
 
 // The depths that each colour type may have (PNG 3, table 8).
@@ -40,19 +35,20 @@ int PngFile::samples() const {
 Outcome PngFile::read(const Payload& payload) {
     stream_size = 0;
     has_transparent_colors = false;
-    palette.fill(0);  // which a palette that is too short goes on with, as in Pillow
+    palette.fill(0);  // for colours that a short palette lacks, as in Pillow
+    const HeaderBytes bytes{payload.data, payload.size};
     for (std::size_t at = kSignature; at + 8 <= payload.size;) {
-        const std::size_t length = big_endian(payload.data + at);
+        const std::size_t length = bytes.big32(at);
         const std::uint8_t *name = payload.data + at + 4, *body = name + 4;
         const bool is_stream = is(name, "IDAT");
         if (!is_stream && stream_size > 0) return {};
         if (length > payload.size - at - 8 || (!is_stream && length + kChunkOverhead > payload.size - at)) return kCutOff;
-        if (!is_stream && big_endian(body + length) != libdeflate_crc32(0, name, 4 + length))
+        if (!is_stream && bytes.big32(at + 8 + length) != libdeflate_crc32(0, name, 4 + length))
             return {Status::not_decodable, "the checksum of a chunk does not match"};
         if (at == kSignature && !is(name, "IHDR"))
             return {Status::not_decodable, "the PNG does not begin with an IHDR chunk"};
         if (is(name, "IHDR")) {
-            const Outcome header = read_header(body, length);
+            const Outcome header = read_header(bytes.part(at + 8, length));
             if (header.status != Status::ok) return header;
         } else if (is_stream) {
             add_stream(body, length);
@@ -69,9 +65,10 @@ Outcome PngFile::read(const Payload& payload) {
     return stream_size > 0 ? Outcome{} : kCutOff;
 }
 
-Outcome PngFile::read_header(const std::uint8_t* body, std::size_t length) {
-    if (length != kHeader) return {Status::not_decodable, "the PNG has no complete IHDR chunk"};
-    const std::uint32_t columns = big_endian(body), rows = big_endian(body + 4);
+Outcome PngFile::read_header(HeaderBytes header) {
+    if (header.size != kHeader) return {Status::not_decodable, "the PNG has no complete IHDR chunk"};
+    const std::uint8_t* body = header.data;
+    const std::uint32_t columns = header.big32(0), rows = header.big32(4);
     if (columns == 0 || rows == 0 || columns > 0x7FFFFFFF || rows > 0x7FFFFFFF)
         return {Status::not_decodable, "the PNG's width or height is not between 1 and 2^31 - 1"};
     if (!is_known(body[9], body[8]) || body[10] != 0 || body[11] != 0)

@@ -6,10 +6,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "decode/header_bytes.h"
 #include "decode/status.h"
 #include "records/shards.h"
 
 namespace stoker::png {
+
+// Returns sample `i` of a row whose samples have fewer than 8 bits, or 8.
+inline int small_sample(const std::uint8_t* row, int i, int bits) {
+    const int at = i * bits;
+    return row[at / 8] >> (8 - bits - at % 8) & ((1 << bits) - 1);
+}
 
 enum class ColorType : std::uint8_t { grey = 0, rgb = 2, palette = 3, grey_alpha = 4, rgba = 6 };
 
@@ -24,15 +31,15 @@ struct PngFile {
     std::size_t stream_size = 0;
     std::vector<std::uint8_t> joined;  // holds the stream of several chunks
 
-    // Reads the chunks. The payload must outlive the file. As in Pillow, the checksums of all chunks but IDAT are
-    // compared: the stream has a checksum of its own.
+    // Reads the chunks. The payload must outlive the file. Like Pillow, it compares the checksums of all chunks but IDAT,
+    // because the stream has a checksum of its own.
     Outcome read(const Payload& payload);
     int samples() const;  // of a pixel
     std::size_t row_bytes(int pixels) const { return (static_cast<std::size_t>(pixels) * pixel_bits() + 7) / 8; }
     std::size_t pixel_bits() const { return static_cast<std::size_t>(bits * samples()); }
 
   private:
-    Outcome read_header(const std::uint8_t* body, std::size_t length);
+    Outcome read_header(HeaderBytes header);
     void add_stream(const std::uint8_t* body, std::size_t length);
 };
 

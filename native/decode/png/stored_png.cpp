@@ -56,7 +56,8 @@ class RowConverter {
         if (convert_ != nullptr)
             return convert_(row + file_.row_bytes(left), static_cast<std::size_t>(pixels), out);
         const auto bytes = static_cast<std::size_t>(channels);
-        for (int x = left; x < left + pixels; ++x, out += bytes) std::memcpy(out, listed_.data() + 4 * level(row, x), bytes);
+        for (int x = left; x < left + pixels; ++x, out += bytes)
+            std::memcpy(out, listed_.data() + 4 * png::small_sample(row, x, file_.bits), bytes);
     }
 
   private:
@@ -82,11 +83,6 @@ class RowConverter {
                 pixel[c] = in_palette ? file_.palette[3 * level + c] : static_cast<std::uint8_t>(255 * level / most);
             pixel[3] = 255;
         }
-    }
-
-    std::size_t level(Row row, int x) const {
-        const int bit = x * file_.bits;
-        return static_cast<std::size_t>(row[bit / 8] >> (8 - file_.bits - bit % 8) & ((1 << file_.bits) - 1));
     }
 
     const png::PngFile& file_;

@@ -13,7 +13,7 @@ namespace {
 
 // With a delay of one pixel, a lane would wait for the lane before it.
 constexpr std::size_t kDelay = 2;
-constexpr std::size_t kBefore = 32;  // zeros before a row in scratch memory: what the last lane begins with
+constexpr std::size_t kBefore = 32;  // zeros before a row in scratch memory, with which the last lane begins
 constexpr std::size_t kBehind = 64;  // bytes after a row that may be read and written
 
 // How pixels of `step` bytes lie in registers: in lanes of a power of two of bytes.
@@ -68,8 +68,9 @@ struct Masks {
     __m128i of(int filter) const { return _mm_load_si128(reinterpret_cast<const __m128i*>(lanes[filter])); }
 };
 
-// The neighbour that is nearest to left + up - corner. The larger of left and up is if its distance from the corner is
-// at least twice the smaller's, and the smaller in turn; a distance on the other side of the corner counts as 0.
+// The neighbour that is nearest to left + up - corner. It is the larger of left and up if that is at least twice as far
+// from the corner as the smaller, the smaller in the opposite case, and else the corner. A distance to the other side of the
+// corner counts as 0.
 __m128i paeth(__m128i left, __m128i up, __m128i corner) {
     const __m128i low = _mm_min_epu8(left, up), high = _mm_max_epu8(left, up), zero = _mm_setzero_si128();
     const __m128i to_low = _mm_subs_epu8(corner, low), to_high = _mm_subs_epu8(high, corner);

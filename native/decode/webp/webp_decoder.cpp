@@ -6,13 +6,14 @@
 #include <cstring>
 #include <new>
 
+#include "decode/codecs.h"
 #include "pixels/grey.h"
 
 namespace stoker {
 namespace {
 
-// The pixels around a window that libwebp computes colours from: it interpolates the two nearest of each row and
-// column of colours, which have half the size. It also moves an odd corner of a crop to an even one.
+// Colours at the edge of a window depend on so many pixels around it: colours have half the size, and libwebp interpolates
+// the two nearest of each row and column. It also moves an odd corner of a crop to an even one.
 constexpr int kMargin = 2;
 
 int even(int value) { return value & ~1; }
@@ -29,14 +30,7 @@ CheckResult WebpDecoder::check(const EncodedImage& image) {
     webp::WebpFile file;
     const Outcome read = file.read(image.payload);
     if (read.status != Status::ok) return {read.status, read.message};
-    const bool turned = file.header().orientation >= 5;
-    return check_size(turned ? file.width() : file.height(), turned ? file.height() : file.width(), image.height,
-                      image.width, image.max_pixels);
-}
-
-bool WebpDecoder::fail(Status status, const char* reason) {
-    failure_ = {status, reason};
-    return false;
+    return check_oriented_size(file.header(), image);
 }
 
 bool WebpDecoder::open(const EncodedImage& image) {

@@ -9,8 +9,8 @@
 
 namespace stoker {
 
-// Decodes the part of the image in the window, and what stands above it, as prediction asks for. Transparency is left
-// out, as formats/codecs/pixels.py says. What the first image of an animation leaves free is black.
+// Decodes the part of the image in the window, and the rows above it, from which it is predicted. Transparency is
+// ignored, as formats/codecs/pixels.py says. Pixels that the first image of an animation does not cover are black.
 class WebpDecoder final : public Decoder {
   public:
     static CheckResult check(const EncodedImage& image);
@@ -23,13 +23,12 @@ class WebpDecoder final : public Decoder {
     bool start(const Window& window, int) override { return decode(window, 3); }
     int read(const std::uint8_t* rows[kMaxRows]) override;
     void finish() override {}
-    // Replaces start() and read(): decodes to RGB, or to four channels with alpha. next_row() returns the rows.
+    // Decodes to RGB, or to four channels with alpha. It replaces start(), and next_row() replaces read().
     bool decode(const Window& window, int channels);
     std::uint8_t* next_row();
     const webp::WebpFile& file() const { return file_; }
 
   private:
-    bool fail(Status status, const char* reason);
     bool decode_part(const Window& part);
     void place(const Window& part);
 

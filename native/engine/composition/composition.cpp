@@ -10,8 +10,6 @@ void require(bool condition, std::size_t part, const char* rule) {
     if (!condition) throw std::invalid_argument("part " + std::to_string(part) + " of the batch: " + rule);
 }
 
-std::size_t pixels(Size size) { return static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width); }
-
 void check_layer(const CompositionColumns& columns, std::size_t part, bool begins, Size output) {
     const std::uint8_t layer = columns.layer[part];
     if (begins)
@@ -22,7 +20,7 @@ void check_layer(const CompositionColumns& columns, std::size_t part, bool begin
     require(columns.share[part] >= 0 && columns.share[part] <= Composition::kWhole, part,
             "share must be from 0 to 65536");
     const std::int32_t mask = columns.mask[part];
-    require(mask >= -1 && static_cast<std::size_t>(std::int64_t{mask} + 1) * pixels(output) <= columns.masks.row_size, part,
+    require(mask >= -1 && static_cast<std::size_t>(std::int64_t{mask} + 1) * output.pixels() <= columns.masks.row_size, part,
             "mask must be -1 or the number of a mask");
 }
 
@@ -30,7 +28,7 @@ void check_layer(const CompositionColumns& columns, std::size_t part, bool begin
 
 const std::uint8_t* Composition::mask(std::size_t part, Size output) const {
     const std::int32_t number = columns.mask[part];
-    return number < 0 ? nullptr : columns.masks.data + static_cast<std::size_t>(number) * pixels(output);
+    return number < 0 ? nullptr : columns.masks.data + static_cast<std::size_t>(number) * output.pixels();
 }
 
 Composition Composition::of(const CompositionColumns& columns, std::size_t parts, std::size_t images, Size output) {

@@ -49,7 +49,7 @@ class KeptImages {
     explicit KeptImages(std::size_t count) : count_(count) {}
 
     bool keeps(Size size) const {
-        return count_ > 0 && 3 * static_cast<std::size_t>(size.width) * static_cast<std::size_t>(size.height) <= kMostBytes;
+        return count_ > 0 && 3 * size.pixels() <= kMostBytes;
     }
     // Returns an image, or null.
     Shared find(const Key& key);

@@ -7,7 +7,7 @@
 namespace stoker {
 namespace {
 
-// The columns for which a condition holds, as numbers of which each pixel takes its centre.
+// The range of columns for which conditions hold. A pixel belongs to it if its centre does.
 struct Columns {
     double low, high;
 
@@ -32,7 +32,7 @@ void PartSink::begin(PlanarImage& image, const Geometry& geometry) {
     warp_ = geometry.warp;
 }
 
-// The pixels of row `y` that show the part. The canvas is a projective image of the row, so they are neighbours.
+// Returns the pixels of row `y` that show the part. They are neighbours, because a projective map keeps lines.
 PartSink::Span PartSink::seen(int y) const {
     const double row = y + 0.5;
     double at[3];  // the point of the canvas at column 0, in homogeneous coordinates

@@ -17,8 +17,7 @@ Size ImageArray::output_of(std::size_t i) const {
 }
 
 Target ImageArray::target(std::size_t i) const {
-    const std::size_t bytes = static_cast<std::size_t>(output.height) * static_cast<std::size_t>(output.width) *
-                              channels_of(layout) * size_of(dtype);
+    const std::size_t bytes = output.pixels() * channels_of(layout) * size_of(dtype);
     Target target;
     target.out = static_cast<std::uint8_t*>(out) + i * bytes;
     target.bytes = bytes;

@@ -55,7 +55,7 @@ struct ImageArray {
     Size canvas_size(std::size_t i) const;
     // Returns the size of the image that dest lies in: the tile of a border, the canvas, or the output.
     Size frame_size(std::size_t i) const;
-    // Returns the matrix of an image, or null if it is not warped, because its canvas is the output.
+    // Returns the matrix of an image; null without a warp, or if the warp changes nothing.
     const double* warp_of(std::size_t i) const;
     Border border_of(std::size_t i) const;
 };

@@ -7,8 +7,7 @@
 namespace stoker {
 namespace {
 
-// A tolerance for rounding in the caller's arithmetic. The resampler reads nothing outside the crop in any
-// case.
+// A tolerance for rounding in the caller's arithmetic. The resampler reads nothing outside the crop in any case.
 constexpr double kTolerance = 1e-3;
 
 bool within(std::int64_t start, std::int64_t length, std::int64_t size, std::int64_t min_length) {

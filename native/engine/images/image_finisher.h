@@ -12,10 +12,11 @@ namespace stoker {
 
 class ImageFinisher {
   public:
-    // Finishes a whole image with what the batch says of its image `i`, and stores it.
+    // Runs all steps of image `i`, and stores it.
     void run(const ImageArray& images, std::size_t i, const Target& target, PlanarImage& image);
-    // The parts of run(): all steps but the last ones, and all that follows the last ones.
+    // Runs the steps before the last ones.
     void run_steps(const ImageArray& images, std::size_t i, PlanarImage& image) { steps_.run(images.steps, i, image); }
+    // Stores an image after its last steps: applies colours, and erases boxes.
     void store(const ImageArray& images, std::size_t i, Target target, const PlanarImage& image);
     // The writer, for rows that need no whole image; erase() follows them.
     ImageWriter& writer() { return writer_; }

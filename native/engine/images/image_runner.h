@@ -36,7 +36,7 @@ class ImageRunner {
     Geometry geometry_;
     Window window_{};
     Renderer renderer_;
-    PlanarImage image_;  // for images that are needed as a whole
+    PlanarImage image_;  // for an image that is needed as a whole
     PlanarSink image_sink_;
     ImageFinisher finisher_;
 };

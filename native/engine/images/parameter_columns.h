@@ -68,8 +68,7 @@ struct EraseColumns {
     }
 };
 
-// A column has the name of the attribute of Erase that it holds, except for the quantiles, which all noise
-// shares.
+// A column has the name of the attribute of Erase that it holds, except for the quantiles, which all noise shares.
 inline constexpr Column kEraseColumns[] = {
     per_sample<&EraseColumns::box>("box", {4}),
     per_batch<&EraseColumns::value>("value", {3}),

@@ -5,14 +5,13 @@
 #include "decode/read_window.h"
 
 namespace stoker {
-
 namespace {
 
-// Whether the image becomes as it would without its warp, but for the canvas in between.
+// Whether the image is resized onto a canvas first, from which a warp or a border then takes its pixels.
 bool uses_canvas(const Geometry& geometry) { return geometry.nearest || geometry.border.rows != nullptr; }
 
-// Rows of a kept image that are fetched ahead of their use: the processor does not foresee the jump between two rows of
-// a window, and all kept images together are larger than its caches.
+// Rows of a kept image that are fetched ahead of their use. The processor does not foresee the jump from row to row of a
+// window, and all kept images together are larger than its caches.
 constexpr int kAhead = 4, kCacheLine = 64;
 
 void prefetch(const std::uint8_t* bytes, int count) {
@@ -29,7 +28,7 @@ int Renderer::least_eighths(const Geometry& geometry) {
     if (geometry.margin == 0) return 8;
     Placement placement = geometry.placement;
     if (geometry.warp != nullptr && !uses_canvas(geometry))
-        return dct_eighths(footprint_of(WarpMap(geometry.warp, placement), geometry), geometry.margin);
+        return reduced_eighths(footprint_of(WarpMap(geometry.warp, placement), geometry).support, geometry.margin);
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return 1;
     const int eighths = dct_eighths(placement, geometry.margin);
     return placement.x.reduce(eighths) && placement.y.reduce(eighths) ? eighths : 8;
@@ -47,7 +46,7 @@ Window Renderer::begin_resampler(const Geometry& geometry, int eighths, RowSink*
     Placement placement = geometry.placement;
     if (sink != nullptr) orienter_.begin(*sink, placement);
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
-    // Both keep a pixel at least: an output pixel shows four or more of what is reduced.
+    // This cannot happen: an output pixel shows at least four pixels of an image that is reduced.
     if (eighths < 8 && (!placement.x.reduce(eighths) || !placement.y.reduce(eighths)))
         throw std::logic_error("a reduced image has no pixel");
     const Window window = resampler_.set(placement);

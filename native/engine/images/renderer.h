@@ -19,14 +19,13 @@
 
 namespace stoker {
 
-// What happens to the stored image: it is placed on the output, on the canvas of a warp, or on the tile of a
-// border.
+// What happens to the stored image: it is placed on the output, on the canvas of a warp, or on the tile of a border.
 struct Geometry {
     Placement placement;
     const double* warp = nullptr;  // 3x3, from the output to the canvas; null: no warp
     bool nearest = false;          // the warp takes the nearest pixel of the canvas
     Border border;
-    Size frame;  // of what the placement is on
+    Size frame;  // of the image that the placement lies in
     Size canvas;
     Size output;
     const std::uint8_t* fill = nullptr;  // RGB
@@ -48,9 +47,9 @@ class Renderer {
     void push(const std::uint8_t* rgb);
     void finish(const Geometry& geometry);
 
-    // Renders the one image that is made of what `decoder` has opened.
+    // Renders the image that `decoder` has opened.
     Outcome render(Decoder& decoder, const Geometry& geometry, RowSink& sink);
-    // Renders it from an image that was decoded at `eighths`/8 of its size.
+    // Renders an image that was decoded at `eighths`/8 of its size.
     void render(KeptImage& image, int eighths, const Geometry& geometry, RowSink& sink);
 
   private:

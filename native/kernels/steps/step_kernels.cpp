@@ -1,10 +1,8 @@
-#include "kernels/steps/step_kernels.h"
-
 #include "cpu/cpu.h"
+#include "kernels/steps/step_loops.h"
 
 namespace stoker {
 
-extern const StepKernels plain_step_kernels;
 #if defined(__x86_64__)
 extern const StepKernels avx2_step_kernels;
 extern const StepKernels avx512_step_kernels;
@@ -18,7 +16,7 @@ const StepKernels& step_kernels() {
         default: break;
     }
 #endif
-    return plain_step_kernels;
+    return kStepLoops;
 }
 
 }  // namespace stoker

@@ -7,7 +7,7 @@
 
 #include "kernels/float_x16.h"
 #include "kernels/steps/step_kernels.h"
-#include "kernels/to_uint8.h"
+#include "kernels/rounding.h"
 
 namespace stoker {
 namespace {
@@ -34,11 +34,6 @@ inline void range(const std::uint8_t* values, int count, std::uint8_t* low, std:
     *high = largest;
 }
 
-inline int clip(int value) {
-    const int low = value > 0 ? value : 0;
-    return low < 255 ? low : 255;
-}
-
 // The stages are loops over numbers of one size each, so that vectors are full.
 inline void sharpen(const std::uint8_t* const rows[3], double amount, int count, std::uint8_t* out) {
     for (int x = 1; x < count - 1; x += kBlock) {
@@ -53,12 +48,9 @@ inline void sharpen(const std::uint8_t* const rows[3], double amount, int count,
             const auto smooth = static_cast<std::uint16_t>(sum * 5042U >> 16);  // sum / 13, for all sums that occur
             distance[i] = static_cast<std::int16_t>(smooth - here[i + 1]);
         }
-        for (int i = 0; i < kBlock; ++i) {
-            const double exact = amount * distance[i];
-            const auto truncated = static_cast<std::int32_t>(exact);
-            change[i] = truncated - (exact < truncated);
-        }
-        for (int i = 0; i < kBlock; ++i) block[i] = static_cast<std::uint8_t>(clip(here[i + 1] + change[i]));
+        for (int i = 0; i < kBlock; ++i) change[i] = round_down(amount * distance[i]);
+        for (int i = 0; i < kBlock; ++i)
+            block[i] = static_cast<std::uint8_t>(clamped(here[i + 1] + change[i], 0, 255));
         const int left = count - 1 - x;
         std::memcpy(out + x, block, static_cast<std::size_t>(left < kBlock ? left : kBlock));
     }
@@ -139,8 +131,7 @@ inline void locate(const LocateAxis& axis, int first, std::int32_t* __restrict p
     for (int i = 0; i < kBlock; ++i) {
         const std::int32_t position = rest + i * step;
         const std::int32_t pixel = whole + (position >> bits);
-        const std::int32_t raised = pixel > low ? pixel : low;
-        pixels[i] = raised < high ? raised : high;
+        pixels[i] = clamped(pixel, low, high);
         weights[i] = ((position >> (bits - kPhaseBits)) & ((1 << kPhaseBits) - 1)) * taps;
     }
 }
@@ -156,14 +147,7 @@ inline void locate_row(const LocatePass& pass) {
     }
 }
 
-// Clamps to [low, high]; NaN becomes `low`.
-template <class Number>
-inline Number clamped(Number value, Number low, Number high) {
-    const Number raised = value > low ? value : low;
-    return raised < high ? raised : high;
-}
-
-// Maps sample points, in stages as above.
+// Maps sample points, in stages as in sharpen().
 inline void map_points(const double* matrix, double column, double row, SamplePoints& points) {
     double m[9];
     std::memcpy(m, matrix, sizeof m);  // otherwise the compiler must assume that `points` overlaps the matrix
@@ -201,8 +185,7 @@ inline void weigh_points(const WeighPass& pass) {
     for (int i = 0; i < kSamplePoints; ++i) {
         const double center = pass.centers[i] - pass.origin;
         const double start = center - static_cast<double>(pass.supports[i]) + 0.5;
-        const auto truncated = static_cast<std::int32_t>(start);
-        const std::int32_t first = truncated - (start < truncated);
+        const std::int32_t first = round_down(start);
         offset[i] = static_cast<float>(first + 0.5 - center);
         slope[i] = 1 / pass.supports[i];
         nearest[i] = static_cast<std::int32_t>(0.5F - offset[i]);

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from helpers.data.datasets import jpeg
-from mutations import mutate
+from mutations import mutate, pick
 
 from stoker.formats.sources.source import Source
 from stoker.formats.sources.tables.block_images import BlockImages
@@ -33,7 +33,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     corpus = [(scratch / "x.parquet", plain), (scratch / "x.parquet", packed), (folder, stream)]
 
     def attack(rng: np.random.Generator) -> bool:
-        source, data = corpus[int(rng.integers(0, len(corpus)))]
+        source, data = pick(corpus, rng)
         file = folder / "data.arrow" if source == folder else source
         file.write_bytes(mutate(data.getvalue(), rng, edits=2))
         listing = list_table(Source(source))

@@ -20,7 +20,7 @@ class TestCpuLevel:
 
 
 class TestBufferPool:
-    def test_a_block_is_used_again_when_nobody_holds_it(self) -> None:
+    def test_a_buffer_is_used_again_when_no_array_holds_it(self) -> None:
         pool = _native.BufferPool(2)
         array = pool.array((4, 5), "float32")
         assert (array.shape, array.dtype, array.ctypes.data % 64) == ((4, 5), np.float32, 0)
@@ -49,7 +49,7 @@ class TestBufferPool:
         array[:] = 7
         assert array.sum() == 7000
 
-    def test_shapes_that_cannot_be(self) -> None:
+    def test_impossible_shapes(self) -> None:
         with pytest.raises(ValueError, match="too large"):
             _native.BufferPool(0).array((2**40, 2**40), "uint8")
         with pytest.raises(MemoryError):

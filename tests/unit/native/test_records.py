@@ -89,12 +89,12 @@ class TestShards:
         shards = _native.Shards([str(path)], [200], mapped)
         shards.will_need(np.array([0, 0], np.int32), np.array([150, 3]), np.array([50, 0]))
 
-    def test_ends_that_are_no_numbers(self, path: Path) -> None:
+    def test_ends_that_overflow(self, path: Path) -> None:
         shards = _native.Shards([str(path)], [200])
         with pytest.raises(ValueError, match="are not within the 200 bytes of shard 0"):
             shards.will_need(np.zeros(2, np.int32), np.full(2, 2**62), np.full(2, 2**62))
 
-    def test_errors_of_the_system_keep_their_kind(self, path: Path) -> None:
+    def test_errors_of_the_system_keep_their_class(self, path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="gone"):
             _native.Shards([str(path) + "-gone"], [200])
         with pytest.raises(OSError, match="200 bytes and should have 199"):

@@ -25,7 +25,7 @@ class TestResize:
 
     @pytest.mark.parametrize("size", [20000, 100000])
     def test_large_reductions(self, size: int) -> None:
-        """What rounding does to one of so many weights is little, and adds up."""
+        """The rounding errors of so many weights are small, but add up."""
         pixels = np.random.default_rng(0).integers(0, 2, (size, 2, 3), np.uint8) * np.uint8(255)
         expected = Image.fromarray(pixels).resize((2, 15), Image.Resampling.BILINEAR)
         found = _native.resize(pixels, (15, 2)).astype(int)
@@ -39,7 +39,7 @@ class TestResize:
             _native.resize(np.asarray(smooth(40, 60)), (5, 5), box)
 
     @pytest.mark.parametrize("size", [(0, 5), (5, -1), (1 << 17, 5)])
-    def test_sizes_that_cannot_be(self, size: tuple[int, int]) -> None:
+    def test_invalid_sizes(self, size: tuple[int, int]) -> None:
         with pytest.raises(ValueError, match="size"):
             _native.resize(np.asarray(smooth(40, 60)), size)
 
@@ -115,7 +115,7 @@ class TestTranscode:
             sizes.append(len(payload))
         assert sizes[0] < sizes[1]
 
-    def test_pixels_take_the_same_way(self) -> None:
+    def test_pixels_and_jpegs_give_the_same_sizes_and_almost_the_same_pixels(self) -> None:
         image = smooth(60, 100)
         pixels = np.asarray(image)
         data = encode(image, quality=100, subsampling="4:4:4")

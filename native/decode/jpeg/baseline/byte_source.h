@@ -22,7 +22,7 @@ class ByteSource {
 
   private:
     static constexpr std::size_t kReserve = kChunkBlocks * kMaxBlockBytes + 16;
-    static constexpr std::size_t kSlack = 64;  // that copies of whole vectors may write
+    static constexpr std::size_t kSlack = 64;  // bytes that copies of whole vectors may write past the end
     static constexpr std::size_t kCapacity = 32768;
 
     void fill(std::size_t begin);

@@ -9,7 +9,7 @@ namespace {
 constexpr int kMaxSide = 65500;  // JPEG_MAX_DIMENSION of libjpeg
 constexpr std::uint32_t kMaxQuantum = 0x7FFF;
 
-// The bytes of one marker segment, after its length. Reads outside the bytes give 0 and are remembered.
+// The bytes of one marker segment, after its length. A read outside of them gives 0, and ended() is false afterwards.
 class Segment {
   public:
     Segment(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}

@@ -35,7 +35,7 @@ struct Component {
     int id = 0;
 };
 
-// All that the headers say.
+// The contents of the headers.
 struct Frame {
     int width = 0, height = 0;
     int components = 0;
@@ -54,10 +54,10 @@ struct Frame {
     int mcu_rows() const { return (height + 8 * max_v() - 1) / (8 * max_v()); }
 };
 
-// Reads the headers. Returns false for every image that libjpeg-turbo must decode: one that is not baseline with one
-// scan, grey or YCbCr at 4:4:4, 4:2:2, 4:2:0 or 4:4:0, and one whose headers are odd in any way.
+// Reads the headers. Returns false if libjpeg-turbo must decode the image: all images but baseline ones with one scan, in
+// grey or in YCbCr at 4:4:4, 4:2:2, 4:2:0 or 4:4:0, and those with unusual headers.
 bool read_frame(const Payload& payload, Frame& frame);
-// The same, for a payload whose end is not looked at.
+// The same, but does not look for the end of the image.
 bool read_frame_only(const Payload& payload, Frame& frame);
 
 }  // namespace stoker::jpeg

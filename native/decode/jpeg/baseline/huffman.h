@@ -56,7 +56,7 @@ struct LookupTable {
     std::array<std::uint64_t, kLookupEntries> entries;
     const CodeBook* codes;
 
-    // Values of DC differences or AC coefficients, as the code book says.
+    // Sets the entries for DC differences or for AC coefficients, as the code book says.
     void set(const CodeBook& book, const HuffmanSpec& spec);
     // Returns the value of the first symbol at the top of `window`.
     std::int16_t value(std::uint64_t window) const;
@@ -69,11 +69,11 @@ struct SkipTable {
     const CodeBook* codes;
 
     void set(const CodeBook& book, const HuffmanSpec& spec);
-    // At most two symbols at once, which is quick to set.
+    // Takes the entries of `table`: at most two symbols at once, which is quick.
     void set(const LookupTable& table);
 };
 
-// The tables of one image. Tables stay as they are if the next image has the same.
+// The tables of one image. A table is kept if the next image has the same one.
 class HuffmanTables {
   public:
     // Returns false if libjpeg would refuse the codes of a table in use.

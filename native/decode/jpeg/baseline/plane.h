@@ -35,7 +35,7 @@ class Plane {
         end_y = end(bottom, scale_y, height);
     }
 
-    // Makes room for the samples of MCUs [first, last) of so many MCU rows.
+    // Makes room for the samples of MCUs [first, last) in `mcu_rows` rows.
     void reset(int first, int last, int mcu_rows) {
         origin_ = first * h * size;
         stride_ = ((last - first) * h * size + kMargin + kSampleSlack + 63) / 64 * 64;

@@ -34,7 +34,7 @@ bool RegionDecoder::fits_bands() const {
            payload_.data + bands_.start(0, payload_.size) == frame_.scan;
 }
 
-// Blocks of chroma are as large as keeps them from being upsampled, at most 8 (jdmaster.c).
+// Blocks of chroma are larger where this avoids upsampling, at most 8 samples a side (jdmaster.c).
 void RegionDecoder::set_planes(int eighths) {
     for (int i = 0; i < stored(); ++i) {
         Plane& plane = planes_[i];

@@ -1,4 +1,4 @@
-// The decoder of a region of a baseline JPEG. JpegDecoder asks it first, and libjpeg-turbo for all that it does not take.
+// The decoder of a region of a baseline JPEG. JpegDecoder uses it where it can, and libjpeg-turbo otherwise.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ namespace stoker::jpeg {
 // and is kept for the next image.
 class RegionDecoder {
   public:
-    // Returns false if libjpeg-turbo must decode the image, or if its headers are not checked and do not have their
-    // checksum. The payload must outlive the decoding.
+    // Returns false if libjpeg-turbo must decode the image, or if the checksum of unchecked headers differs. The payload must
+    // outlive the decoding.
     bool open(const EncodedImage& image);
     int height() const { return frame_.height; }
     int width() const { return frame_.width; }
-    // As Decoder::start. Of an image with bands no others are looked at than those of the window. Returns false if they
-    // are not checked and do not have their checksums.
+    // As Decoder::start. Of an image with bands, it reads only those of the window. Returns false if the checksum of an
+    // unchecked band differs.
     bool start(const Window& window, int eighths);
     // As Decoder::read; returns 0 if the data is damaged.
     int read(const std::uint8_t* rows[Decoder::kMaxRows]);

@@ -10,7 +10,7 @@
 
 namespace stoker::jpeg {
 
-// A position of the last coefficient of a block without AC coefficients.
+// The position at which a block without AC coefficients ends.
 constexpr std::uint64_t kOnlyDc = kEndStep;
 // The most rows of MCUs that are decoded at once.
 constexpr int kMaxRowsAtOnce = 2;

@@ -56,7 +56,8 @@ inline void transform8(std::int16_t* data, int step, int shift) {
     }
 }
 
-// Whether rows 1 to 7 are zero, of those that the transform uses. Then the first pass is a shift, which wraps around.
+// Whether all rows but the first are zero, apart from one that the transform does not use. Then the first pass is a shift,
+// which wraps around.
 inline bool has_one_row(const std::int16_t* coefficients, bool skip_row4) {
     for (int i = 8; i < kCoefficients; ++i)
         if (coefficients[i] != 0 && !(skip_row4 && i / 8 == 4)) return false;

@@ -16,7 +16,7 @@ constexpr int kSampleSlack = 64;
 constexpr int kRgbSlack = 3 * kSampleSlack;
 
 struct Unstuffed {
-    const std::uint8_t* source;  // the first byte that is left
+    const std::uint8_t* source;  // the first byte that was not read
     std::size_t bytes;           // that were written
     bool ended;                  // `source` is a marker, or the end
 };

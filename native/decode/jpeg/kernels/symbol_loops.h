@@ -47,8 +47,8 @@ struct BitWindow {
     }
 };
 
-// What the next step begins with: the next phase and its entry at position 0 if the phase has ended, or the same phase
-// and entry. Compilers make a branch of this, which would be mispredicted for every other block.
+// Sets what the next step begins with: the next phase and its entry at position 0 if the phase has ended, otherwise the
+// same phase and entry. Compilers make a branch of this, which would be mispredicted for every other block.
 template <class AnyPhase>
 [[gnu::always_inline]] inline void move_on(unsigned& position, std::uint64_t& entry, AnyPhase*& phase,
                                            std::uint64_t next_entry, unsigned zero) {
@@ -128,7 +128,7 @@ struct SymbolState {
     [[gnu::always_inline]] void step() { decode_step(in, position, entry, phase); }
 };
 
-// Decodes the phases before `end` that are left.
+// Decodes the remaining phases before `end`.
 [[gnu::always_inline]] inline void decode_rest(BitWindow in, unsigned position, std::uint64_t entry, Phase* phase,
                                                const Phase* end, SymbolStream& stream) {
     while (true) {

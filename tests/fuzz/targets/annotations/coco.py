@@ -60,7 +60,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
 
 
 def count(data: bytes) -> int:
-    """Return the number of annotations; 0 if they are no list, or there are two."""
+    """Return the number of annotations; 0 if they are not a list, or if there are two lists."""
     members: list[tuple[str, Any]] = []
     try:
         json.loads(data, object_pairs_hook=lambda pairs: members.extend(pairs) or dict(pairs))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from mutations import mutate
+from mutations import replace_words
 from targets.listings import IMAGES, check_listing, write_images
 
 from stoker.formats.sources.detect import find_format, list_source
@@ -29,11 +29,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     (annotations / "b.xml").write_bytes(_XML.replace(IMAGES[0].encode(), IMAGES[1].encode()))
 
     def attack(rng: np.random.Generator) -> bool:
-        data = _XML
-        for _ in range(int(rng.integers(0, 3))):
-            word, other = (some[int(rng.integers(0, len(some)))] for some in (_WORDS, _OTHERS))
-            data = data.replace(word, other, int(rng.integers(1, 3)))
-        (annotations / "a.xml").write_bytes(mutate(data, rng, edits=2) if rng.random() < 0.5 else data)
+        (annotations / "a.xml").write_bytes(replace_words(_XML, _WORDS, _OTHERS, rng))
         source = Source(scratch)
         listing = list_source(source, find_format(source, "voc"))
         return check_listing(listing) and not any("a.xml" in str(skip) for skip in listing.skipped)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mutations import as_text, mutate, mutate_document
+from mutations import as_text, mutate, mutate_document, pick
 from targets.listings import check_listing, write_images
 
 from stoker.formats.sources.detect import find_format, list_source
@@ -50,7 +50,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         damaged = int(rng.integers(0, 3))
         text = _YAML if rng.random() < 0.5 else as_text(mutate_document(_DOCUMENT, rng), rng)
         if rng.random() < 0.05:
-            text = _NESTED[int(rng.integers(0, len(_NESTED)))] * int(rng.integers(1, 1 << 17))
+            text = pick(_NESTED, rng) * int(rng.integers(1, 1 << 17))
         (scratch / "data.yaml").write_bytes(mutate(text, rng) if damaged == 0 else text)
         labels = mutate(_LABELS, rng) if damaged else _LABELS
         (scratch / "labels" / "a.txt").write_bytes(labels)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mutations import mutate
+from helpers.data.payloads.png_files import chunk
+from mutations import mutate, pick
 from targets.images.images import matrices
 
 from stoker import _native
@@ -26,7 +27,7 @@ def make(scratch: Path) -> Callable[[Rng], bool]:
 
 
 def attack(rng: Rng) -> bool:
-    """Call every entry point once; all that may come of it is ValueError, or IndexError for lists."""
+    """Call every entry point once; the only errors may be ValueError, and IndexError for lists."""
     height, width = (rng.integers(1, 90, _N).astype(np.int32) for _ in range(2))
     size = tuple(int(side) for side in rng.integers(1, 70, 2))
     corners = np.sort(rng.random((_N, 2, 2)), axis=1) * np.stack((height, width), axis=1)[:, None]
@@ -52,7 +53,7 @@ def _class_masks(images: Any, sizes: Any, size: tuple[int, ...], rng: Rng) -> bo
 
 
 def _png(height: int, width: int, rng: Rng) -> bytes:
-    """A mask whose compressed rows are damaged; its chunks more rarely, for their checksums tell."""
+    """A mask with damaged compressed rows, and more rarely with damaged chunks, whose checksums show it."""
     rows = rng.integers(0, int(rng.integers(1, 257)), (height, width + 1), np.uint8)
     rows[:, 0] = rng.integers(0, 5 + (rng.random() < 0.1), height)
     made = zlib.compressobj(int(rng.integers(0, 10)), zlib.DEFLATED, 15, 9, int(rng.integers(0, 5)))
@@ -62,10 +63,7 @@ def _png(height: int, width: int, rng: Rng) -> bytes:
     header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((8, 0, 0, 0, 0))
     cut = int(rng.integers(0, len(stream) + 1))
     chunks = [(b"IHDR", header), (b"IDAT", stream[:cut]), (b"IDAT", stream[cut:]), (b"IEND", b"")]
-    data = b"\x89PNG\r\n\x1a\n" + b"".join(
-        len(body).to_bytes(4, "big") + name + body + zlib.crc32(name + body).to_bytes(4, "big")
-        for name, body in chunks
-    )
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, body) for name, body in chunks)
     return mutate(data, rng) if rng.random() < 0.1 else data
 
 
@@ -77,7 +75,7 @@ def _segments(images: Any, sizes: Any, size: tuple[int, ...], rng: Rng) -> None:
     vertices = rng.integers(0, 9, int(polygons.sum()))
     points = rng.normal(40, 10.0 ** rng.integers(0, 5), (int(vertices.sum()), 2))
     if points.size and rng.random() < 0.3:
-        points.flat[rng.integers(0, points.size)] = _ODD[int(rng.integers(0, len(_ODD)))]
+        points.flat[rng.integers(0, points.size)] = pick(_ODD, rng)
     with contextlib.suppress(ValueError):
         _native.fill_polygons(out, owner, **images, points=points, sizes=vertices, polygons=polygons)
     pixels = (sizes["height"] * sizes["width"])[np.minimum(owner, _N - 1)]

@@ -1,6 +1,6 @@
-"""Images for the C++ entry points: whatever happens must be a status or ValueError.
+"""Images for the C++ entry points: each must end with a status or with ValueError.
 
-Memory errors are for the sanitizers to see.
+The sanitizers find errors of memory.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from helpers.data.pictures import encode
-from mutations import mutate
+from mutations import mutate, pick
 from PIL import Image
 
 from stoker import _native
 from stoker.augment.formulas.noise import quantiles
+from stoker.errors import StokerError
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import decode_for_reference, is_native
+from stoker.formats.codecs.header import Header, read_header
 
 _SIDES = ((1, 1), (7, 5), (33, 47), (64, 64))
 _MAX_PIXELS = 1 << 20
+MAX_DECODED = 1 << 16
+"""Pixels of an image that Pillow decodes, too."""
 
 
 def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
@@ -28,7 +34,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     corpus = seeds()
     pool = _native.Pool(2)
     path = scratch / "shard"
-    return lambda rng: attack(mutate(corpus[int(rng.integers(0, len(corpus)))], rng), pool, rng, path)
+    return lambda rng: attack(mutate(pick(corpus, rng), rng), pool, rng, path)
 
 
 def seeds() -> list[bytes]:
@@ -70,7 +76,7 @@ def execute(
     data: bytes, height: int, width: int, pool: _native.Pool, rng: np.random.Generator, path: Path
 ) -> bool:
     """A batch of the input as JPEG, raw pixels, PNG and WebP, each an image or a part of one."""
-    path.unlink(missing_ok=True)  # the one before may be mapped still
+    path.unlink(missing_ok=True)  # the last file may still be mapped
     path.write_bytes(data)
     shards = _native.Shards([str(path)], [len(data)], bool(rng.integers(0, 2)))
     n = 4
@@ -105,7 +111,7 @@ def execute(
     if rng.integers(0, 3) == 0:
         others["composition"] = composition(n, size, rng)
         count = int(others["composition"]["composition.image"][-1]) + 1
-        pool = _native.Pool(2, kept=2)  # which belong to the file
+        pool = _native.Pool(2, kept=2)  # a new pool, because kept images belong to the file
     job = pool.submit(
         shards,
         samples,
@@ -122,6 +128,34 @@ def execute(
         if (status[i] != 0) != bool(job.reason(i)):
             raise AssertionError(f"status {status[i]} with reason {job.reason(i)!r}")
     return bool((status == 0).any())
+
+
+def decoded(
+    data: bytes, codec: Codec, pool: _native.Pool, rng: np.random.Generator, path: Path
+) -> Header | None:
+    """Decode an input in C++, alone and in a batch, and compare it with Pillow's pixels.
+
+    Returns:
+        Its header; None if it is refused. A module without a decoder of the codec reads the header only.
+    """
+    try:
+        header = read_header(data)
+    except StokerError:
+        return None
+    height, width = header.height, header.width
+    if height * width > MAX_DECODED:
+        return None
+    execute(data, height, width, pool, rng, path)
+    if header.codec != codec:
+        return None
+    try:
+        pixels, *_ = _native.transcode(data, "none", 0, 0, "raw", 90, "420", MAX_DECODED)
+    except ValueError:
+        return None if is_native(codec) else header
+    expected = decode_for_reference(data, codec, height, width)
+    if not np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected):
+        raise AssertionError("C++ decodes other pixels than Pillow")
+    return header
 
 
 def extras(n: int, size: list[int], rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -187,7 +221,7 @@ def matrices(n: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
 def steps(n: int, rng: np.random.Generator, depth: int = 0) -> _native.Steps:
     """A few steps of any kind, with numbers that may mean nothing.
 
-    "compiled" is left out: it calls the function at an address, and none can be found wrong.
+    "compiled" is left out: it calls the function at an address, and no address can be checked.
     """
     kinds = sorted(_native.STEP_COLUMNS.keys() - {"compiled"})
     made = _native.Steps(n)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from helpers.data.pictures import encode
-from mutations import mutate, with_right_checksums
+from mutations import mutate, pick, with_right_checksums
 from PIL import Image
 
 from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, compile_image
@@ -33,7 +33,7 @@ _GEOMETRY = resize_geometry("none", 0, 0, _SIZE)
 
 
 class _Masks:
-    """The part of a dataset that the processor asks for masks."""
+    """The part of a dataset from which the processor reads masks."""
 
     def __init__(self) -> None:
         self.files: list[bytes] = []
@@ -46,7 +46,7 @@ class _Masks:
 
 
 class _Sizes:
-    """The part of samples that the processor looks at."""
+    """The part of samples that the processor reads."""
 
     height = np.full(_N, _SIZE[0])
     width = np.full(_N, _SIZE[1])
@@ -62,7 +62,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     sizes: Any = _Sizes()
 
     def attack(rng: np.random.Generator) -> bool:
-        masks.files = [damaged(corpus[int(rng.integers(0, len(corpus)))], rng) for _ in range(_N)]
+        masks.files = [damaged(pick(corpus, rng), rng) for _ in range(_N)]
         positions = np.arange(_N)
         params = plan.draw(sizes.height, sizes.width, positions, int(rng.integers(0, 99)), 0)
         drawn = processor.start(positions, sizes, params, None)()
@@ -120,7 +120,7 @@ def seeds() -> list[bytes]:
 
 
 def damaged(file: bytes, rng: np.random.Generator) -> bytes:
-    """Return a damaged file, as it is now and then; half of the damaged PNGs have right checksums."""
+    """Return a file, mostly damaged; half of the damaged PNGs have right checksums."""
     if rng.random() < 0.2:
         return file
     result = mutate(file, rng, edits=3)

@@ -1,6 +1,6 @@
 """PNG files of every kind of pixels for the native decoder: what it decodes must be what Pillow decodes.
 
-Damage is put behind the checksums, which are made anew: header fields, palette, stream and rows.
+Header fields, palette, stream and rows are damaged before the checksums are computed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from pathlib import Path
 import numpy as np
 from helpers.data.payloads.png_files import KINDS, chunk, png
 from mutations import mutate
-from targets.images.images import execute
+from targets.images.images import MAX_DECODED, decoded
 
 from stoker import _native
-from stoker.errors import StokerError
 from stoker.formats.codecs.channels import decode_channels
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_for_reference
-from stoker.formats.codecs.header import read_header
 
-_MAX_PIXELS = 1 << 16
 _SIGNATURE = 8
 
 
@@ -34,7 +30,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
 
 
 def damaged(rng: np.random.Generator) -> bytes:
-    """A PNG with some damage behind its checksums."""
+    """A PNG with some damage, mostly under right checksums."""
     color, bits = KINDS[int(rng.integers(len(KINDS)))]
     sides = (int(side) for side in rng.integers(1, 40, 2))
     split = int(rng.choice([1 << 30, 9]))
@@ -63,25 +59,14 @@ def _rows(stream: bytes, rng: np.random.Generator) -> bytes:
 
 
 def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path) -> bool:
-    """Decode one input in C++, alone and in a batch, and compare it with Pillow's pixels."""
-    try:
-        header = read_header(data)
-    except StokerError:
+    """Decode one input in C++ to RGB and to its own channels, and compare both with Pillow's pixels."""
+    header = decoded(data, Codec.PNG, pool, rng, path)
+    if header is None:
         return False
     height, width = header.height, header.width
-    if height * width > _MAX_PIXELS:
-        return False
-    execute(data, height, width, pool, rng, path)
-    try:
-        pixels, *_ = _native.transcode(data, "none", 0, 0, "raw", 90, "420", _MAX_PIXELS)
-    except ValueError:
-        return False
-    expected = decode_for_reference(data, Codec.PNG, height, width)
-    if not np.array_equal(np.frombuffer(pixels, np.uint8).reshape(expected.shape), expected):
-        raise AssertionError("C++ decodes other pixels than Pillow")
     for alpha in (True, False):
         found = _native.decode_stored(
-            Codec.PNG, data, alpha, _MAX_PIXELS, np.array((0, 0, height, width), np.int32)
+            Codec.PNG, data, alpha, MAX_DECODED, np.array((0, 0, height, width), np.int32)
         )
         if found is not None and header.orientation == 1:
             expected = decode_channels(data, Codec.PNG, height, width, alpha=alpha)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from helpers.data.pictures import encode
-from mutations import mutate
+from mutations import mutate, pick
 from PIL import Image
 
 from stoker import _native
@@ -21,7 +21,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     sources = [encoded(seed) for seed in range(12)]
 
     def attack(rng: np.random.Generator) -> bool:
-        data = sources[int(rng.integers(0, len(sources)))]
+        data = pick(sources, rng)
         if rng.random() < 0.6:
             data = mutate(data, rng)
         crop = tuple(rng.integers(-2, 60, 4).tolist())
@@ -33,7 +33,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
         bands = _native.make_bands(marked)
         assert _native.bands_match(marked, bands)
         pixels = decode(data)
-        if pixels is None:  # more pixels than are decoded here, or no colours that are known
+        if pixels is None:  # too many pixels, or unknown colours
             return False
         np.testing.assert_array_equal(decode(marked), pixels)
         spliced = _native.splice(marked, bands, crop)
@@ -65,7 +65,7 @@ def encoded(seed: int) -> bytes:
 
 
 def damaged(bands: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return bands of which some numbers are wrong."""
+    """Return bands with some wrong numbers."""
     made = bands.copy() if len(bands) else np.zeros(6, np.uint32)
     for _ in range(int(rng.integers(0, 3))):
         made[rng.integers(0, len(made))] = rng.integers(0, 5000)

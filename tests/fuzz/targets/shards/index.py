@@ -33,7 +33,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     payloads = [stoker.open(folder).read(i) for i in range(len(stoker.open(folder)))]
 
     def attack(rng: np.random.Generator) -> bool:
-        path.unlink()  # the one before may be mapped still
+        path.unlink()  # the last file may still be mapped
         path.write_bytes(damaged(good, rng))
         entry = {"rows": len(payloads), "bytes": path.stat().st_size, "digest": file_digest(path)}
         columns = Index.open(path).types
@@ -70,7 +70,7 @@ def damaged(good: bytes, rng: np.random.Generator) -> bytes:
 
 
 def read(dataset: stoker.Dataset, payloads: list[bytes]) -> None:
-    """Read everything; what fails, fails with an error of Stoker's."""
+    """Read everything; each failure must be an error of Stoker's."""
     for i, payload in enumerate(payloads):
         with suppress(SampleError, stoker.errors.DatasetError):
             assert dataset.read(i) == payload, f"sample {i} is another one"

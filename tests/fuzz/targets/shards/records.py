@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from helpers.data.datasets import jpeg, wrap
-from mutations import mutate
+from mutations import mutate, pick
 
 from stoker.formats.containers.base import Record
 from stoker.formats.containers.messages.image_record import FeatureNames
@@ -22,7 +22,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     corpus = [(name, payload.join(wrap(name, 0, len(payload)))) for name in ("tfrecord", "lmdb")]
 
     def attack(rng: np.random.Generator) -> bool:
-        name, message = corpus[int(rng.integers(0, len(corpus)))]
+        name, message = pick(corpus, rng)
         data = mutate(message, rng, edits=3)
         record = Record(0, b"key", 0, len(data), memoryview(data))
         sample = find_container(name).parse_image(record, _NAMES)

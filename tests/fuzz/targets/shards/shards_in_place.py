@@ -9,7 +9,7 @@ import numpy as np
 from helpers.data.datasets import jpeg
 from helpers.data.shards.mds_shards import shard
 from helpers.data.shards.recordio_shards import MAGIC, image, record
-from mutations import mutate
+from mutations import mutate, pick
 
 from stoker.errors import DecodeError, SourceError
 from stoker.formats.containers.base import Container, Record
@@ -26,7 +26,7 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     corpus = [("recordio", b"".join(map(record, values))), ("mds", shard(columns, samples))]
 
     def attack(rng: np.random.Generator) -> bool:
-        name, data = corpus[int(rng.integers(0, len(corpus)))]
+        name, data = pick(corpus, rng)
         container = find_container(name)
         edited = mutate(data, rng, edits=3)
         file.write_bytes(edited)

@@ -1,4 +1,4 @@
-"""Tar archives with damaged headers and members; a header may have the right checksum in spite of it."""
+"""Tar archives with damaged headers and members; most damaged headers have right checksums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from helpers.data.datasets import jpeg
 from helpers.data.shards.tar_shards import member, with_checksum, write_members
-from mutations import mutate
+from mutations import mutate, pick
 
 from stoker.errors import StokerError
 from stoker.formats.containers.base import Record
@@ -25,13 +25,13 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     """Attack with archives; accepted if an image of one is found."""
     file, target = scratch / "x.tar", scratch / "target"
     corpus = [_archive(file, form) for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)]
-    there = {scratch, file, target}
+    expected = {scratch, file, target}
 
     def attack(rng: np.random.Generator) -> bool:
-        file.write_bytes(_damage(corpus[int(rng.integers(0, len(corpus)))], rng))
+        file.write_bytes(_damage(pick(corpus, rng), rng))
         with suppress(StokerError):
             convert(file, target, overwrite=True, num_threads=1)
-        assert {path for path in scratch.rglob("*") if target not in path.parents} <= there
+        assert {path for path in scratch.rglob("*") if target not in path.parents} <= expected
         assert not list(scratch.parent.glob("*escaped*"))
         return sum(_is_image(record, file.stat().st_size) for record in WEBDATASET.scan(file)) > 0
 

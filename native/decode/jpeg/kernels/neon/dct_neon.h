@@ -25,7 +25,7 @@ inline Sums products(int16x8_t a, int k, int16x8_t b, int m) {
             vmlal_high_n_s16(vmull_high_n_s16(a, first), b, second)};
 }
 
-// A row times 2 to the power of `bits`, plus half of what the transform shifts away.
+// A row times 2 to the power of `bits`, plus half of the unit that the transform shifts down to 1.
 template <int bits, int shift>
 Sums scaled(int16x8_t row) {
     const int32x4_t half = vdupq_n_s32(1 << (shift - 1));
@@ -79,7 +79,7 @@ inline int16x8_t dequantised(const DctBlock& block, const std::uint16_t* quanta,
     return vmulq_s16(vld1q_s16(block.coefficients + 8 * row), vreinterpretq_s16_u16(vld1q_u16(quanta + 8 * row)));
 }
 
-// Whether a row fits into 14 bits. Where the first one does not, it matters whether the others are zero.
+// Whether a row fits into 14 bits. If the first row does not, the result depends on whether the others are zero.
 inline bool fits_14_bits(int16x8_t row) { return vmaxvq_u16(vreinterpretq_u16_s16(vabsq_s16(row))) <= 8191; }
 
 inline uint8x8_t to_samples(int16x8_t values) {

@@ -20,6 +20,11 @@ struct Sums {
     }
 };
 
+// The factors of pairs of words, for _mm256_madd_epi16.
+inline __m256i factor_pairs(int a, int b) {
+    return _mm256_set1_epi32((a & 0xFFFF) | static_cast<int>(static_cast<unsigned>(b) << 16));
+}
+
 // Two rows, column by column.
 struct RowPair {
     __m256i low, high;
@@ -28,18 +33,23 @@ struct RowPair {
         : low(_mm256_unpacklo_epi16(first, second)), high(_mm256_unpackhi_epi16(first, second)) {}
     // The first row times `a` plus the second times `b`.
     Sums products(int a, int b) const {
-        const __m256i factors = _mm256_set1_epi32((a & 0xFFFF) | static_cast<int>(static_cast<unsigned>(b) << 16));
+        const __m256i factors = factor_pairs(a, b);
         return {_mm256_madd_epi16(low, factors), _mm256_madd_epi16(high, factors)};
     }
 };
 
-// A row times 2 to the power of kConstantBits, plus half of what the transform shifts away.
-template <int shift>
+// Words in the upper halves of numbers of 32 bits, times 2 to the power of `bits`, plus half of the unit that the transform
+// shifts down to 1.
+template <int bits, int shift>
+__m256i scaled_upper(__m256i words) {
+    return _mm256_add_epi32(_mm256_srai_epi32(words, 16 - bits), _mm256_set1_epi32(1 << (shift - 1)));
+}
+
+// The same for a row.
+template <int bits, int shift>
 Sums scaled(__m256i row) {
-    const __m256i half = _mm256_set1_epi32(1 << (shift - 1));
-    const RowPair shifted(_mm256_setzero_si256(), row);
-    return {_mm256_add_epi32(_mm256_srai_epi32(shifted.low, 16 - kConstantBits), half),
-            _mm256_add_epi32(_mm256_srai_epi32(shifted.high, 16 - kConstantBits), half)};
+    const RowPair upper(_mm256_setzero_si256(), row);
+    return {scaled_upper<bits, shift>(upper.low), scaled_upper<bits, shift>(upper.high)};
 }
 
 template <int shift>
@@ -52,8 +62,8 @@ template <int shift>
 inline void transform_columns(__m256i rows[8]) {
     const RowPair pair26(rows[2], rows[6]);
     const Sums t2 = pair26.products(k0_541, k0_541 - k1_847), t3 = pair26.products(k0_541 + k0_765, k0_541);
-    const Sums sum04 = scaled<shift>(_mm256_add_epi16(rows[0], rows[4]));
-    const Sums difference04 = scaled<shift>(_mm256_sub_epi16(rows[0], rows[4]));
+    const Sums sum04 = scaled<kConstantBits, shift>(_mm256_add_epi16(rows[0], rows[4]));
+    const Sums difference04 = scaled<kConstantBits, shift>(_mm256_sub_epi16(rows[0], rows[4]));
     const RowPair sums(_mm256_add_epi16(rows[7], rows[3]), _mm256_add_epi16(rows[5], rows[1]));
     const Sums z3 = sums.products(k1_175 - k1_961, k1_175), z4 = sums.products(k1_175, k1_175 - k0_390);
     const RowPair pair71(rows[7], rows[1]), pair53(rows[5], rows[3]);
@@ -90,6 +100,11 @@ inline __m256i load_rows(const DctBlock& first, const DctBlock& second, int row)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(a)), _mm_loadu_si128(b), 1);
 }
 
+inline __m256i dequantised(const DctBlock& first, const DctBlock& second, const std::uint16_t* quanta, int row) {
+    const __m128i factors = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quanta + 8 * row));
+    return _mm256_mullo_epi16(load_rows(first, second, row), _mm256_broadcastsi128_si256(factors));
+}
+
 inline void store_rows(const DctBlock& first, const DctBlock& second, std::ptrdiff_t stride, int row, __m256i samples) {
     const auto store = [&](std::uint8_t* out, __m128i two_rows) {
         _mm_storel_epi64(reinterpret_cast<__m128i*>(out), two_rows);
@@ -99,7 +114,7 @@ inline void store_rows(const DctBlock& first, const DctBlock& second, std::ptrdi
     store(second.samples + row * stride, _mm256_extracti128_si256(samples, 1));
 }
 
-// Whether a row fits into 14 bits. Where the first one does not, it matters whether the others are zero.
+// Whether a row fits into 14 bits. If the first row does not, the result depends on whether the others are zero.
 inline bool fits_14_bits(__m256i row) {
     const __m256i size = _mm256_max_epu16(_mm256_abs_epi16(row), _mm256_set1_epi16(8191));
     return _mm256_movemask_epi8(_mm256_cmpeq_epi16(size, _mm256_set1_epi16(8191))) == -1;
@@ -108,10 +123,7 @@ inline bool fits_14_bits(__m256i row) {
 inline void dct8_pair(const DctBlock& first, const DctBlock& second, const std::uint16_t* quanta,
                       std::ptrdiff_t stride) {
     __m256i rows[8];
-    for (int i = 0; i < 8; ++i) {
-        const __m128i factors = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quanta + 8 * i));
-        rows[i] = _mm256_mullo_epi16(load_rows(first, second, i), _mm256_broadcastsi128_si256(factors));
-    }
+    for (int i = 0; i < 8; ++i) rows[i] = dequantised(first, second, quanta, i);
     if (!fits_14_bits(rows[0])) [[unlikely]] {
         plain_dct8(first, quanta, stride);
         plain_dct8(second, quanta, stride);

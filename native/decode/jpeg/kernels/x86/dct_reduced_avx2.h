@@ -8,27 +8,10 @@
 namespace stoker::jpeg {
 namespace {
 
-// The lower four words of a row times 2 to the power of `bits`, plus half of what the transform shifts away.
-template <int bits, int shift>
-__m256i scaled_low(__m256i row) {
-    const __m256i high_words = _mm256_unpacklo_epi16(_mm256_setzero_si256(), row);
-    return _mm256_add_epi32(_mm256_srai_epi32(high_words, 16 - bits), _mm256_set1_epi32(1 << (shift - 1)));
-}
-
-template <int bits, int shift>
-Sums scaled_row(__m256i row) {
-    return {scaled_low<bits, shift>(row), scaled_low<bits, shift>(_mm256_unpackhi_epi64(row, row))};
-}
-
-inline __m256i dequantised(const DctBlock& first, const DctBlock& second, const std::uint16_t* quanta, int row) {
-    const __m128i factors = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quanta + 8 * row));
-    return _mm256_mullo_epi16(load_rows(first, second, row), _mm256_broadcastsi128_si256(factors));
-}
-
 // The columns of transform4 in dct_loops.h; returns four rows.
 inline void transform_columns4(const __m256i in[8], __m256i out[4]) {
     constexpr int shift = kConstantBits - kPassBits + 1;
-    const Sums t0 = scaled_row<kConstantBits + 1, shift>(in[0]), t2 = RowPair(in[2], in[6]).products(k1_847, -k0_765);
+    const Sums t0 = scaled<kConstantBits + 1, shift>(in[0]), t2 = RowPair(in[2], in[6]).products(k1_847, -k0_765);
     const RowPair pair13(in[1], in[3]), pair57(in[5], in[7]);
     const Sums odd0 = pair13.products(k2_562, k0_899) + pair57.products(-k0_601, -k0_509);
     const Sums odd1 = pair13.products(k1_061, -k2_172) + pair57.products(k1_451, -k0_211);
@@ -46,11 +29,9 @@ inline __m256i transform_rows4(const __m256i rows[4]) {
     // Two columns each.
     const __m256i in01 = _mm256_unpacklo_epi16(even_low, odd_low), in23 = _mm256_unpackhi_epi16(even_low, odd_low);
     const __m256i in45 = _mm256_unpacklo_epi16(even_high, odd_high), in67 = _mm256_unpackhi_epi16(even_high, odd_high);
-    const auto products = [](__m256i pair, int a, int b) {
-        return _mm256_madd_epi16(pair, _mm256_set1_epi32((a & 0xFFFF) | static_cast<int>(static_cast<unsigned>(b) << 16)));
-    };
+    const auto products = [](__m256i pair, int a, int b) { return _mm256_madd_epi16(pair, factor_pairs(a, b)); };
     const __m256i pair13 = _mm256_unpackhi_epi16(in01, in23), pair57 = _mm256_unpackhi_epi16(in45, in67);
-    const __m256i t0 = scaled_low<kConstantBits + 1, shift>(in01);
+    const __m256i t0 = scaled_upper<kConstantBits + 1, shift>(_mm256_unpacklo_epi16(_mm256_setzero_si256(), in01));
     const __m256i t2 = products(_mm256_unpacklo_epi16(in23, in67), k1_847, -k0_765);
     const __m256i odd0 = _mm256_add_epi32(products(pair13, k2_562, k0_899), products(pair57, -k0_601, -k0_509));
     const __m256i odd1 = _mm256_add_epi32(products(pair13, k1_061, -k2_172), products(pair57, k1_451, -k0_211));
@@ -86,7 +67,7 @@ inline void dct4_pair(const DctBlock& first, const DctBlock& second, const std::
 inline void dct2_pair(const DctBlock& first, const DctBlock& second, const std::uint16_t* quanta, std::ptrdiff_t stride) {
     constexpr int shift = kConstantBits - kPassBits + 2, last_shift = kConstantBits + kPassBits + 5;
     const auto in = [&](int row) { return dequantised(first, second, quanta, row); };
-    const Sums even = scaled_row<kConstantBits + 2, shift>(in(0));
+    const Sums even = scaled<kConstantBits + 2, shift>(in(0));
     const Sums odd = RowPair(in(1), in(3)).products(k3_624, -k1_272) + RowPair(in(5), in(7)).products(k0_850, -k0_720);
     const Sums upper = even + odd, lower = even - odd;
     const __m256i factors = _mm256_setr_epi16(0, k3_624, 0, -k1_272, 0, k0_850, 0, -k0_720, 0, k3_624, 0, -k1_272, 0, k0_850,

@@ -1,4 +1,4 @@
-// The kernels for AVX-512 with VBMI; what is no faster than with AVX2 is the same.
+// The kernels for AVX-512 with VBMI, or those for AVX2 where AVX-512 is no faster.
 #if defined(__x86_64__)
 #include "decode/jpeg/kernels/x86/dct_reduced_avx2.h"
 #include "decode/jpeg/kernels/x86/sample_avx2.h"

@@ -1,8 +1,0 @@
-#include "kernels/steps/step_loops.h"
-
-namespace stoker {
-
-extern const StepKernels plain_step_kernels;
-constinit const StepKernels plain_step_kernels = kStepLoops;
-
-}  // namespace stoker
