@@ -1,20 +1,63 @@
-"""The parser of command lines, and the file of figures, that the benchmarks share."""
+"""The command lines of the benchmarks: arguments that several have, lines of progress, and the JSON file."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make_parser", "write_json"]
+__all__ = ["PHOTOGRAPHS", "make_parser", "report", "write_json"]
+
+PHOTOGRAPHS = Path(__file__).resolve().parents[1] / "examples" / "photos" / "train"
+"""The photographs that Stoker ships."""
+_SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "dataset": ("dataset", {"type": Path}),
+    "source": (
+        "--source",
+        {"type": Path, "default": PHOTOGRAPHS, "help": "photographs, with one directory for each class"},
+    ),
+    "work": (
+        "--work",
+        {"type": Path, "default": Path("build/benchmarks"), "help": "folder for the datasets"},
+    ),
+    "scratch": ("--work", {"type": Path, "help": "folder for temporary files"}),
+    "threads": ("--threads", {"type": int, "help": "threads of each loader; by default as many as cores"}),
+    "json": ("--json", {"type": Path, "help": "file for all figures, as JSON"}),
+}
 
 
-def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser whose help shows the docstring of a program with its line breaks."""
-    return argparse.ArgumentParser(
+def make_parser(
+    description: str | None, *shared: str, rounds: int | None = None, copies: int | None = None
+) -> argparse.ArgumentParser:
+    """Return a parser whose help shows the docstring of a program with its line breaks.
+
+    Args:
+        description: The docstring.
+        shared: Arguments that several benchmarks have: "dataset", "source", "work" (a folder that later runs
+            use again), "scratch" (``--work`` for temporary files), "threads" and "json".
+        rounds: Default of ``--rounds``; None for no such argument.
+        copies: Default of ``--copies``, likewise.
+    """
+    parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    for name in shared:
+        flag, options = _SHARED[name]
+        parser.add_argument(flag, **options)
+    if rounds is not None:
+        parser.add_argument("--rounds", type=int, default=rounds, help="timed turns of each")
+    if copies is not None:
+        text = "number of photographs, copies of those of the source"
+        parser.add_argument("--copies", type=int, default=copies, help=text)
+    return parser
+
+
+def report(line: str) -> None:
+    """Print a line of progress to standard error."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def write_json(path: Path | None, document: Any) -> None:

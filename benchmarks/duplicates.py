@@ -14,7 +14,7 @@ from pathlib import Path
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, replicate
+from stoker.benchmarks.comparison.photographs import replicate
 
 __all__ = ["measure"]
 
@@ -32,10 +32,7 @@ def measure(dataset: Path, images: int, rounds: int) -> tuple[float, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
-    parser.add_argument("--copies", type=int, default=1024, help="photographs, copies of those of the source")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = make_parser(__doc__, "source", rounds=5, copies=1024)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-duplicates-") as work:
         replicate(given.source, Path(work) / "photographs", given.copies)

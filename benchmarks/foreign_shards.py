@@ -1,25 +1,29 @@
-"""Photographs in the shards of other programs, for the benchmark of data read in place.
+"""Photographs in the files of other programs, for the benchmarks of data read in place and at URLs.
 
-Each function writes shards of a folder of photographs as the program does, indexes them, and returns the
-folder of the index.
+Each function writes the files that another program would write of a folder of photographs. The functions
+whose names end in ``_index`` also index the files, and return the folder of the index.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
 import shutil
 import struct
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import lmdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from stoker.benchmarks.comparison.photographs import photographs_in
 from stoker.formats.external.external_index import index
 
-__all__ = ["lmdb_index", "mds_index", "recordio_index"]
+__all__ = ["lmdb_index", "mds_index", "parquet_files", "recordio_index", "tar_archives", "tar_index"]
 
 _SHARDS = 4
 _RECORDIO_MAGIC = 0xCED7230A
@@ -40,8 +44,43 @@ def _indexed(shards: Sequence[Path], into: Path) -> Path:
     return into
 
 
+def tar_archives(photographs: Path, work: Path) -> Path:
+    """Write archives as WebDataset's writer does: the class of an image, then the image."""
+    folder = work / "tars"
+    folder.mkdir(exist_ok=True)
+    for shard, block in enumerate(_blocks(photographs)):
+        with tarfile.open(folder / f"train-{shard:06d}.tar", "w") as archive:
+            for label, path in block:
+                key = f"{path.parent.name}/{path.stem}"
+                _add(archive, f"{key}.cls", b"%d" % label)
+                _add(archive, f"{key}.jpg", path.read_bytes())
+    return folder
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    archive.addfile(member, io.BytesIO(data))
+
+
+def tar_index(photographs: Path, work: Path) -> Path:
+    """Write the archives of :func:`tar_archives`, and index them."""
+    return _indexed([tar_archives(photographs, work)], work / "tar-index")
+
+
+def parquet_files(photographs: Path, work: Path) -> Path:
+    """Write Parquet files as Hugging Face's datasets does, with a hundred images in a row group."""
+    folder = work / "parquet"
+    folder.mkdir(exist_ok=True)
+    for shard, block in enumerate(_blocks(photographs)):
+        images = [{"bytes": path.read_bytes(), "path": path.name} for _, path in block]
+        table = pa.table({"image": images, "label": [path.parent.name for _, path in block]})
+        pq.write_table(table, folder / f"train-{shard:05d}.parquet", row_group_size=100)
+    return folder
+
+
 def recordio_index(photographs: Path, work: Path) -> Path:
-    """Write RecordIO files as MXNet's ``im2rec`` does; records that hold its magic number stay whole."""
+    """Write RecordIO files as MXNet's ``im2rec`` does, without the splitting at its magic number."""
     folder = work / "recordio"
     folder.mkdir(exist_ok=True)
     for shard, block in enumerate(_blocks(photographs)):
@@ -76,7 +115,7 @@ def mds_index(photographs: Path, work: Path) -> Path:
 
 
 def lmdb_index(photographs: Path, work: Path) -> Path:
-    """Write LMDB folders with a photograph under each key, as LSUN's are."""
+    """Write LMDB folders with a photograph under each key, as LSUN has them."""
     folders = []
     for shard, block in enumerate(_blocks(photographs)):
         folders.append(work / f"lmdb-{shard}")

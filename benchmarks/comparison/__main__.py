@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.parts import conversion, disk, memory, remote, resume, text
-from stoker.benchmarks.comparison.parts.documents import report
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
-from stoker.benchmarks.report.results import write_json
+from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.benchmarks.report.table import show
 from stoker.errors import ConfigError
 
@@ -70,7 +68,7 @@ class Part:
 
 
 def _workloads(names: Sequence[str], run: Run, json_out: Path) -> None:
-    found = []
+    found: list[Comparison] = []
     for name in names:
         workload = WORKLOADS[name]
         found.append(
@@ -86,7 +84,7 @@ def _workloads(names: Sequence[str], run: Run, json_out: Path) -> None:
             )
         )
         show(found[-1])
-        write_json(found, json_out)
+        write_json(json_out, [to_json(one) for one in found])
 
 
 def _program(
@@ -142,14 +140,10 @@ PARTS = {
 def main() -> None:
     """Run from the command line."""
     listed = "\n".join(f"  {name:<12} {part.title}, {part.minutes:g} minutes" for name, part in PARTS.items())
-    parser = make_parser(f"{__doc__}\nParts, with their times on two cores:\n{listed}\n")
+    help_text = f"{__doc__}\nParts, with their times on two cores:\n{listed}\n"
+    parser = make_parser(help_text, "source", "work", rounds=3)
     parser.add_argument("--parts", default=",".join(PARTS), help="names of parts, with commas between")
-    parser.add_argument(
-        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
-    )
-    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the JSON files")
-    parser.add_argument("--rounds", type=int, default=3, help="timed turns of each loader")
     parser.add_argument("--quick", action="store_true", help="show in some minutes that all parts work")
     given = parser.parse_args()
     names = given.parts.split(",")

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import stoker
 from stoker.augment import load_recipe, recipe_names
+from stoker.benchmarks.arguments import write_json
 from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers import installed_rivals
 from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import allowed_cores
-from stoker.benchmarks.report.results import Comparison, write_json
+from stoker.benchmarks.report.results import Comparison, to_json
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.selection.devices import numbered_device, this_machine
 
@@ -102,6 +103,5 @@ def run_bench(
     )
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         result = compare(open_source(dataset_path, Path(scratch), boxes=bool(recipe)), plan, report)
-    if json_out is not None:
-        write_json([result], Path(json_out))
+    write_json(None if json_out is None else Path(json_out), [to_json(result)])
     return result

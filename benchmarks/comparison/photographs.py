@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import PHOTOGRAPHS, make_parser
 from stoker.errors import SourceError
 
 __all__ = ["PHOTOGRAPHS", "enlarge", "make_imagenet_like", "photographs_in", "replicate"]
 
-PHOTOGRAPHS = Path(__file__).resolve().parents[2] / "examples" / "photos" / "train"
 _LARGE_QUALITY = 90
 _IMAGENET_SIDE, _IMAGENET_QUALITY, _IMAGENET_NOISE = 500, 96, 6.0
 
@@ -70,8 +70,6 @@ def make_imagenet_like(source: Path, target: Path) -> None:
     photographs that Stoker ships lost the noise of their cameras when they were scaled down: they would have
     52 KB. Noise in the luminance, of standard deviation 6, gives them 110 KB.
     """
-    import numpy as np
-    from PIL import Image
 
     def remade(number: int, image: Image.Image) -> Image.Image:
         scaled = _resized(image, _IMAGENET_SIDE / max(image.size))
@@ -82,8 +80,6 @@ def make_imagenet_like(source: Path, target: Path) -> None:
 
 
 def _resized(image: Image.Image, factor: float) -> Image.Image:
-    from PIL import Image
-
     size = (round(image.width * factor), round(image.height * factor))
     return image.resize(size, Image.Resampling.LANCZOS)
 
@@ -92,7 +88,6 @@ def _write(
     paths: list[Path], target: Path, change: Callable[[int, Image.Image], Image.Image], **encoding: Any
 ) -> None:
     """Write changed photographs as JPEG; ``change`` is called with the number of each and its RGB pixels."""
-    from PIL import Image
 
     def write(number: int) -> None:
         path = paths[number]
@@ -107,9 +102,8 @@ def _write(
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "source")
     parser.add_argument("target", type=Path)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="photographs, CLASS/NAME.jpg")
     given = parser.parse_args()
     make_imagenet_like(given.source, given.target)
     sizes = [path.stat().st_size for path in photographs_in(given.target)]

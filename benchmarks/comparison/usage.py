@@ -29,22 +29,10 @@ class Usage:
 
 def usage_of_tree(root: int) -> Usage:
     """Return the usage of process ``root`` and its descendants, without those that end meanwhile."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                # The command may contain spaces and brackets; the numbers follow its last bracket (proc(5)).
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields[1])
-            ticks[int(entry.name)] = sum(int(value) for value in fields[11:15])
-    members = _tree(root, parents)
-    return Usage(
-        cpu_seconds=sum(ticks.get(pid, 0) for pid in members) / _TICKS,
-        peak_rss=sum(peak_rss(pid) for pid in members),
-    )
+    stats = _stats()
+    members = _tree(root, stats)
+    ticks = sum(int(value) for pid in members for value in stats.get(pid, [])[11:15])
+    return Usage(cpu_seconds=ticks / _TICKS, peak_rss=sum(map(peak_rss, members)))
 
 
 def peak_rss(pid: int) -> int:
@@ -70,12 +58,18 @@ def unshared_memory(root: int) -> int:
 
 def process_tree(root: int) -> set[int]:
     """Return the numbers of process ``root`` and of its descendants."""
-    parents = {}
+    return _tree(root, _stats())
+
+
+def _stats() -> dict[int, list[str]]:
+    """Return the fields of ``/proc/PID/stat`` after the command, by process (proc(5))."""
+    stats = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    return _tree(root, parents)
+                # The command may contain spaces and brackets; the numbers follow its last bracket.
+                stats[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+    return stats
 
 
 def _unshared(pid: int) -> int:
@@ -86,8 +80,8 @@ def _unshared(pid: int) -> int:
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
 
 
-def _tree(root: int, parents: Mapping[int, int]) -> set[int]:
+def _tree(root: int, stats: Mapping[int, list[str]]) -> set[int]:
     members = {root}
-    while found := {pid for pid, parent in parents.items() if parent in members} - members:
+    while found := {pid for pid, fields in stats.items() if int(fields[1]) in members} - members:
         members |= found
     return members

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in
+from stoker.benchmarks.comparison.usage import peak_rss
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.sources.detect import find_format, list_source
@@ -76,9 +77,9 @@ def measure(source: Path) -> Listed:
 
 def _child(source: Path) -> Listed:
     _plan(PHOTOGRAPHS)  # imports everything before the measurement
-    before, began = _peak_bytes(), time.process_time()
+    before, began = peak_rss(os.getpid()), time.process_time()
     files, name_bytes = _plan(source)
-    return Listed(files, name_bytes, _peak_bytes() - before, time.process_time() - began)
+    return Listed(files, name_bytes, peak_rss(os.getpid()) - before, time.process_time() - began)
 
 
 def _plan(source: Path) -> tuple[int, int]:
@@ -86,11 +87,6 @@ def _plan(source: Path) -> tuple[int, int]:
     listing = list_source(opened, find_format(opened))
     plan_conversion(listing, ConvertOptions(shard_bytes=256_000_000, seed=0, val=Fraction(1, 10)))
     return len(listing), listing.keys.buffers()[2].size
-
-
-def _peak_bytes() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def main() -> None:

@@ -21,12 +21,7 @@ import stoker
 from stoker import _native
 from stoker.augment import RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import (
-    PHOTOGRAPHS,
-    make_imagenet_like,
-    photographs_in,
-    replicate,
-)
+from stoker.benchmarks.comparison.photographs import make_imagenet_like, photographs_in, replicate
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import INDEX_NAME
 
@@ -83,12 +78,8 @@ def measure_crops(dataset: Dataset, scales: Sequence[tuple[float, float]], seed:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
-    )
+    parser = make_parser(__doc__, "source", rounds=5)
     parser.add_argument("--as-they-are", action="store_true", help="convert the photographs of --source")
-    parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         scratch = Path(folder)

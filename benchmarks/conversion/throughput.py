@@ -12,14 +12,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in, replicate
+from stoker.benchmarks.comparison.photographs import photographs_in, replicate
+from stoker.benchmarks.costs import in_turns
 from stoker.benchmarks.report.machine import allowed_cores
 
 __all__ = ["COPY_LEAST", "RESIZE_LEAST", "Conversion", "measure"]
@@ -57,10 +57,6 @@ class Conversion:
             f"{self.kept / self.copied:.2f} times (goal: at least {COPY_LEAST})",
         ]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all figures as values that JSON has."""
-        return asdict(self)
-
 
 def measure(source: Path, copies: int, rounds: int = 5, num_threads: int | None = None) -> Conversion:
     """Measure the four ways of conversion in turns.
@@ -75,28 +71,26 @@ def measure(source: Path, copies: int, rounds: int = 5, num_threads: int | None 
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         files, target = Path(scratch) / "files", Path(scratch) / "target"
         replicate(source, files, copies)
-        ways: list[Callable[[], object]] = [
-            lambda: stoker.convert(
+        ways: dict[str, Callable[[], object]] = {
+            "resized": lambda: stoker.convert(
                 files, target, resize=f"shorter={_SHORTER}", quality=_QUALITY, num_threads=workers
             ),
-            lambda: resize_with_pillow(files, target, workers),
-            lambda: stoker.convert(files, target, num_threads=workers),
-            lambda: subprocess.run(["cp", "-r", str(files), str(target)], check=True),
-        ]
-        seconds: list[list[float]] = [[] for _ in ways]
-        for _ in range(rounds + 1):
-            for way, taken in zip(ways, seconds, strict=True):
-                taken.append(_timed(way))
-                shutil.rmtree(target)
-        rates = [copies / statistics.median(taken[1:]) for taken in seconds]
+            "pillow": lambda: resize_with_pillow(files, target, workers),
+            "kept": lambda: stoker.convert(files, target, num_threads=workers),
+            "copied": lambda: subprocess.run(["cp", "-r", str(files), str(target)], check=True),
+        }
+        runs = {name: partial(_timed, way, target) for name, way in ways.items()}
+        rates = {name: copies / statistics.median(taken) for name, taken in in_turns(runs, rounds).items()}
         size = sum(path.stat().st_size for path in photographs_in(files))
-    return Conversion(copies, size, *rates)
+    return Conversion(copies, size, **rates)
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _timed(work: Callable[[], object], target: Path) -> float:
     start = time.perf_counter()
     work()
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    shutil.rmtree(target)
+    return seconds
 
 
 def resize_with_pillow(files: Path, target: Path, workers: int) -> None:
@@ -120,11 +114,7 @@ def _resize(path: Path, target: Path) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
-    parser.add_argument("--copies", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int)
+    parser = make_parser(__doc__, "source", "threads", rounds=5, copies=2048)
     given = parser.parse_args()
     print("\n".join(measure(given.source, given.copies, given.rounds, given.threads).lines()))
 

@@ -93,9 +93,8 @@ def measure(photos: Path, workload: str, rounds: int, options: list[str]) -> dic
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, rounds=5)
     parser.add_argument("photos", type=Path, help="a folder of JPEG files, at any depth")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--whole", action="store_true", help="decode whole images")
     parser.add_argument("--size", type=int, default=224, help="pixels of a side of the output")

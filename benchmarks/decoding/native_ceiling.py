@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import numpy.typing as npt
 from stoker import _native
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Transform, compile_image
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.costs import Cost, in_turns
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.column_arrays import pack
@@ -45,14 +47,6 @@ class Encoded:
     height: int
     width: int
     orientation: int = 1
-
-
-@dataclass(frozen=True)
-class TimedPass:
-    """One timed pass over the images."""
-
-    seconds: float
-    cpu_seconds: float
 
 
 def as_is(data: bytes) -> Encoded:
@@ -113,8 +107,8 @@ class PreparedBatches:
             self.batches.append((samples, pack(_native.PARAMETER_COLUMNS, params)))
         self.images = len(order)
 
-    def run(self, pool: _native.Pool, buffers: _native.BufferPool, *, decode_only: bool) -> TimedPass:
-        """Run one pass over all batches, with three in flight."""
+    def run(self, pool: _native.Pool, buffers: _native.BufferPool, *, decode_only: bool) -> Cost:
+        """Run one pass over all batches, with three in flight, and return the seconds of the whole pass."""
         began, cpu_began = time.perf_counter(), time.process_time()
         in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
         for batch in self.batches:
@@ -123,7 +117,7 @@ class PreparedBatches:
                 _finish(in_flight)
         while in_flight:
             _finish(in_flight)
-        return TimedPass(time.perf_counter() - began, time.process_time() - cpu_began)
+        return Cost(time.perf_counter() - began, time.process_time() - cpu_began)
 
     def _submit(
         self,
@@ -159,26 +153,26 @@ def measure(batches: PreparedBatches, threads: Sequence[int], rounds: int) -> di
 
     For raw pixels, decoding alone is reading and comparing the checksum.
     """
-    kinds = [(count, decode_only) for count in threads for decode_only in (True, False)]
-    runs: dict[tuple[int, bool], list[TimedPass]] = {kind: [] for kind in kinds}
-    pools = {count: _native.Pool(count) for count in threads}
     buffers = _native.BufferPool(_IN_FLIGHT + 1)
-    for _ in range(rounds + 1):
-        for count, decode_only in kinds:
-            runs[count, decode_only].append(batches.run(pools[count], buffers, decode_only=decode_only))
-    timed = {kind: values[1:] for kind, values in runs.items()}
+    runs: dict[str, Callable[[], Cost]] = {}
+    for count in threads:
+        run = partial(batches.run, _native.Pool(count), buffers)
+        runs |= {
+            f"{count} decode": partial(run, decode_only=True),
+            f"{count}": partial(run, decode_only=False),
+        }
+    timed = in_turns(runs, rounds)
     result: dict[str, Any] = {
-        f"{count} threads": _summary(timed[count, True], timed[count, False], batches.images)
+        f"{count} threads": _summary(timed[f"{count} decode"], timed[f"{count}"], batches.images)
         for count in threads
     }
     if len(threads) > 1:
-        few, many = threads[0], threads[-1]
-        pairs = zip(timed[few, False], timed[many, False], strict=True)
+        pairs = zip(timed[f"{threads[0]}"], timed[f"{threads[-1]}"], strict=True)
         result["speedup"] = _median(one.seconds / two.seconds for one, two in pairs)
     return result
 
 
-def _summary(decode: Sequence[TimedPass], whole: Sequence[TimedPass], images: int) -> dict[str, float]:
+def _summary(decode: Sequence[Cost], whole: Sequence[Cost], images: int) -> dict[str, float]:
     return {
         "decode_images_per_second": _median(images / run.seconds for run in decode),
         "images_per_second": _median(images / run.seconds for run in whole),
@@ -196,9 +190,8 @@ def _median(values: Iterable[float]) -> float:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, rounds=5)
     parser.add_argument("photos", type=Path, help="a JPEG file, or a folder of them at any depth")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--images", type=int, default=512, help="least number of images in a pass")
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))

@@ -32,7 +32,7 @@ from PIL import Image
 import stoker
 from stoker import _native
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
 from stoker.types import Color
@@ -231,8 +231,7 @@ def _load(dataset: stoker.Dataset, kind: _Kind, threads: int, epoch: int) -> int
 
 def compare(runs: Mapping[str, Callable[[int], int]], rounds: int) -> dict[str, float]:
     """Return the medians of the rates, and of the ratios of Stoker's rate to the others' in each round."""
-    rates = [{name: _rate(run, epoch) for name, run in runs.items()} for epoch in range(rounds + 1)]
-    del rates[0]
+    rates = [{name: _rate(run, epoch) for name, run in runs.items()} for epoch in range(rounds + 1)][1:]
     found: dict[str, float] = {name: round(statistics.median(one[name] for one in rates)) for name in runs}
     for peer in [name for name in runs if name != "stoker"]:
         ratio = statistics.median(one["stoker"] / one[peer] for one in rates)
@@ -252,13 +251,11 @@ def main() -> None:
         import pillow_heif
 
         pillow_heif.register_heif_opener()
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json", rounds=5)
     parser.add_argument("photos", type=Path, help="a folder of JPEG files, at any depth")
     parser.add_argument("--codec", nargs="+", choices=list(_KINDS), default=list(_KINDS))
     parser.add_argument("--whole", action="store_true", help="decode whole images, without a crop")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="also write the result into this file")
     given = parser.parse_args()
     result: dict[str, Any] = {"machine": describe(allowed_cores())}
     for name in given.codec:
@@ -270,10 +267,8 @@ def main() -> None:
             stoker.convert(images, dataset, unlabelled=True)
             runs = prepare(dataset, images, _KINDS[name], given.threads, whole=given.whole)
             result[name] = compare(runs, given.rounds)
-    text = json.dumps(result, indent=2)
-    print(text)
-    if given.json:
-        given.json.write_text(f"{text}\n", "utf-8")
+    print(json.dumps(result, indent=2))
+    write_json(given.json, result)
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ from stoker.augment import (
     load_recipe,
     recipe_names,
 )
-from stoker.benchmarks.arguments import write_json
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like
+from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like
 from stoker.benchmarks.detection.torchvision_pipelines import (
     IMAGE_PIPELINES,
     MASK_PIPELINES,
@@ -128,7 +128,7 @@ def _show(costs: Mapping[str, Cost], console: Console) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = cost_parser(__doc__, copies=192)
+    parser = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=192)
     parser.add_argument("--mosaics", action="store_true", help="measure mosaics and the letterbox alone")
     given = parser.parse_args()
     with imagenet_like(given, "detection") as work:

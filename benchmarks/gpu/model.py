@@ -156,7 +156,7 @@ def _raw_rate(dataset: Path, seconds: float) -> float:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json")
     parser.add_argument("--cores", type=int, default=16, help="cores that feed the GPU")
     parser.add_argument("--copy", type=float, default=50.0, help="GB/s of copies to the GPU")
     parser.add_argument("--memory", type=float, default=4000.0, help="GB/s of the GPU's memory")
@@ -164,7 +164,6 @@ def main() -> None:
     parser.add_argument("--cache", type=float, default=100.0, help="GB of device memory for images")
     parser.add_argument("--images", type=int, default=256, help="samples of each dataset")
     parser.add_argument("--seconds", type=float, default=2.0, help="seconds of each of three measurements")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-model-") as folder:
         crops, raw = _measure(Path(folder), given.images, given.seconds)
@@ -174,15 +173,14 @@ def main() -> None:
     print(f"given: {asdict(parts)}")
     for name, way in found.items():
         print(f"modelled, {name}: {way['images_per_second']:,} images/s, limited by {way['limit']}")
-    if given.json:
-        document = {
-            "kind": "model: nothing was measured on a GPU",
-            "machine": describe(allowed_cores()),
-            "measured": {"crops_per_core": round(crops, 1), "raw_per_core": round(raw, 1)},
-            "given": {name: value for name, value in asdict(parts).items() if not name.endswith("_core")},
-            "modelled": found,
-        }
-        write_json(given.json, document)
+    document = {
+        "kind": "model: nothing was measured on a GPU",
+        "machine": describe(allowed_cores()),
+        "measured": {"crops_per_core": round(crops, 1), "raw_per_core": round(raw, 1)},
+        "given": {name: value for name, value in asdict(parts).items() if not name.endswith("_core")},
+        "modelled": found,
+    }
+    write_json(given.json, document)
 
 
 if __name__ == "__main__":

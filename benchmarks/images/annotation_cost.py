@@ -28,7 +28,7 @@ from rich.table import Table
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
 from stoker.benchmarks.arguments import make_parser, write_json
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in, replicate
+from stoker.benchmarks.comparison.photographs import photographs_in, replicate
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.dataset.manifest import MANIFEST_NAME
@@ -197,18 +197,12 @@ def _show(found: Mapping[str, Measured], console: Console) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
-    )
+    parser = make_parser(__doc__, "source", "work", "json", rounds=7)
     parser.add_argument("--dataset", type=Path, help="dataset with objects and masks, instead of --source")
-    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
-    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batches", type=int, default=30, help="timed batches of each load in a round")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--size", type=int, default=320, help="height and width of the output")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
     dataset = given.dataset or make_annotated(given.source, given.work / "objects")
     rounds = [

@@ -10,15 +10,10 @@ goals. DALI has no pipeline by hand for the last three.
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict
-from pathlib import Path
-
 from rich.console import Console
 
-from stoker.benchmarks.arguments import make_parser, write_json
+from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.peers import PEERS
 from stoker.benchmarks.report.goals import Goal, show_goals
@@ -53,19 +48,8 @@ def goals(comparison: Comparison) -> list[Goal]:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
-    )
-    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
+    parser = make_parser(__doc__, "source", "work", "threads", "json", rounds=5)
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=["photographs", "short256"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--threads",
-        type=int,
-        help="threads of each loader; by default one for each core that this process may use",
-    )
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
     console = Console()
     documents = []
@@ -82,14 +66,12 @@ def main() -> None:
             rounds=given.rounds,
             num_threads=given.threads,
             workload=workload.title,
-            report=lambda line: print(line, file=sys.stderr, flush=True),
+            report=report,
         )
         show(comparison, console)
         aimed = goals(comparison)
         show_goals(aimed, console)
-        documents.append(
-            {**to_json(comparison), "goals": [{**asdict(goal), "met": goal.met} for goal in aimed]}
-        )
+        documents.append({**to_json(comparison), "goals": [goal.to_json() for goal in aimed]})
     write_json(given.json, documents)
 
 

@@ -19,9 +19,9 @@ import numpy as np
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.arguments import write_json
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, median
+from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, median
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
 CAPTIONS = 5
@@ -69,7 +69,7 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
 
 def main() -> None:
     """Run from the command line."""
-    given = cost_parser(__doc__).parse_args()
+    given = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512).parse_args()
     with imagenet_like(given, "captions") as work:
         costs = measure(work / "copies", work, given.rounds)
     for name, cost in costs.items():

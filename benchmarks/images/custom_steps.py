@@ -30,9 +30,8 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, T
 from stoker.augment.state.transform_state import TransformState
 from stoker.augment.steps import BatchStep, Compiled, Step
 from stoker.benchmarks.arguments import make_parser, write_json
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
-from stoker.benchmarks.costs import timed
-from stoker.benchmarks.images.views import TorchvisionViews, torchvision_crop
+from stoker.benchmarks.costs import discard, timed
+from stoker.benchmarks.images.views import TorchvisionViews
 from stoker.benchmarks.report.machine import allowed_cores
 
 Pixels = npt.NDArray[np.uint8]
@@ -132,9 +131,10 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
 
 def _by_torchvision(photographs: Path) -> tuple[TorchvisionViews, TorchvisionViews]:
     """Torchvision's batches without the step, and with it."""
-    plain = torchvision_crop(224, (0.08, 1.0))
-    changed = torchvision_crop(224, (0.08, 1.0), _curve_of_tensor)
+    from stoker.benchmarks.peers.torchvision_images import crop_transforms
+
     workers = len(allowed_cores())
+    plain, changed = crop_transforms(224), crop_transforms(224, colors=[_curve_of_tensor])
     return TorchvisionViews(photographs, workers, [plain]), TorchvisionViews(photographs, workers, [changed])
 
 
@@ -152,14 +152,14 @@ def _loader(dataset: Path, transforms: Any, **options: Any) -> stoker.ImageLoade
 
 
 def _cpu_seconds(loader: stoker.ImageLoader) -> float:
-    """CPU seconds of a sample in some passes; what was made ahead is dropped before and after."""
-    loader.load_state_dict(loader.state_dict())
+    """Return the CPU seconds of a sample in some passes, without batches of earlier and later passes."""
+    discard(loader)
     began, samples = time.process_time(), 0
     for _ in range(_PASSES):
         for batch in loader:
             samples += len(batch[-1])
     seconds = time.process_time() - began
-    loader.load_state_dict(loader.state_dict())
+    discard(loader)
     return seconds / samples
 
 
@@ -185,11 +185,7 @@ def _median(costs: list[Cost]) -> Cost:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
-    given = parser.parse_args()
+    given = make_parser(__doc__, "source", "json", rounds=7).parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-custom-steps-") as scratch:
         costs = measure(given.source, Path(scratch), given.rounds)
     table = Table("a step of", "with it", "without", "bare loop", "overhead", title="CPU ms a sample")

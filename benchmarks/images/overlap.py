@@ -95,11 +95,8 @@ def describe(overlap: Overlap) -> str:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("dataset", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = make_parser(__doc__, "dataset", "threads", rounds=5)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--threads", type=int)
     given = parser.parse_args()
     print(describe(measure(given.dataset, given.rounds, given.batch_size, given.threads)))
 

@@ -9,7 +9,6 @@ Each becomes at most 256 patches of 16 x 16 pixels. Captions have log-normal len
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -48,9 +47,8 @@ def measure(lengths: np.ndarray[Any, np.dtype[np.int64]], budgets: tuple[int, in
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json")
     parser.add_argument("--samples", type=int, default=1_000_000)
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
     lengths = made_lengths(given.samples)
     figures = [measure(lengths, budgets) for budgets in _BUDGETS]

@@ -17,6 +17,7 @@ import numpy as np
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.costs import discard
 from stoker.benchmarks.report.machine import allowed_cores
 
 __all__ = ["measure"]
@@ -50,17 +51,15 @@ def _run(loader: stoker.ImageLoader, epochs: int, *, alone: bool) -> int:
     for _ in range(epochs):
         images += sum(len(batch) for batch, _ in loader)
         if alone:
-            loader.load_state_dict(loader.state_dict())
+            discard(loader)
     return images
 
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("dataset", type=Path)
+    parser = make_parser(__doc__, "dataset", rounds=5)
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=224)
     given = parser.parse_args()
     rates = measure(given.dataset, given.samples, given.epochs, given.rounds, given.size)

@@ -27,9 +27,9 @@ from rich.console import Console
 
 import stoker
 from stoker.augment import CoverCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, RandomShortestSize
-from stoker.benchmarks.arguments import write_json
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, show_costs
+from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, show_costs
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
@@ -77,21 +77,13 @@ def seconds_to_plan(images: int) -> float:
 
 @dataclass(frozen=True)
 class _Images:
-    """Batches of a loader, each as a tuple with one element for each image at its end."""
+    """Batches of a loader, whose last column has one element for each image."""
 
-    batches: Any
+    loader: stoker.ImageLoader
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self.batches:
-            if not hasattr(batch, "patches"):
-                yield batch
-            else:
-                yield batch.patches, batch.label[batch.label >= 0]
-
-    def discard(self) -> None:
-        """Drop the batches that a loader has made ahead."""
-        if isinstance(self.batches, stoker.ImageLoader):
-            self.batches.load_state_dict(self.batches.state_dict())
+        for batch in self.loader:
+            yield (batch.patches, batch.label[batch.label >= 0]) if hasattr(batch, "patches") else batch
 
 
 def _by_torchvision(photographs: Path, threads: int) -> dict[str, Iterable[Any]]:
@@ -116,7 +108,7 @@ def _by_torchvision(photographs: Path, threads: int) -> dict[str, Iterable[Any]]
 
 def main() -> None:
     """Run from the command line."""
-    parser = cost_parser(__doc__)
+    parser = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512)
     parser.add_argument("--planned", type=int, default=1_000_000, help="images of the plan that is timed")
     given = parser.parse_args()
     with imagenet_like(given, "sizes") as work:

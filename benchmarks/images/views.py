@@ -22,14 +22,13 @@ from rich.console import Console
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, Views
-from stoker.benchmarks.arguments import write_json
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.photographs import photographs_in
-from stoker.benchmarks.costs import Cost, cost_parser, costs_in_turns, imagenet_like, show_costs
-from stoker.benchmarks.peers.base import MEAN, STD
+from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, show_costs
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["TorchvisionViews", "main", "measure", "torchvision_crop"]
+__all__ = ["TorchvisionViews", "main", "measure"]
 
 _LARGE, _SMALL = (2, 224, (0.4, 1.0)), (8, 96, (0.05, 0.4))
 """Views, size and range of the area of DINO's crops."""
@@ -48,7 +47,9 @@ def measure(photographs: Path, work: Path, rounds: int) -> dict[str, Cost]:
         for name, transforms in _TRANSFORMS.items()
     }
     if find_spec("torchvision"):
-        views = [torchvision_crop(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
+        from stoker.benchmarks.peers.torchvision_images import crop_transforms
+
+        views = [crop_transforms(size, scale) for n, size, scale in (_LARGE, _SMALL) for _ in range(n)]
         turns["torchvision"] = TorchvisionViews(photographs, threads, views)
     return costs_in_turns(turns, rounds)
 
@@ -70,22 +71,6 @@ _TRANSFORMS: Mapping[str, Any] = {
 def _loader(dataset: Path, transforms: Any, threads: int) -> stoker.ImageLoader:
     return stoker.ImageLoader(
         dataset, batch_size=_BATCH, transforms=transforms, shuffle=True, num_threads=threads, prefetch=2
-    )
-
-
-def torchvision_crop(size: int, scale: tuple[float, float], *steps: Any) -> Any:
-    """Torchvision's crop, flip and normalisation, with ``steps`` on the uint8 tensor between them."""
-    import torch
-    from torchvision.transforms import v2
-
-    return v2.Compose(
-        [
-            v2.RandomResizedCrop(size, scale=scale, antialias=True),
-            v2.RandomHorizontalFlip(),
-            *steps,
-            v2.ToDtype(torch.float32, scale=True),
-            v2.Normalize(MEAN, STD),
-        ]
     )
 
 
@@ -146,7 +131,7 @@ def _compared(costs: Mapping[str, Cost]) -> dict[str, Cost]:
 
 def main() -> None:
     """Run from the command line."""
-    parser = cost_parser(__doc__)
+    parser = make_parser(__doc__, "source", "scratch", "json", rounds=5, copies=512)
     given = parser.parse_args()
     with imagenet_like(given, "views") as work:
         costs = _compared(measure(work / "copies", work, given.rounds))

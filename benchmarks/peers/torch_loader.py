@@ -95,9 +95,8 @@ class TorchLoader:
     packages: tuple[str, ...] = ("torch", "torchvision", "pillow")
     lead = 0
 
-    def colors(self) -> Sequence[Any]:
-        """Return the transforms of torchvision between the flip and the normalisation."""
-        return ()
+    colors: Callable[[Any], Sequence[Any]] = staticmethod(lambda v2: ())
+    """Takes torchvision's transforms v2, and returns those between the flip and the normalisation."""
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader; the workers start with the first epoch."""
@@ -109,8 +108,10 @@ class TorchLoader:
             notes: tuple[str, ...] = ("torchvision is not installed: Pillow decodes and resizes",)
             transform = WithPillow(settings.size)
         else:
+            from torchvision.transforms import v2
+
             notes = ()
-            transform = TorchvisionImages(settings.size, self.colors())
+            transform = TorchvisionImages(settings.size, self.colors(v2))
         torch.manual_seed(settings.seed)
         self._loader: DataLoader[Any] = DataLoader(
             TorchSamples(self.payloads(source), transform),
@@ -162,48 +163,30 @@ class TorchFiles(TorchLoader):
 class TorchJitter(TorchLoader):
     """The same loader with ColorJitter."""
 
-    def colors(self) -> Sequence[Any]:
-        """See :class:`TorchLoader`."""
-        from torchvision.transforms import v2
-
-        return (v2.ColorJitter(*JITTER),)
+    colors = staticmethod(lambda v2: (v2.ColorJitter(*JITTER),))
 
 
 class TorchRandAugment(TorchLoader):
-    """The same loader with RandAugment."""
+    """The same loader with RandAugment, bilinear as with the other peers."""
 
-    def colors(self) -> Sequence[Any]:
-        """See :class:`TorchLoader`; interpolation is bilinear, as with the other peers."""
-        from torchvision.transforms import InterpolationMode, v2
-
-        return (v2.RandAugment(*RAND_AUGMENT, interpolation=InterpolationMode.BILINEAR),)
+    colors = staticmethod(
+        lambda v2: (v2.RandAugment(*RAND_AUGMENT, interpolation=v2.InterpolationMode.BILINEAR),)
+    )
 
 
 class TorchElastic(TorchLoader):
     """The same loader with ElasticTransform."""
 
-    def colors(self) -> Sequence[Any]:
-        """See :class:`TorchLoader`."""
-        from torchvision.transforms import v2
-
-        return (v2.ElasticTransform(),)
+    colors = staticmethod(lambda v2: (v2.ElasticTransform(),))
 
 
 class TorchNoise(TorchLoader):
     """The same loader with GaussianNoise, which works on uint8."""
 
-    def colors(self) -> Sequence[Any]:
-        """See :class:`TorchLoader`."""
-        from torchvision.transforms import v2
-
-        return (v2.GaussianNoise(),)
+    colors = staticmethod(lambda v2: (v2.GaussianNoise(),))
 
 
 class TorchJPEG(TorchLoader):
     """The same loader with JPEG."""
 
-    def colors(self) -> Sequence[Any]:
-        """See :class:`TorchLoader`."""
-        from torchvision.transforms import v2
-
-        return (v2.JPEG(JPEG_QUALITY),)
+    colors = staticmethod(lambda v2: (v2.JPEG(JPEG_QUALITY),))

@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payload
 
-__all__ = ["TorchvisionImages", "decoded"]
+__all__ = ["TorchvisionImages", "crop_transforms", "decoded"]
 
 
 def decoded(payload: Payload) -> torch.Tensor:
@@ -24,6 +24,19 @@ def decoded(payload: Payload) -> torch.Tensor:
     return pixels
 
 
+def crop_transforms(size: int, scale: tuple[float, float] = SCALE, colors: Sequence[Any] = ()) -> v2.Compose:
+    """Return random resized crop, flip, ``colors``, and normalisation to float32."""
+    return v2.Compose(
+        [
+            v2.RandomResizedCrop(size, scale=scale, ratio=RATIO, antialias=True),
+            v2.RandomHorizontalFlip(),
+            *colors,
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+        ]
+    )
+
+
 class TorchvisionImages:
     """A function from a payload to the image of a sample: random resized crop, flip, normalise.
 
@@ -33,15 +46,7 @@ class TorchvisionImages:
     """
 
     def __init__(self, size: int, colors: Sequence[Any] = ()) -> None:
-        self._transforms = v2.Compose(
-            [
-                v2.RandomResizedCrop(size, scale=SCALE, ratio=RATIO, antialias=True),
-                v2.RandomHorizontalFlip(),
-                *colors,
-                v2.ToDtype(torch.float32, scale=True),
-                v2.Normalize(MEAN, STD),
-            ]
-        )
+        self._transforms = crop_transforms(size, colors=colors)
 
     def __call__(self, payload: Payload) -> torch.Tensor:
         """Return (3, size, size) float32 of a payload."""

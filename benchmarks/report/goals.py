@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +32,10 @@ class Goal:
     def met(self) -> bool:
         """Whether the measurement reaches the goal."""
         return self.found <= self.aim if self.at_most else self.found >= self.aim
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields, and whether the goal is met."""
+        return {**asdict(self), "met": self.met}
 
 
 def show_goals(goals: Sequence[Goal], console: Console) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.peers.text import TEXT_TITLES
 
-__all__ = ["Column", "Figure", "Row", "Table", "make_table"]
+__all__ = ["Column", "ColumnSpec", "Figure", "Row", "Table", "make_table"]
 
 _TITLES = TITLES | TEXT_TITLES
+ColumnSpec: TypeAlias = tuple[str, str, str, str | Callable[[Mapping[str, Any]], Any]]
+"""Title, best figures ("most", "least" or ""), format, and key or function of a loader, of a column."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,8 @@ class Table:
 
 def make_table(
     title: str,
-    columns: Sequence[tuple[str, str, str]],
+    columns: Sequence[ColumnSpec],
     loaders: Sequence[Mapping[str, Any]],
-    values: Callable[[Mapping[str, Any]], Sequence[Any]],
     *,
     ours: str = "",
 ) -> Table:
@@ -96,22 +97,18 @@ def make_table(
 
     Args:
         title: Title of the panel.
-        columns: Title, best ("most", "least" or "") and format of each column.
+        columns: The columns.
         loaders: Loaders of the document, with those that have no figures.
-        values: Returns the values of a loader, one for each column.
         ours: Title of a column with the figure of Stoker over that of each loader; none if empty.
     """
-    rows = []
-    for one in loaders:
-        if not one["missing"]:
-            pairs = zip(columns, values(one), strict=True)
-            figures = [
-                Figure(value if best else None, format(value, spec)) for (_, best, spec), value in pairs
-            ]
-            rows.append(Row(one["name"], tuple(figures)))
+    rows = [
+        Row(one["name"], tuple(_figure(one, *column[1:]) for column in columns))
+        for one in loaders
+        if not one["missing"]
+    ]
     sign = 1 if columns[0][1] == "least" else -1
     rows.sort(key=lambda row: sign * (row.figures[0].value or 0))
-    named = [Column(name, best) for name, best, _ in columns]
+    named = [Column(name, best) for name, best, *_ in columns]
     if ours:
         own = max(row.figures[0].value or 0 for row in rows if row.ours)
         named.insert(1, Column(ours, ""))
@@ -120,6 +117,13 @@ def make_table(
     notes = [f"{_TITLES[one['name']]}: {'; '.join(one['notes'])}." for one in noted]
     notes += [f"{_TITLES[one['name']]}: not measured, {one['missing']}." for one in loaders if one["missing"]]
     return Table(title, tuple(named), tuple(rows), tuple(notes))
+
+
+def _figure(
+    one: Mapping[str, Any], best: str, form: str, value: str | Callable[[Mapping[str, Any]], Any]
+) -> Figure:
+    found = one[value] if isinstance(value, str) else value(one)
+    return Figure(found if best else None, format(found, form))
 
 
 def _with_ratio(row: Row, own: float) -> Row:

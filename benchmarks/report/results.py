@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-__all__ = ["Comparison", "PeerResult", "Spread", "write_json"]
+__all__ = ["Comparison", "PeerResult", "Spread", "to_json"]
 
 _FORMAT = 1
 
@@ -108,8 +106,3 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             entry["median_images_per_second"] = peer.rate.median
             entry["median_cpu_seconds_per_1000"] = peer.cpu.median
     return {"format": _FORMAT, **value}
-
-
-def write_json(comparisons: Sequence[Comparison], path: Path) -> None:
-    """Write comparisons as a JSON list."""
-    path.write_text(json.dumps([to_json(comparison) for comparison in comparisons], indent=2) + "\n")

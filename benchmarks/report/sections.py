@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoker.benchmarks.report.page_tables import Table, make_table
+from stoker.benchmarks.report.page_tables import ColumnSpec, Table, make_table
 
 __all__ = ["SECTIONS", "Section"]
 
@@ -29,104 +29,72 @@ class Section:
 
 
 _RATIO = "Stoker is times as fast"
+_MIB = 2**20
 
 
 def _images(document: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
-    columns = (
-        ("images/s", "most", ",.0f"),
-        ("CPU s per 1,000", "least", ".2f"),
-        ("first batch, s", "least", ".2f"),
-        ("peak MiB", "least", ",.0f"),
+    columns: Sequence[ColumnSpec] = (
+        ("images/s", "most", ",.0f", "median_images_per_second"),
+        ("CPU s per 1,000", "least", ".2f", "median_cpu_seconds_per_1000"),
+        ("first batch, s", "least", ".2f", "first_batch_seconds"),
+        ("peak MiB", "least", ",.0f", lambda peer: peer["peak_rss"] / _MIB),
     )
-
-    def values(peer: Mapping[str, Any]) -> Sequence[Any]:
-        rate, cpu = peer["median_images_per_second"], peer["median_cpu_seconds_per_1000"]
-        return rate, cpu, peer["first_batch_seconds"], peer["peak_rss"] / 2**20
-
     titles = {section.part: section.title for section in SECTIONS}
     found = []
     for one in document:
         title = titles.get(one["workload"], one["workload"])
-        found.append(make_table(f"{title}, images/s", columns, one["peers"], values, ours=_RATIO))
+        found.append(make_table(f"{title}, images/s", columns, one["peers"], ours=_RATIO))
     return tuple(found)
 
 
-def _text(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    columns = (
-        ("million tokens/s", "most", ".2f"),
-        ("CPU s a million", "least", ".3f"),
-        ("padding", "least", ".1%"),
-        ("first batch, s", "least", ".2f"),
-    )
-    keys = ("million_tokens_per_second", "cpu_seconds_per_million", "padding", "first_batch_seconds")
-    title = "Million tokens/s, without padding"
-    return (make_table(title, columns, document["loaders"], lambda one: [one[key] for key in keys]),)
+def _loaders(title: str, *columns: ColumnSpec) -> Callable[[Any], tuple[Table, ...]]:
+    """Return a function that makes the table of a document's loaders; ``title`` may name its values."""
+
+    def tables(document: Mapping[str, Any]) -> tuple[Table, ...]:
+        return (make_table(title.format_map(document), columns, document["loaders"]),)
+
+    return tables
 
 
-def _resume(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    columns = (
-        ("seconds", "least", ".2f"),
-        ("from", "", ""),
-        ("samples repeated", "least", ",d"),
-        ("samples left out", "least", ",d"),
-    )
-
-    def values(one: Mapping[str, Any]) -> Sequence[Any]:
-        origin = "a saved state" if one["saves_state"] else "the start of the epoch"
-        return one["seconds"], origin, one["repeated"], one["omitted"]
-
-    return (make_table("First batch of the second half, s", columns, document["loaders"], values),)
-
-
-def _memory(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    columns = (
-        ("MiB after the last epoch", "least", ",.0f"),
-        ("after two epochs", "least", ",.0f"),
-        ("growth since", "least", "+,.0f"),
-    )
-
-    def values(one: Mapping[str, Any]) -> Sequence[Any]:
-        second, last = (one["memory"][epoch] / 2**20 for epoch in (1, -1))
-        return last, second, last - second
-
-    return (make_table(f"MiB after {document['epochs']} epochs", columns, document["loaders"], values),)
-
-
-def _conversion(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    columns = (
-        ("images/s", "most", ",.0f"),
-        ("CPU s per 1,000", "least", ".2f"),
-        ("bytes over those of the JPEGs", "least", ".3f"),
-    )
-    keys = ("images_per_second", "cpu_seconds_per_1000", "bytes_over_jpegs")
-    title = "Images written a second"
-    return (make_table(title, columns, document["loaders"], lambda one: [one[key] for key in keys]),)
-
-
-def _remote(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    columns = (
-        ("first epoch, images/s", "most", ",.0f"),
-        ("later epochs", "most", ",.0f"),
-        ("first batch, s", "least", ".2f"),
-    )
-
-    def values(one: Mapping[str, Any]) -> Sequence[Any]:
-        return *one["images_per_second"], one["first_batch_seconds"]
-
-    return (make_table("First epoch, images/s", columns, document["loaders"], values),)
-
-
-def _disk(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    columns = (
-        ("first epoch, images/s", "most", ",.0f"),
-        ("MB read", "least", ",.0f"),
-        ("requests", "least", ",d"),
-        ("first batch, s", "least", ".2f"),
-    )
-    keys = ("images_per_second", "megabytes", "requests", "first_batch_seconds")
-    title = "First epoch, images/s"
-    return (make_table(title, columns, document["loaders"], lambda one: [one[key] for key in keys]),)
-
+_text = _loaders(
+    "Million tokens/s, without padding",
+    ("million tokens/s", "most", ".2f", "million_tokens_per_second"),
+    ("CPU s a million", "least", ".3f", "cpu_seconds_per_million"),
+    ("padding", "least", ".1%", "padding"),
+    ("first batch, s", "least", ".2f", "first_batch_seconds"),
+)
+_resume = _loaders(
+    "First batch of the second half, s",
+    ("seconds", "least", ".2f", "seconds"),
+    ("from", "", "", lambda one: "a saved state" if one["saves_state"] else "the start of the epoch"),
+    ("samples repeated", "least", ",d", "repeated"),
+    ("samples left out", "least", ",d", "omitted"),
+)
+_memory = _loaders(
+    "MiB after {epochs} epochs",
+    ("MiB after the last epoch", "least", ",.0f", lambda one: one["memory"][-1] / _MIB),
+    ("after two epochs", "least", ",.0f", lambda one: one["memory"][1] / _MIB),
+    ("growth since", "least", "+,.0f", lambda one: (one["memory"][-1] - one["memory"][1]) / _MIB),
+)
+_conversion = _loaders(
+    "Images written a second",
+    ("images/s", "most", ",.0f", "images_per_second"),
+    ("CPU s per 1,000", "least", ".2f", "cpu_seconds_per_1000"),
+    ("bytes over those of the JPEGs", "least", ".3f", "bytes_over_jpegs"),
+)
+_remote = _loaders(
+    "First epoch, images/s",
+    ("first epoch, images/s", "most", ",.0f", lambda one: one["images_per_second"][0]),
+    ("later epochs", "most", ",.0f", lambda one: one["images_per_second"][1]),
+    ("first batch, s", "least", ".2f", "first_batch_seconds"),
+)
+_disk = _loaders(
+    "First epoch, images/s",
+    ("first epoch, images/s", "most", ",.0f", "images_per_second"),
+    ("MB read", "least", ",.0f", "megabytes"),
+    ("requests", "least", ",d", "requests"),
+    ("first batch, s", "least", ".2f", "first_batch_seconds"),
+)
 
 SECTIONS = (
     Section(

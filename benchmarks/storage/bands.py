@@ -190,8 +190,7 @@ def simulate(dataset: Dataset, crop: Transform, copies: int) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("dataset", type=Path)
+    parser = make_parser(__doc__, "dataset")
     parser.add_argument("--size", type=int, default=224, help="pixels of a side of the output")
     parser.add_argument(
         "--scale", type=float, nargs=2, default=(0.08, 1.0), help="share of the area of a crop"

@@ -165,8 +165,7 @@ def _following(used: npt.NDArray[np.int64]) -> list[int]:
 
 def main() -> None:
     """Print the table, and write it as JSON if asked."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = make_parser(__doc__, "json")
     parser.add_argument("--dataset", type=Path, help="folder of a dataset that a loader reads")
     given = parser.parse_args()
     if given.dataset is not None:

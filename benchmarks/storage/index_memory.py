@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from PIL import Image
 
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.usage import peak_rss
 from stoker.formats.in_place.images import index_images
 
 __all__ = ["make_files"]
@@ -44,27 +44,22 @@ def make_files(folder: Path, files: int, folders: int) -> None:
             os.link(first, path)
 
 
-def _peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-
-
 def _child(folder: Path, work: Path) -> None:
     make_files(work / "few", _WARM_UP, 1)
     index_images(work / "few", work / "warm-up", unlabelled=True)
-    before, began = _peak_megabytes(), time.process_time()
+    before, began = peak_rss(os.getpid()), time.process_time()
     manifest = index_images(folder, work / "index")
     print(
-        f"{manifest.index.rows:,} files: {_peak_megabytes():.0f} MB at the peak, {before:.0f} MB before it "
-        f"began, {time.process_time() - began:.0f} s of CPU"
+        f"{manifest.index.rows:,} files: {peak_rss(os.getpid()) / 1e6:.0f} MB at the peak, "
+        f"{before / 1e6:.0f} MB before it began, {time.process_time() - began:.0f} s of CPU"
     )
 
 
 def main() -> None:
     """Measure in a new process, and print."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "scratch")
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--folders", type=int, default=100)
-    parser.add_argument("--work", type=Path, help="folder for temporary files")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-index-memory-", dir=given.work) as work:

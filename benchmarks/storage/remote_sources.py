@@ -17,8 +17,8 @@ import fsspec
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, replicate
-from stoker.benchmarks.in_place import parquet_files, tar_archives
+from stoker.benchmarks.comparison.photographs import replicate
+from stoker.benchmarks.foreign_shards import parquet_files, tar_archives
 from stoker.formats.external.external_index import index
 from stoker.formats.remote.store import Store
 
@@ -62,10 +62,7 @@ def _read_all(work: Path) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="folder of photographs")
-    parser.add_argument("--copies", type=int, default=512, help="photographs in all files")
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__, "source", copies=512).parse_args()
     with tempfile.TemporaryDirectory(prefix="stoker-remote-") as folder:
         work = Path(folder)
         photographs = work / "photographs"

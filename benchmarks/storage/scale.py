@@ -226,9 +226,8 @@ def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json")
     parser.add_argument("--rows", type=int, default=20_000_000)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import stoker
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, write_json
 from stoker.benchmarks.comparison.usage import peak_rss
 
 LINES = 2_000_000
@@ -112,9 +112,8 @@ def measure_case(case: str, folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Print the memory and the times of all cases."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json")
     parser.add_argument("--lines", type=int, default=LINES)
-    parser.add_argument("--json", type=Path, help="write the figures here, too")
     parser.add_argument("--only", default="", help="measure the cases whose names begin with this")
     parser.add_argument("--case", choices=CASES, help="convert in this process, one case alone")
     parser.add_argument("files", nargs="*", help="with --case: source and target")
@@ -135,10 +134,7 @@ def main() -> None:
         stoker.convert_text(folder / "few.txt", folder / "pieces", tokenizer="bpe", max_size=8000)
         for case in (name for name in CASES if name.startswith(arguments.only)):
             figures[case] = measure_case(case, folder)
-    if arguments.json:
-        arguments.json.write_text(
-            json.dumps({"lines": arguments.lines, "MB and s": figures}, indent=2) + "\n"
-        )
+    write_json(arguments.json, {"lines": arguments.lines, "MB and s": figures})
 
 
 if __name__ == "__main__":

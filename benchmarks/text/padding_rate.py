@@ -66,15 +66,14 @@ def pass_of_loader(loader: stoker.TextLoader) -> int:
 def pass_of_pad_sequence(sequences: list[torch.Tensor], batch_size: int) -> int:
     """Run an epoch of random batches of sequences in memory, and return its tokens."""
     import torch
-    from torch.nn.utils.rnn import pad_sequence
+
+    from stoker.benchmarks.peers.text.torch_text import pad_tensors
 
     tokens = 0
     order = torch.randperm(len(sequences)).tolist()
     for start in range(0, len(order) - batch_size + 1, batch_size):
         chosen = [sequences[row] for row in order[start : start + batch_size]]
-        padded = pad_sequence(chosen, batch_first=True, padding_value=256)
-        lengths = torch.tensor([len(one) for one in chosen])
-        mask = torch.arange(padded.shape[1]) < lengths[:, None]
+        _, mask = pad_tensors(chosen)
         tokens += int(mask.sum())
     return tokens
 
@@ -101,10 +100,7 @@ def compare(shards: Path, batch_size: int, rounds: int) -> tuple[float, float]:
 
 def main() -> None:
     """Print the rates, and write them as JSON."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="passes of each")
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__, "json", rounds=5).parse_args()
     import torch
 
     torch.set_num_threads(1)

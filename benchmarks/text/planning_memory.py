@@ -8,7 +8,7 @@ each case as a loader does: the next epoch is planned while the running one stil
 
 from __future__ import annotations
 
-import resource
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,6 +18,7 @@ from time import process_time
 import numpy as np
 
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.comparison.usage import peak_rss
 from stoker.benchmarks.text.figures import DRAWN
 from stoker.bucketing import BatchPlan
 from stoker.pipeline.order.epoch_order import FullShuffle
@@ -34,12 +35,7 @@ CASES = {
 def held() -> float:
     """Return the resident memory of this process in GB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1e9
-
-
-def most() -> float:
-    """Return the largest resident memory that this process has had, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e9
 
 
 def measure(name: str) -> None:
@@ -58,7 +54,8 @@ def measure(name: str) -> None:
         running = following
         del following
     assert running is not None, "three epochs were planned"
-    print(f"{name:<22}{start:10.2f}{held():16.2f}{most():10.2f}{min(seconds):12.1f} to {max(seconds):.1f}")
+    most = peak_rss(os.getpid()) / 1e9
+    print(f"{name:<22}{start:10.2f}{held():16.2f}{most:10.2f}{min(seconds):12.1f} to {max(seconds):.1f}")
 
 
 def main() -> None:

@@ -267,9 +267,8 @@ def print_entries(
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, rounds=3)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.simplefilter("ignore")

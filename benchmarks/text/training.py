@@ -186,12 +186,11 @@ def _smoothed(run: dict[str, Any]) -> tuple[Any, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line; print a line for each way."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json")
     parser.add_argument("text", nargs="?", type=Path, default=TEXT, help="JSON Lines, .gz or not")
     parser.add_argument("--field", default="answer", help="field of the samples")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--png", type=Path)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:

@@ -133,12 +133,11 @@ def _accuracy(loaders: tuple[Any, Any], num_classes: int, epochs: int, seed: int
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "json")
     parser.add_argument("--source", type=Path, required=True, help="a folder with train/CLASS and val/CLASS")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--batch-size", type=int, default=36)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         shards = [Path(folder, name) for name in ("train", "val")]

@@ -9,7 +9,6 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import stoker
@@ -70,8 +69,7 @@ def measure(
 def _first_epoch(name: str, source: PeerSource, threads: int, files: Sequence[Path]) -> float:
     """Return images/s of the first epoch of a new loader, after ``files`` are dropped from the cache."""
     with PeerProcess(name, allowed_cores()[:threads], threads) as process:
-        process.ask("import")
-        process.ask("prepare", source=source.to_json(), settings=asdict(PeerSettings(num_threads=threads)))
+        process.begin(source, PeerSettings(num_threads=threads), write=False)
         evict(files)
         answer = process.ask("warm_up")
         return float(answer["images"] / answer["seconds"])
@@ -79,11 +77,8 @@ def _first_epoch(name: str, source: PeerSource, threads: int, files: Sequence[Pa
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("dataset", type=Path)
+    parser = make_parser(__doc__, "dataset", "threads", rounds=5)
     parser.add_argument("--against", default=",".join(PEERS[1:]))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int)
     given = parser.parse_args()
     names = ("stoker", *(name for name in given.against.split(",") if name))
     for name, rates in measure(given.dataset, names, given.rounds, given.threads, print).items():

@@ -97,9 +97,7 @@ def _cells(one: Conversion) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = make_part_parser(__doc__, _AGAINST)
-    parser.add_argument("dataset", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = make_part_parser(__doc__, _AGAINST, "dataset", rounds=3)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         source = open_source(given.dataset, Path(scratch))

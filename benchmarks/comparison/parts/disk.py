@@ -95,8 +95,7 @@ def _cells(one: DiskEpoch) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = make_part_parser(__doc__, _AGAINST)
-    parser.add_argument("dataset", type=Path)
+    parser = make_part_parser(__doc__, _AGAINST, "dataset")
     parser.add_argument("--megabytes", type=int, default=150, help="limit of the disk, each second")
     parser.add_argument("--requests", type=int, default=120, help="limit of the disk, each second")
     given = parser.parse_args(arguments)

@@ -1,9 +1,8 @@
-"""Command lines, lines of progress, JSON and tables for the parts of the comparison."""
+"""Command lines, JSON and tables of the parts of the comparison."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,48 +11,39 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from stoker.benchmarks.arguments import make_parser, write_json
+from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.machine import allowed_cores, describe
 
-__all__ = ["make_part_parser", "measure_each", "print_table", "report", "write_document"]
+__all__ = ["make_part_parser", "measure_each", "print_table", "write_document"]
 
 T = TypeVar("T")
 
 
-def make_part_parser(description: str | None, against: Sequence[str]) -> argparse.ArgumentParser:
-    """Return a parser with ``--against``, which becomes a tuple of names, and ``--json``."""
-    parser = make_parser(description)
+def make_part_parser(
+    description: str | None, against: Sequence[str], *shared: str, rounds: int | None = None
+) -> argparse.ArgumentParser:
+    """Return a parser with ``--json`` and ``--against``, which becomes a tuple of names.
+
+    ``shared`` and ``rounds`` are those of :func:`stoker.benchmarks.arguments.make_parser`.
+    """
+    parser = make_parser(description, *shared, "json", rounds=rounds)
     parser.add_argument(
         "--against",
         type=lambda text: tuple(text.split(",")),
         default=tuple(against),
         help=f"loaders, with commas between; by default {', '.join(against)}",
     )
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     return parser
 
 
-def report(line: str) -> None:
-    """Print a line of progress to standard error."""
-    print(line, file=sys.stderr, flush=True)
-
-
 def write_document(path: Path | None, loaders: Sequence[Any], **facts: Any) -> None:
-    """Write the figures of each loader, the machine and ``facts`` as JSON; without a path nothing is written.
+    """Write the machine, ``facts`` and the figures of each loader as JSON, if there is a path.
 
-    Args:
-        path: The file.
-        loaders: Instances of a dataclass, one for each loader.
-        facts: Further values for the JSON.
+    ``loaders`` are instances of a dataclass.
     """
-    if path is not None:
-        document = {
-            "machine": describe(allowed_cores()),
-            **facts,
-            "loaders": [asdict(one) for one in loaders],
-        }
-        write_json(path, document)
+    figures = [asdict(one) for one in loaders]
+    write_json(path, {"machine": describe(allowed_cores()), **facts, "loaders": figures})
 
 
 def measure_each(given: argparse.Namespace, what: str, measure: Callable[[str], T], **facts: Any) -> list[T]:

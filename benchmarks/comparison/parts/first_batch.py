@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 from stoker.benchmarks.arguments import make_parser
@@ -33,8 +32,7 @@ def measure(
         source = open_source(dataset, Path(scratch))
         for _ in range(processes):
             with PeerProcess(peer, cores, len(cores)) as process:
-                process.ask("import")
-                process.ask("prepare", source=source.to_json(), settings=asdict(settings))
+                process.begin(source, settings, write=False)
                 epoch = process.ask("warm_up")
             first.append(epoch["first_batch_seconds"])
             others = epoch["images"] // batch_size - 1
@@ -45,8 +43,7 @@ def measure(
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("dataset", type=Path)
+    parser = make_parser(__doc__, "dataset")
     parser.add_argument("--processes", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--peer", default="stoker")

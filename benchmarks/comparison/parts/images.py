@@ -8,9 +8,7 @@ Each part can run alone. The results are printed with their goals.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.parts import cold, first_batch
 from stoker.benchmarks.comparison.parts.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
-from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
 from stoker.benchmarks.comparison.workloads import WORKLOADS, Workload, make_dataset
 from stoker.benchmarks.conversion import throughput
 from stoker.benchmarks.images import overlap
@@ -58,11 +55,8 @@ class ImageBenchmark:
             getattr(self, f"_{name}")()
 
     def _dataset(self, workload: Workload) -> Path:
-        self._report(f"making {workload.title.lower()}")
+        report(f"making {workload.title.lower()}")
         return make_dataset(workload, self._given.source, self._given.work)
-
-    def _report(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     def _workload(self, workload: Workload) -> None:
         dataset = self._dataset(workload)
@@ -74,7 +68,7 @@ class ImageBenchmark:
             num_threads=self._given.threads,
             size=workload.size,
             workload=workload.title,
-            report=self._report,
+            report=report,
         )
         show(comparison, self._console)
         self.comparisons.append(comparison)
@@ -95,15 +89,15 @@ class ImageBenchmark:
             )
 
     def _batches(self) -> None:
-        self._report(f"batches of {', '.join(map(str, BATCH_SIZES))}")
+        report(f"batches of {', '.join(map(str, BATCH_SIZES))}")
         rows = sweep_batches(
-            self._dataset(WORKLOADS["short256"]), self._given.rounds, self._given.threads, self._report
+            self._dataset(WORKLOADS["short256"]), self._given.rounds, self._given.threads, report
         )
         self._sweep("batch", rows)
 
     def _threads(self) -> None:
-        self._report(f"threads {', '.join(map(str, THREADS))}")
-        rows = sweep_threads(self._dataset(WORKLOADS["short256"]), self._given.rounds, self._report)
+        report(f"threads {', '.join(map(str, THREADS))}")
+        rows = sweep_threads(self._dataset(WORKLOADS["short256"]), self._given.rounds, report)
         self._sweep("threads", rows)
         one, two = rows[1]["stoker"], rows[2]["stoker"]
         if one and two:
@@ -118,13 +112,13 @@ class ImageBenchmark:
         self.others[unit] = {str(value): rates for value, rates in rows.items()}
 
     def _cold(self) -> None:
-        self._report("first epochs, cold and warm")
+        report("first epochs, cold and warm")
         given = self._given
         found = cold.measure(
             self._dataset(WORKLOADS["raw256"]),
             rounds=given.rounds,
             num_threads=given.threads,
-            report=self._report,
+            report=report,
         )
         table = Table(
             "", "cold", "warm", title="Images/s of the first epoch, raw pixels", title_justify="left"
@@ -149,7 +143,7 @@ class ImageBenchmark:
             self._given.source, _CONVERSION_COPIES, self._given.rounds, self._given.threads
         )
         self._console.print("\n".join(found.lines()))
-        self.others["conversion"] = found.to_json()
+        self.others["conversion"] = asdict(found)
         self.goals += [
             Goal(
                 "Conversion to 256 over a Pillow pool", throughput.RESIZE_LEAST, found.resized / found.pillow
@@ -160,35 +154,23 @@ class ImageBenchmark:
     def finish(self) -> None:
         """Print the goals; write the JSON and the plot if files are given."""
         show_goals(self.goals, self._console)
-        if self._given.json:
-            document = {
-                "machine": describe(allowed_cores()),
-                "comparisons": [to_json(comparison) for comparison in self.comparisons],
-                "goals": [{**asdict(goal), "met": goal.met} for goal in self.goals],
-                **self.others,
-            }
-            self._given.json.write_text(json.dumps(document, indent=2) + "\n")
+        document = {
+            "machine": describe(allowed_cores()),
+            "comparisons": [to_json(comparison) for comparison in self.comparisons],
+            "goals": [goal.to_json() for goal in self.goals],
+            **self.others,
+        }
+        write_json(self._given.json, document)
         if self._given.plot and self.comparisons:
             plot(self.comparisons, self._given.plot)
 
 
 def main() -> None:
     """Run from the command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
-    )
-    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--threads",
-        type=int,
-        help="threads of each loader; by default one for each core that this process may use",
-    )
+    parser = make_parser(__doc__, "source", "work", "threads", "json", rounds=5)
     parser.add_argument(
         "--only", default=",".join(_PARTS), help=f"parts, with commas between: {', '.join(_PARTS)}"
     )
-    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     parser.add_argument("--plot", type=Path, help=".png or .svg file for the picture")
     given = parser.parse_args()
     parts = given.only.split(",")

@@ -61,8 +61,7 @@ def _cells(one: Memory) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = make_part_parser(__doc__, ("stoker", *installed_rivals()))
-    parser.add_argument("dataset", type=Path)
+    parser = make_part_parser(__doc__, ("stoker", *installed_rivals()), "dataset")
     parser.add_argument("--epochs", type=int, default=_EPOCHS, help="two or more")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:

@@ -84,8 +84,7 @@ def _cells(one: RemoteEpochs) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
-    parser = make_part_parser(__doc__, _AGAINST)
-    parser.add_argument("dataset", type=Path)
+    parser = make_part_parser(__doc__, _AGAINST, "dataset")
     parser.add_argument("--latency-ms", type=float, default=20.0, help="latency of each request")
     parser.add_argument("--megabytes", type=float, default=150.0, help="width of the link, each second")
     given = parser.parse_args(arguments)

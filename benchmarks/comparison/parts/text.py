@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 import stoker
-from stoker.benchmarks.comparison.parts.documents import make_part_parser, print_table, report, write_document
+from stoker.benchmarks.arguments import report
+from stoker.benchmarks.comparison.parts.documents import make_part_parser, print_table, write_document
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 from stoker.benchmarks.peers.text import TEXT_PEERS, TEXT_TITLES
@@ -141,8 +142,7 @@ def _cells(one: TextRates) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    parser = make_part_parser(__doc__, tuple(TEXT_PEERS))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = make_part_parser(__doc__, tuple(TEXT_PEERS), rounds=3)
     parser.add_argument("--repeats", type=int, default=_REPEATS, help="sequences of each length")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:

@@ -75,9 +75,7 @@ class FFCV:
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
         """Write a .beton file."""
-        fields = {"image": StoredImageField(write_mode="raw"), "label": IntField()}
-        writer = DatasetWriter(str(source.scratch / _FILE), fields, num_workers=settings.num_threads)
-        writer.from_indexed_dataset(FFCVSamples(source))
+        _write(StoredImageField(write_mode="raw"), FFCVSamples(source), source, settings)
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader, which compiles at the first batch."""
@@ -143,9 +141,7 @@ class FFCVResNet18(FFCV):
             compress_probability=self.jpeg_share,
             jpeg_quality=_QUALITY,
         )
-        fields = {"image": field, "label": IntField()}
-        writer = DatasetWriter(str(source.scratch / _FILE), fields, num_workers=settings.num_threads)
-        writer.from_indexed_dataset(FFCVSamples(source, decoded=True))
+        _write(field, FFCVSamples(source, decoded=True), source, settings)
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader, which compiles at the first batch."""
@@ -166,6 +162,12 @@ class FFCVResNet50(FFCVResNet18):
     """The same for ResNet-50: larger images, and more of them JPEGs."""
 
     jpeg_share, long_side = 0.5, 500
+
+
+def _write(field: Any, samples: FFCVSamples, source: PeerSource, settings: PeerSettings) -> None:
+    fields = {"image": field, "label": IntField()}
+    writer = DatasetWriter(str(source.scratch / _FILE), fields, num_workers=settings.num_threads)
+    writer.from_indexed_dataset(samples)
 
 
 def _endless(loader: Any) -> Generator[Any, None, None]:

@@ -72,11 +72,8 @@ class HuggingFaceDatasets:
             yield batch["image"].numpy()
 
 
-class HuggingFaceStreaming:
+class HuggingFaceStreaming(HuggingFaceDatasets):
     """An ``IterableDataset`` of Parquet files with a transform."""
-
-    packages: tuple[str, ...] = ("datasets", "torch", "torchvision")
-    lead = 0
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
         """Write Parquet files, at least one for each worker."""
@@ -93,7 +90,7 @@ class HuggingFaceStreaming:
         stream = stream.cast_column("image", datasets.Image(decode=False))
         stream = stream.shuffle(seed=settings.seed, buffer_size=_BUFFER)
         stream = stream.map(HuggingFaceImages(settings.size), batched=True, batch_size=settings.batch_size)
-        self._loader: DataLoader[Any] = DataLoader(
+        self._loader = DataLoader(
             stream,
             batch_size=settings.batch_size,
             drop_last=True,
@@ -101,11 +98,6 @@ class HuggingFaceStreaming:
             persistent_workers=True,
         )
         return (f"shuffles files, and samples in a buffer of {_BUFFER:,}", "each worker drops its last batch")
-
-    def epoch(self) -> Iterator[Any]:
-        """Yield the batches of one pass over the stream."""
-        for batch in self._loader:
-            yield batch["image"].numpy()
 
 
 def _dataset(source: PeerSource) -> Any:

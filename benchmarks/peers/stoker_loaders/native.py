@@ -54,6 +54,7 @@ class StokerNative(WithLoaderState):
     engine = "native"
     read_ahead = 8
     shuffle: bool | stoker.BlockShuffle = True
+    workers: stoker.RayWorkers | None = None
     colors: ClassVar[Sequence[Transform]] = ()
     """Transforms between the flip and the normalisation."""
 
@@ -62,7 +63,7 @@ class StokerNative(WithLoaderState):
         self._loader = stoker.ImageLoader(
             self.folder(source),
             batch_size=settings.batch_size,
-            **self._work(settings),
+            **self.work(settings),
             shuffle=self.shuffle,
             seed=settings.seed,
             last_batch="drop",
@@ -73,7 +74,7 @@ class StokerNative(WithLoaderState):
             prefetch=_PREFETCH,
             read_ahead=self.read_ahead,
             cache=source.scratch / "cache" if source.remote else None,
-            **self._distributed(),
+            workers=self.workers,
         )
         # The loader works across the end of a pass, so a turn may begin in the middle of one.
         self._batches = chain.from_iterable(repeat(self._loader))
@@ -88,12 +89,8 @@ class StokerNative(WithLoaderState):
         for images, *_ in islice(self._batches, len(self._loader)):
             yield images
 
-    def _distributed(self) -> dict[str, Any]:
-        """Arguments of the loader that have other processes make batches."""
-        return {}
-
-    def _work(self, settings: PeerSettings) -> dict[str, Any]:
-        """The transforms, and with a recipe the boxes."""
+    def work(self, settings: PeerSettings) -> dict[str, Any]:
+        """Return the loader's arguments for the transforms, and with a recipe for the boxes."""
         if settings.recipe:
             return {
                 "transforms": load_recipe(settings.recipe),
@@ -102,9 +99,7 @@ class StokerNative(WithLoaderState):
                 "min_size": settings.min_size,
             }
         crop = RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO)
-        return {
-            "transforms": [crop, RandomHorizontalFlip(), *self.colors, Normalize(mean=MEAN, std=STD)],
-        }
+        return {"transforms": [crop, RandomHorizontalFlip(), *self.colors, Normalize(mean=MEAN, std=STD)]}
 
 
 class StokerWithoutReadAhead(StokerNative):

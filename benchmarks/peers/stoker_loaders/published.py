@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from itertools import chain, islice, repeat
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 import stoker
-from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, Resize, Transform
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, Resize
 from stoker.benchmarks.peers.base import RATIO, SCALE, PeerPayloads, PeerSettings, PeerSource
+from stoker.benchmarks.peers.stoker_loaders.native import StokerNative
 
 __all__ = ["StokerResNet18", "StokerResNet50", "StokerResized"]
 
-_PREFETCH = 4  # the default
 _QUALITY = 90
 
 
-class StokerResized:
+class StokerResized(StokerNative):
     """Images in the order of the dataset, resized to a square, as in the example of SPDL."""
 
-    packages: tuple[str, ...] = ("stoker", "numpy")
-    lead = _PREFETCH + 1
     uint8 = True
     shuffle = False
 
-    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Open the dataset and start the engine."""
-        self._loader = stoker.ImageLoader(
-            self._folder(source),
-            batch_size=settings.batch_size,
-            transforms=self._transforms(settings.size),
-            shuffle=self.shuffle,
-            seed=settings.seed,
-            last_batch="drop",
-            engine="native",
-            layout="NHWC",
-            output="numpy",
-            num_threads=settings.num_threads,
-            prefetch=_PREFETCH,
-        )
-        self._batches = chain.from_iterable(repeat(self._loader))
-        return ()
-
-    def epoch(self) -> Iterator[Any]:
-        """Yield as many batches as a pass has, from consecutive passes."""
-        for images, _ in islice(self._batches, len(self._loader)):
-            yield images
-
-    def _folder(self, source: PeerSource) -> Any:
-        return source.dataset
-
-    def _transforms(self, size: int) -> Sequence[Transform]:
-        return [Resize((size, size))]
+    def work(self, settings: PeerSettings) -> dict[str, Any]:
+        """Return the resize, and the layout."""
+        return {"transforms": [Resize((settings.size, settings.size))], "layout": "NHWC"}
 
 
 class StokerResNet18(StokerResized):
@@ -86,11 +57,14 @@ class StokerResNet18(StokerResized):
         image.thumbnail((self.long_side, self.long_side), Image.Resampling.BOX, reducing_gap=None)
         return image
 
-    def _folder(self, source: PeerSource) -> Any:
+    def folder(self, source: PeerSource) -> Any:
+        """Return the folder of both."""
         return source.scratch / "merged"
 
-    def _transforms(self, size: int) -> Sequence[Transform]:
-        return [RandomResizedCrop(size, scale=SCALE, ratio=RATIO), RandomHorizontalFlip()]
+    def work(self, settings: PeerSettings) -> dict[str, Any]:
+        """Return the crop and the flip, and the layout."""
+        crop = RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO)
+        return {"transforms": [crop, RandomHorizontalFlip()], "layout": "NHWC"}
 
 
 class StokerResNet50(StokerResNet18):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import ray
 
@@ -18,6 +17,7 @@ class StokerRay(StokerNative):
     """The same loader, whose batches come through Ray's object store."""
 
     packages = ("stoker", "numpy", "ray")
+    workers = RayWorkers(local=False)
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Start Ray with a core for each thread, and one worker on them."""
@@ -29,6 +29,3 @@ class StokerRay(StokerNative):
             logging_level=logging.ERROR,
         )
         return super().prepare(source, settings)
-
-    def _distributed(self) -> dict[str, Any]:
-        return {"workers": RayWorkers(local=False)}

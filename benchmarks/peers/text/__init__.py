@@ -7,23 +7,15 @@ of arrays of NumPy: (N, L) int64, and (N, L) int64 or bool. ``PeerSource.table``
 
 __all__ = ["TEXT_PEERS", "TEXT_TITLES"]
 
-TEXT_PEERS = {
-    "stoker-text": "text.stoker_text:StokerText",
-    "stoker-buckets": "text.stoker_text:StokerBuckets",
-    "torch-text": "text.torch_text:TorchText",
-    "transformers": "text.transformers_text:TransformersText",
-    "tfdata-text": "text.tfdata_text:TFDataText",
-    "grain-text": "text.grain_text:GrainText",
-    "mosaic-text": "text.mosaic_text:MosaicText",
+_LOADERS = {
+    "stoker-text": ("Stoker, random batches", "text.stoker_text:StokerText"),
+    "stoker-buckets": ("Stoker, buckets", "text.stoker_text:StokerBuckets"),
+    "torch-text": ("PyTorch DataLoader, pad_sequence", "text.torch_text:TorchText"),
+    "transformers": ("Hugging Face, group_by_length", "text.transformers_text:TransformersText"),
+    "tfdata-text": ("tf.data, bucket_by_sequence_length", "text.tfdata_text:TFDataText"),
+    "grain-text": ("Grain, random batches", "text.grain_text:GrainText"),
+    "mosaic-text": ("Mosaic Streaming, random batches", "text.mosaic_text:MosaicText"),
 }
-"""Module and class of each loader of text, by its name."""
-
-TEXT_TITLES = {
-    "stoker-text": "Stoker, random batches",
-    "stoker-buckets": "Stoker, buckets",
-    "torch-text": "PyTorch DataLoader, pad_sequence",
-    "transformers": "Hugging Face, group_by_length",
-    "tfdata-text": "tf.data, bucket_by_sequence_length",
-    "grain-text": "Grain, random batches",
-    "mosaic-text": "Mosaic Streaming, random batches",
-}
+"""Title, and module and class, of each loader of text by its name."""
+TEXT_TITLES = {name: title for name, (title, _) in _LOADERS.items()}
+TEXT_PEERS = {name: place for name, (_, place) in _LOADERS.items()}

@@ -3,7 +3,7 @@ import re
 import pytest
 from rich.console import Console
 
-from stoker.benchmarks.peers import PEERS, TITLES
+from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.plot import plot
 from stoker.benchmarks.report.results import Comparison, PeerResult
 from stoker.benchmarks.report.table import machine_line, render
@@ -39,10 +39,6 @@ def text(found, width=160):
     with console.capture() as capture:
         console.print(render(found, width))
     return capture.get()
-
-
-def test_every_loader_has_a_title():
-    assert TITLES.keys() == PEERS.keys()
 
 
 def test_rows_are_the_fastest_first_with_ratios_to_the_first_loader():
