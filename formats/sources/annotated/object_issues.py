@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from ..listing import Skip
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["BadObjectError", "Issues", "checked_box", "numbers"]
 

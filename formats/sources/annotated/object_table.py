@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ...dataset.columns.annotation_columns import OBJECT_COLUMNS
 from ...dataset.columns.list_column import ListColumn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
 
 __all__ = ["MOST_KEYPOINTS", "ObjectTable"]
 

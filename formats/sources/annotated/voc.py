@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -18,16 +18,13 @@ import numpy as np
 
 from stoker.errors import SourceError
 
-from ..folders.source_folder import split_at_folder
+from ..folders.source_folder import SourceFolder, split_at_folder
 from ..listing import ListedObjects, Listing, Skip
 from ..lists.file_list import find_files
 from ..lists.list_entries import has_list_suffix
+from ..source import Source
 from .object_issues import BadObjectError, checked_box
 from .object_table import ObjectTable
-
-if TYPE_CHECKING:
-    from ..folders.source_folder import SourceFolder
-    from ..source import Source
 
 __all__ = ["is_voc", "list_voc"]
 

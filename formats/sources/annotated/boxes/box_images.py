@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import SourceError
 
@@ -15,12 +16,7 @@ from ...lists.file_list import find_files
 from ..object_issues import BadObjectError, checked_box
 from ..object_table import ObjectTable
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
-
-    Box = tuple[float, float, float, float]
+Box = tuple[float, float, float, float]
 
 __all__ = ["BoxImages"]
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import ConfigError, SourceError
 
 from ....remote.copies import local_copies
-from ...listing import Skip
+from ...listing import Listing, Skip
 from ...lists.file_list import resolve
+from ...source import Source
 from ..object_issues import numbers
 from .box_images import BoxImages
-
-if TYPE_CHECKING:
-    from ...listing import Listing
-    from ...source import Source
 
 __all__ = ["is_crowdhuman", "list_crowdhuman"]
 

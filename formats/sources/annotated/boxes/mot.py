@@ -12,18 +12,14 @@ import configparser
 import os
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
 from ....remote.store import is_url
-from ...listing import Skip
+from ...folders.source_folder import SourceFolder
+from ...listing import Listing, Skip
+from ...source import Source
 from .box_images import BoxImages
-
-if TYPE_CHECKING:
-    from ...folders.source_folder import SourceFolder
-    from ...listing import Listing
-    from ...source import Source
 
 __all__ = ["is_mot", "list_mot"]
 

@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
 
 from ....remote.copies import local_copies
 from ....remote.store import is_url
-from ...listing import Skip
+from ...listing import Listing, Skip
 from ...lists.file_list import resolve
+from ...source import Source
 from .box_images import BoxImages
 from .open_images_masks import NamedObject, add_with_masks
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from ...listing import Listing
-    from ...source import Source
 
 __all__ = ["is_open_images", "list_open_images"]
 

@@ -6,31 +6,27 @@ pixel taking the nearest value, and becomes run lengths.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ....codecs.header import MAX_PIXELS
 from ....concurrency.bounded_map import bounded_map
 from ....concurrency.cores import available_cores
 from ....dataset.columns.run_lengths import runs_of_mask
+from ...folders.source_folder import SourceFolder
 from ...listing import Skip
 from ...lists.file_list import find_files
 from ...source_reader import SkippedError, check_image, read_source_file
 from ..masks.mask_pixels import read_mask
+from .box_images import BoxImages
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import numpy.typing as npt
-
-    from ...folders.source_folder import SourceFolder
-    from .box_images import BoxImages
-
-    Runs = npt.NDArray[np.uint32]
+Runs = npt.NDArray[np.uint32]
 
 __all__ = ["NamedObject", "add_with_masks"]
 

@@ -14,7 +14,7 @@ import os
 from array import array
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,21 +23,17 @@ from stoker.errors import SourceError
 from ....files.reading import open_regular, read_at
 from ....remote.copies import local_copies
 from ....remote.store import Store, is_url
-from ...listing import ListedObjects, Listing
-from ...lists.file_list import find_files, resolve
+from ...listing import ListedObjects, Listing, Skip
+from ...lists.file_list import NamedFiles, find_files, resolve
 from ...lists.json_stream import stream_object, unpacked
 from ...no_images import no_images_error
+from ...source import Source
 from ..object_issues import BadObjectError, Issues, checked_box, numbers
 from ..object_table import ObjectTable
 from .coco_categories import Categories, is_id
 from .coco_images import Images
 from .coco_keypoints import choose_keypoints, read_keypoints
 from .coco_segmentation import read_polygons, read_runs
-
-if TYPE_CHECKING:
-    from ...listing import Skip
-    from ...lists.file_list import NamedFiles
-    from ...source import Source
 
 __all__ = ["is_coco", "list_coco", "list_coco_file"]
 

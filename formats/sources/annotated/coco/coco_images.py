@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -13,10 +15,6 @@ from ....remote.store import is_url
 from ...listing import Skip
 from .coco_categories import is_id
 from .coco_segmentation import is_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 __all__ = ["Images"]
 

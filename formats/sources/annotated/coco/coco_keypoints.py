@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from ..object_issues import BadObjectError, numbers
 from ..object_table import MOST_KEYPOINTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["choose_keypoints", "read_keypoints"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ....dataset.columns.run_lengths import checked_runs, decompress_runs
 from ..object_issues import BadObjectError, numbers
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 __all__ = ["is_size", "read_polygons", "read_runs"]
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ...listing import ListedFiles, Listing
-    from .instance_pixels import Instance
+from ...listing import ListedFiles, Listing
+from .instance_pixels import Instance
 
 __all__ = ["ClassOfMask", "ClassOfValue", "ClassedObject", "class_rule"]
 

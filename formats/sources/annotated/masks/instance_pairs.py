@@ -8,28 +8,22 @@ but for Cityscapes' ``instanceIds``, which have their classes in them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError, SourceError
 
 from ....concurrency.bounded_map import thread_map
 from ....concurrency.cores import available_cores
-from ...listing import ListedObjects, Skip
+from ...folders.source_folder import SourceFolder
+from ...listing import ListedFiles, ListedObjects, Listing, Skip
 from ...source_reader import SkippedError
 from ..object_table import ObjectTable
 from .instance_classes import ClassOfMask, ClassOfValue, class_rule
-from .instance_pixels import instances_of
+from .instance_pixels import Instance, instances_of
 from .mask_pairs import pair_files
 from .mask_pixels import read_mask
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...folders.source_folder import SourceFolder
-    from ...listing import ListedFiles, Listing
-    from .instance_pixels import Instance
 
 __all__ = ["with_instances"]
 

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    Integers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 __all__ = ["Instance", "Segments", "instances_of"]
 

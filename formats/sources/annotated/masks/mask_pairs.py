@@ -10,19 +10,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ...listing import Listing, Skip
+from ...folders.source_folder import SourceFolder
+from ...listing import ListedFiles, Listing, Skip
 from ...no_images import no_images_error
-
-if TYPE_CHECKING:
-    from ...folders.source_folder import SourceFolder
-    from ...listing import ListedFiles
-    from ...source import Source
+from ...source import Source
 
 __all__ = [
     "Pairs",

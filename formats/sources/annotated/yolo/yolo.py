@@ -10,8 +10,8 @@ The format is that of https://docs.ultralytics.com/datasets/. An image without a
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,20 +20,14 @@ from stoker.errors import SourceError
 from ....dataset.columns.annotations import AnnotationInfo
 from ....files.paths import printable_name
 from ....remote.store import is_url
-from ...folders.source_folder import split_at_folder
-from ...listing import ListedObjects, Listing, Skip
+from ...folders.source_folder import SourceFolder, split_at_folder
+from ...listing import ListedFiles, ListedObjects, Listing, Skip
 from ...no_images import no_images_error
+from ...source import Source
 from ..object_issues import BadObjectError, checked_box, numbers
 from ..object_table import ObjectTable
 from .yolo_names import YoloNames, read_names
 from .yolo_splits import is_data_file, read_data_file
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ...folders.source_folder import SourceFolder
-    from ...listing import ListedFiles
-    from ...source import Source
 
 __all__ = ["is_yolo", "list_yolo"]
 

@@ -9,28 +9,23 @@ former.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ...folders.source_folder import open_folder, split_at_folder
+from ...folders.source_folder import SourceFolder, open_folder, split_at_folder
 from ...listing import ListedFiles, Skip
 from ...lists.file_list import find_files
 from ...no_images import no_images_error
 from .yolo_names import YoloNames, fail_yaml, load_yaml, parse_names, yaml_strings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from ...folders.source_folder import SourceFolder
 
 __all__ = ["SplitImages", "YoloData", "is_data_file", "read_data_file"]
 
