@@ -105,8 +105,8 @@ def pair_files(listing: Listing, folder: SourceFolder, endings: tuple[str, ...],
     Args:
         listing: The images.
         folder: Folder of the masks.
-        endings: What a mask may have in place of Cityscapes' ``_leftImg8bit``; empty for the image's name.
-        kind: What a mask is, such as "mask", for messages.
+        endings: Endings of masks in place of Cityscapes' ``_leftImg8bit``; empty for the name of the image.
+        kind: Word for a mask in messages, such as "mask".
 
     Raises:
         SourceError: The folder cannot be read, no image has a mask, or an image has two.

@@ -1,4 +1,4 @@
-"""The values of a mask's pixels: conversion reads masks of classes here, and a listing masks of objects."""
+"""The values of a mask's pixels: conversions read masks of classes here, and listings masks of objects."""
 
 from __future__ import annotations
 

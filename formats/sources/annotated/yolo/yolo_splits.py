@@ -2,8 +2,7 @@
 
 ``train``, ``val`` and ``test`` are each a folder, a list of images as a .txt, or several of these. Paths
 start at ``path``, which starts at the folder of the file. The rules are those of ``check_det_dataset`` of
-Ultralytics: where ``../train/images`` is not there, ``train/images`` is meant, since Roboflow writes the
-former.
+Ultralytics: ``../train/images``, which Roboflow writes, means ``train/images`` if the former does not exist.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class SplitImages(NamedTuple):
 
 @dataclass(frozen=True)
 class YoloData:
-    """What a ``data.yaml`` says.
+    """The content of a ``data.yaml``.
 
     Attributes:
         path: The file.
@@ -105,7 +104,7 @@ class YoloData:
         return SplitImages(opened, files, numbers, tuple(starts), skipped)
 
     def _root(self, folders: list[Path]) -> str:
-        """The folder that has the dataset and these folders of images, and their labels."""
+        """The folder that holds the dataset, these folders of images, and their labels."""
         root = os.path.commonpath([self.base, *folders])
         parts = split_at_folder(root, "images")  # the labels lie beside the images
         return root if parts is None else parts[0]
