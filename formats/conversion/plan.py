@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,6 +19,7 @@ from stoker.errors import ConfigError
 from stoker.random import philox_permutation
 
 from ..dataset.columns.list_column import ListColumn
+from ..sources.classes.class_limits import hash_names
 from ..sources.listing import Listing
 from .images.image_encoder import ImageEncoder
 from .options import ConvertOptions, ShardOptions
@@ -132,9 +132,9 @@ def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
     if options.splits == ("",):
         return {"": everything}
     classes = _strata(listing)
-    order = np.lexsort((_hashes(listing.names()), classes))
+    order = np.lexsort((hash_names(listing.names()), classes))
     counts = np.bincount(classes)
-    ties = _hashes([*listing.classes, *map(str, range(len(counts)))][: len(counts)])
+    ties = hash_names([*listing.classes, *map(str, range(len(counts)))][: len(counts)])
     val = np.minimum(apportion_split(counts, options.val, ties), np.maximum(counts - 1, 0))
     test = np.minimum(apportion_split(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
     rank = np.empty(len(listing), np.int64)
@@ -184,13 +184,6 @@ def apportion_split(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64])
     by_remainder = sorted(range(len(exact)), key=lambda i: (-(exact[i] % denominator), int(ties[i])))
     whole[by_remainder[: total - int(whole.sum())]] += 1
     return whole
-
-
-def _hashes(names: Iterable[str]) -> npt.NDArray[np.uint64]:
-    digests = bytearray()
-    for name in names:
-        digests += hashlib.blake2b(name.encode(), digest_size=8).digest()
-    return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
 def shuffled(rows: Rows, seed: int | None) -> Rows:

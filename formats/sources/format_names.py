@@ -41,4 +41,4 @@ SOURCE_DESCRIPTIONS: dict[SourceFormatName, str] = {
     "mds": "a folder of Mosaic Streaming",
     "pairs": "with a folder of masks (of classes, or of objects), a folder of images",
 }
-"""What a source of each format is, for the help of the command line and for messages."""
+"""A description of a source of each format, for the help of the command line and for messages."""

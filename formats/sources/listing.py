@@ -156,7 +156,7 @@ class ListedObjects:
             them. Coordinates are in the images of the source.
         relative: Whether coordinates are shares of the image's width and height, instead of pixels.
         heights: (N,) int32, height of each image in pixels by its annotations; 0 where they have none.
-        widths: (N,) int32, width of each image, likewise.
+        widths: (N,) int32, width of each image in the same way.
         name: Name of an object in messages, such as "annotation {} of instances.json". The first ``{}``
             stands for its id.
     """
@@ -197,7 +197,7 @@ class Listing(ListedFiles):
         info: Meaning of the objects and masks.
         category_ids: The source's id of each class; empty if it has none.
         split: (N,) int8, number of each image's split; None if the source names no splits.
-        splits: Names of the splits, by number; empty likewise.
+        splits: Names of the splits, by number; empty if the source names none.
     """
 
     labels: pa.Array | None

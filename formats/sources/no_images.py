@@ -1,4 +1,4 @@
-"""The reasons for which files of a source are left out, for errors."""
+"""The error about a source without images, and the reasons why files were left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REMEDIES = {
 INDEX_SHARDS = (
     "stoker index makes a dataset of the shards of another program: stoker index SHARDS --into DATASET"
 )
-"""What to do about shards in place of images."""
+"""The hint for a source of shards in place of images."""
 _NAMED = 3  # files
 _DATASET = {MANIFEST_NAME, INDEX_NAME}
 
@@ -33,13 +33,13 @@ _DATASET = {MANIFEST_NAME, INDEX_NAME}
 def no_images_error(
     message: str, path: str | os.PathLike[str], skipped: Iterable[Skip], hint: str | None = None
 ) -> SourceError:
-    """The error, with the reasons for which files were left out and their numbers.
+    """The error about a source without images, with the reasons why files were left out and their numbers.
 
     Args:
-        message: What is missing.
+        message: The error without reasons.
         path: The source.
         skipped: The files that were left out.
-        hint: What to do, unless the reasons have better advice.
+        hint: The hint, unless the reasons have a better one.
     """
     skipped = list(skipped)
     if {skip.key for skip in skipped} >= _DATASET:

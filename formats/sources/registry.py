@@ -12,12 +12,11 @@ the same sources, such as ``is_list``, which takes every file on a disk.
 :mod:`.lists.file_list` finds the named images, on a disk or at a URL, sorts them, and returns the rest as
 skips. ``Listing(**vars(found.files), ...)`` sets root, keys, sizes and times; ``found.entries`` says which
 name each file had. A format of objects adds each to an :class:`.annotated.object_table.ObjectTable`, in
-pixels with edges at integers, and passes ``table.columns(rows, len(files))`` on as ``objects``; ``rows``
-has, for each object, the row of its image. Labels are numbered from 0 by ``classes``. An object that cannot
-be used raises BadObjectError and becomes a :class:`.listing.Skip`; a source without images or objects
-raises SourceError. :mod:`.annotated.coco.coco` does all of this for JSON, and :mod:`.annotated.voc` for
-XML, whose entities must be refused. Classes are in the order of the source where it declares them, and
-sorted otherwise.
+pixels with edges at integers; ``table.listed(rows, sizes, name)`` makes ``objects`` of it, where ``rows``
+has the row of each object's image. Labels are numbered from 0 by ``classes``. An object that cannot be used
+raises BadObjectError and becomes a :class:`.listing.Skip`; a source without images or objects raises
+SourceError. :mod:`.annotated.coco.coco` does all of this for JSON, and :mod:`.annotated.voc` for XML, whose
+entities must be refused. Classes are in the order of the source if it declares them, else sorted.
 
 A new option is a field of :class:`.source.Source`, an argument of ``stoker.convert`` and of ``stoker
 convert``, and a name in ``options`` of the rows that accept it. Further columns of the index go to

@@ -1,4 +1,4 @@
-"""A source as the caller names it: its path or URL, and the options that say what belongs to it."""
+"""A source as the caller names it: its path or URL, and the options about it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ __all__ = ["Source"]
 class Source:
     """A source of images, before its files are listed.
 
-    It keeps the folders that are opened in it, so that what was read to detect its format is not read again
-    to list it.
+    It keeps the folders that are opened in it, so that detection and listing read each folder once.
 
     Attributes:
         path: The source, or its URL.
@@ -57,7 +56,7 @@ class Source:
 
     @property
     def parts(self) -> Mapping[str, str | None]:
-        """:attr:`fields`, where the part with the captions has a name, too: ``caption``, if no other."""
+        """:attr:`fields`, in which the part with the captions is named ``caption`` unless it has a name."""
         given = self.fields or {}
         if self.caption_column is None or self.caption_column in given.values():
             return given

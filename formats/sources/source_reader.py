@@ -58,6 +58,20 @@ def looks_like_image(root: str, key: str, *, follow_links: bool = True) -> bool:
         os.close(descriptor)
 
 
+def _checked(data: bytes) -> bytes:
+    if not is_image_start(data[:SIGNATURE_BYTES]):
+        raise SkippedError("not an image", "")
+    return data
+
+
+def _check_unchanged(descriptor: int, size: int) -> None:
+    status = os.fstat(descriptor)
+    if not is_regular(status):
+        raise SkippedError("not a regular file", "")
+    if status.st_size != size:
+        raise SkippedError("changed since it was listed", f"{size} bytes, then {status.st_size}")
+
+
 def read_source_file(root: str, key: str, size: int, *, follow_links: bool = True) -> bytes:
     """Read a file of a source.
 
@@ -104,23 +118,14 @@ def read_place(file: str, file_size: int, offset: int, size: int, pieces: int = 
         data = _store(folder).read_range(name, offset, offset + stored)
     else:
         data = _read_local_place(file, file_size, offset, stored)
-    if pieces > 1:
-        data = join_pieces(data)
-    if not is_image_start(data[:SIGNATURE_BYTES]):
-        raise SkippedError("not an image", "")
-    return data
+    return _checked(join_pieces(data) if pieces > 1 else data)
 
 
 def _read_local_place(file: str, file_size: int, offset: int, size: int) -> bytes:
     try:
         descriptor = os.open(file, _OPEN_FLAGS)
         try:
-            status = os.fstat(descriptor)
-            if not is_regular(status):
-                raise SkippedError("not a regular file", "")
-            if status.st_size != file_size:
-                detail = f"{file_size} bytes, then {status.st_size}"
-                raise SkippedError("changed since it was listed", detail)
+            _check_unchanged(descriptor, file_size)
             return read_at(descriptor, offset, size)
         finally:
             os.close(descriptor)
@@ -129,11 +134,7 @@ def _read_local_place(file: str, file_size: int, offset: int, size: int) -> byte
 
 
 def _read(descriptor: int, size: int) -> bytes:
-    status = os.fstat(descriptor)
-    if not is_regular(status):
-        raise SkippedError("not a regular file", "")
-    if status.st_size != size:
-        raise SkippedError("changed since it was listed", f"{size} bytes, then {status.st_size}")
+    _check_unchanged(descriptor, size)
     # The start of a large file shows whether the rest need be read.
     if size > _LONGEST or (size > 1 << 20 and not is_image_start(os.pread(descriptor, SIGNATURE_BYTES, 0))):
         raise SkippedError("not an image" if size <= _LONGEST else "larger than 2 GiB", "")
@@ -143,9 +144,7 @@ def _read(descriptor: int, size: int) -> bytes:
         if not more:
             raise SkippedError("changed since it was listed", "it became shorter while it was read")
         data += more
-    if not is_image_start(data[:SIGNATURE_BYTES]):
-        raise SkippedError("not an image", "")
-    return data
+    return _checked(data)
 
 
 def _read_remote(url: str, key: str, size: int) -> bytes:
@@ -156,9 +155,7 @@ def _read_remote(url: str, key: str, size: int) -> bytes:
         raise SkippedError("unreadable", "No such file or directory")
     if len(data) != size:
         raise SkippedError("changed since it was listed", f"{size} bytes, then {len(data)}")
-    if not is_image_start(data[:SIGNATURE_BYTES]):
-        raise SkippedError("not an image", "")
-    return data
+    return _checked(data)
 
 
 @lru_cache(maxsize=16)

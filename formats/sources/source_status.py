@@ -16,7 +16,7 @@ def source_status(path: str, what: str) -> tuple[int, int]:
 
     Args:
         path: Path or URL of the file.
-        what: What the file is, such as "shard", for the error.
+        what: Word for the file in errors, such as "shard".
 
     Raises:
         SourceError: There is no such file, or it cannot be read.

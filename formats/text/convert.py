@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from stoker.arguments import check_progress, renamed_option
 from stoker.errors import ConfigError, SourceError
@@ -29,10 +30,6 @@ from .listing.spool import spool_items
 from .listing.text_listing import open_text
 from .record_processes import check_processes
 from .training.composition import find_composition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from fractions import Fraction
 
 __all__ = ["convert_text"]
 

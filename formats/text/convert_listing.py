@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
@@ -19,18 +22,11 @@ from ..conversion.run import Progress, no_progress
 from ..sources.listing import Skip
 from ..tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
 from .encoder import TextEncoder
+from .listing.text_listing import TextListing
 from .record_processes import choose_processes, record_maker
 from .records import IDS_FEATURE, TextRecords
 from .training.chat_template import TemplateError
-
-if TYPE_CHECKING:
-    import os
-    from fractions import Fraction
-
-    import numpy.typing as npt
-
-    from .listing.text_listing import TextListing
-    from .training.composition import Composition
+from .training.composition import Composition
 
 __all__ = ["TextOptions", "convert_listing"]
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import SourceError
 
+from ..conversion.shards.encoder import EncodedRecord
 from ..dataset.columns.list_column import ListColumn
 from ..dataset.manifest import TOKENIZER_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from ..conversion.shards.encoder import EncodedRecord
-    from ..sources.listing import Skip
-    from .listing.line_format import SampleLines
-    from .listing.text_listing import TextListing
-    from .records import TextRecords
+from ..sources.listing import Skip
+from .listing.line_format import SampleLines
+from .listing.text_listing import TextListing
+from .records import TextRecords
 
 __all__ = ["TextEncoder", "length_column", "trained_column"]
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from operator import index
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 from stoker.errors import ConfigError
 
 from ..concurrency.processes import can_fork, worker_processes
+from ..conversion.shards.encoder import EncodedRecord
+from ..sources.listing import Skip
+from .listing.line_format import SampleLines
+from .records import TextRecords
+from .training.composition import Composition
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from ..conversion.shards.encoder import EncodedRecord
-    from ..sources.listing import Skip
-    from .listing.line_format import SampleLines
-    from .records import TextRecords
-    from .training.composition import Composition
-
-    Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
+Make = Callable[[list[SampleLines]], list[EncodedRecord | Skip]]
 
 __all__ = ["check_processes", "choose_processes", "record_maker"]
 

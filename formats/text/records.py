@@ -8,9 +8,10 @@ varints (docs/decisions/0005).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +19,10 @@ from stoker._native import encode_token_records
 
 from ..conversion.shards.encoder import EncodedRecord
 from ..sources.listing import Skip
+from ..tokenization.tokenizers import Ids, Lengths, Tokenizer
+from .listing.line_format import LineFormat, SampleLines
 from .training.chat_template import TemplateError
-from .training.composition import trained_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..tokenization.tokenizers import Ids, Lengths, Tokenizer
-    from .listing.line_format import LineFormat, SampleLines
-    from .training.composition import Composition
+from .training.composition import Composition, trained_runs
 
 __all__ = ["IDS_FEATURE", "TextRecords"]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError, DatasetError
 from stoker.processes import Cleanup, OwnerProcess
 
 from ..containers.registry import DEFAULT_CONTAINER
+from ..conversion.execution import Summary
 from ..conversion.options import parse_share, shard_bytes
 from ..conversion.writer_context import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
@@ -24,13 +28,6 @@ from .convert_listing import TextOptions, check_fields, convert_listing
 from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import TextSpool
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-    from fractions import Fraction
-
-    from ..conversion.execution import Summary
 
 __all__ = ["TextWriter"]
 

@@ -1,15 +1,13 @@
-"""Objects that are left out while annotations are read, and checks that decide it."""
+"""Objects that are left out while annotations are read, and the checks that they fail."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from ..listing import Skip
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["BadObjectError", "Issues", "checked_box", "numbers"]
 
@@ -22,7 +20,7 @@ class BadObjectError(Exception):
 
 @dataclass
 class Issues:
-    """Objects that are left out, by the number of their image, whose name may be unknown yet."""
+    """Objects that are left out, by the number of their image, because its name may not be known yet."""
 
     noted: list[tuple[int, str, str]] = field(default_factory=list)
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ...dataset.columns.annotation_columns import OBJECT_COLUMNS
 from ...dataset.columns.list_column import ListColumn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
+from ..listing import ListedObjects
 
 __all__ = ["MOST_KEYPOINTS", "ObjectTable"]
 
 MOST_KEYPOINTS = 500
-"""Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes room for all, so
-that a small file with more could take gigabytes."""
-
+"""Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes memory for all of
+them, so a small file with more could take gigabytes."""
 
 _Integers = Callable[[], "array[int]"]
 _bytes: _Integers = partial(array, "B")
@@ -39,11 +35,11 @@ class ObjectTable:
     """Objects in the order in which they were added; they take no more memory than in an index.
 
     Attributes:
-        keypoints: K, the keypoints of every object; 0 for none. It may be set when all objects are there.
+        keypoints: K, the keypoints of every object; 0 for none. It may be set after all objects were added.
         image: Number of the image of each object.
         label: Label of each object.
         keypoint_values: x, y and visibility of all keypoints of all objects.
-        keypoint_sizes: Numbers of each object in them. If they are not 3K, the index stores none of them.
+        keypoint_sizes: How many of these values each object has. If it is not 3K, the index stores none.
         polygon_values: x and y of all vertices of all polygons of all objects.
         polygon_sizes: Vertices of each polygon.
         polygon_counts: Polygons of each object.
@@ -116,6 +112,24 @@ class ObjectTable:
             self.run_values.frombytes(runs.tobytes())
         for name, value in (extra or {}).items():
             self.extra.setdefault(name, array("B")).append(value)
+
+    def relabel(self, label_of: npt.NDArray[np.int64]) -> None:
+        """Replace the label of each object by the entry of ``label_of``, (L,) int64, at that label."""
+        self.label = array("q", label_of[_view(self.label)].tobytes())
+
+    def listed(
+        self, rows: npt.NDArray[np.int64], sizes: npt.NDArray[np.int32], name: str, *, relative: bool = False
+    ) -> ListedObjects:
+        """The objects of a listing of N samples.
+
+        Args:
+            rows: (M,) int64, the row of each object's image; objects at -1 are left out.
+            sizes: (N, 2) int32, height and width of each image, pixels; 0 where the source does not say them.
+            name: Name of an object in messages, where ``{}`` stands for its id.
+            relative: Whether coordinates are shares of an image's width and height.
+        """
+        heights, widths = sizes.T.copy()
+        return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)
 
     def columns(self, rows: npt.NDArray[np.int64], samples: int) -> dict[str, pa.Array]:
         """Columns of an index, see :data:`OBJECT_COLUMNS`, without those that would be empty.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -18,16 +18,13 @@ import numpy as np
 
 from stoker.errors import SourceError
 
-from ..folders.source_folder import split_at_folder
-from ..listing import ListedObjects, Listing, Skip
+from ..folders.source_folder import SourceFolder, split_at_folder
+from ..listing import Listing, Skip
 from ..lists.file_list import find_files
 from ..lists.list_entries import has_list_suffix
+from ..source import Source
 from .object_issues import BadObjectError, checked_box
 from .object_table import ObjectTable
-
-if TYPE_CHECKING:
-    from ..folders.source_folder import SourceFolder
-    from ..source import Source
 
 __all__ = ["is_voc", "list_voc"]
 
@@ -57,8 +54,8 @@ def list_voc(source: Source) -> Listing:
     """List the images of a VOC folder, with their objects; classes in sorted order.
 
     Args:
-        source: The folder, for instance ``VOCdevkit/VOC2012``; or one of its lists of images, such as
-            ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
+        source: The folder, such as ``VOCdevkit/VOC2012``; or one of its lists of images, such as
+            ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``.
 
     Raises:
         SourceError: There are no annotations, or none of their images exists.
@@ -125,19 +122,18 @@ class _Reader:
         # Annotations of copied or renamed images often keep the old name.
         if not name or not self.folder.has(name):
             name = f"{stem}{PurePosixPath(name).suffix or '.jpg'}"
-        path = f"{_IMAGES}/{name}"
         number = len(self.images)
-        self.images.append(path)
+        self.images.append(f"{_IMAGES}/{name}")
         self.sizes.append((_size(tree, "height"), _size(tree, "width")))
         for position, node in enumerate(tree.iterfind("object")):
-            self._try_object(number, position, node, Skip(path, "", f"object {position} of {key}"))
+            self._try_object(number, position, node, f"object {position} of {key}")
 
-    def _try_object(self, image: int, position: int, node: Element, skip: Skip) -> None:
+    def _try_object(self, image: int, position: int, node: Element, place: str) -> None:
         try:
             self._object(image, position, node)
         except BadObjectError as error:
             reason, detail = error.args
-            self.skipped.append(Skip(skip.key, reason, f"{skip.detail}: {detail}"))
+            self.skipped.append(Skip(self.images[image], reason, f"{place}: {detail}"))
 
     def _object(self, image: int, position: int, node: Element) -> None:
         name = (node.findtext("name") or "").strip()
@@ -150,7 +146,7 @@ class _Reader:
         self.table.add(image, corners, label, position, extra=flags)
 
     def listing(self, whole: bool) -> Listing:
-        """The listing of all annotated images; with ``whole``, images without an annotation are skips."""
+        """The listing of all annotated images; if ``whole``, images without an annotation become skips."""
         found, missing = find_files(self.root.root, self.images, follow_links=self.root.follow_links)
         if not len(found.files):
             raise SourceError(
@@ -165,23 +161,17 @@ class _Reader:
             missing += [Skip(key, "image without an annotation") for key in there if key not in named]
         classes = tuple(sorted(self.classes))
         number = {name: label for label, name in enumerate(classes)}
-        label_of = np.array([number[name] for name in self.classes], np.int64)
-        self.table.label = type(self.table.label)("q", label_of[list(self.table.label)].tolist())
+        self.table.relabel(np.array([number[name] for name in self.classes], np.int64))
         row_of = np.full(len(self.images), -1, np.int64)
         row_of[found.entries] = np.arange(len(found.files))
+        rows = row_of[np.array(self.table.image, np.int64)]
         sizes = np.array(self.sizes, np.int32)[found.entries]
         return Listing(
             **vars(found.files),
             labels=None,
             classes=classes,
             skipped=tuple(sorted([*self.skipped, *missing])),
-            objects=ListedObjects(
-                columns=self.table.columns(row_of[np.array(self.table.image, np.int64)], len(found.files)),
-                relative=False,
-                heights=sizes[:, 0].copy(),
-                widths=sizes[:, 1].copy(),
-                name="object {} of its annotation",
-            ),
+            objects=self.table.listed(rows, sizes, "object {} of its annotation"),
         )
 
 

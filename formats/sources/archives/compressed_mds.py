@@ -8,10 +8,7 @@ from __future__ import annotations
 import bz2
 import tempfile
 import zlib
-from collections.abc import (
-    Callable,
-    Iterator,
-)
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,13 +31,13 @@ _MOST = 1 << 33  # bytes of a shard: MDSWriter's usual limit is 64 MiB
 
 
 def is_compressed_shard(file: str) -> bool:
-    """Return whether a shard is compressed, by its suffix."""
+    """Return whether a shard has the suffix of a compressed file."""
     return compression_of(file.rpartition("/")[2], b"") is not None
 
 
 @contextmanager
 def uncompressed(file: str) -> Iterator[Path]:
-    """Yield a shard without compression: itself, or a copy that lasts for the block. Errors name the shard.
+    """Yield the file of a shard, or an uncompressed copy that lasts for the block. Errors name the shard.
 
     Args:
         file: Path or URL of a shard, which may be compressed. ``index.json`` may lie beside it.

@@ -16,7 +16,7 @@ _TAKEN = {*KNOWN_COLUMNS, "label", "row", "image", "mask", "count", "dataset", "
 
 
 def free_name(name: str) -> str:
-    """Return the name of a column in the dataset: one that has a meaning of its own there gets a ``_``."""
+    """Return the name of a column in the dataset: a name that datasets use themselves gets a ``_``."""
     return f"{name}_" if name in _TAKEN or name.startswith(("object_", "mask_")) else name
 
 

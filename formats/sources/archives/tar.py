@@ -1,7 +1,7 @@
 """Tar archives as a source, grouped into samples as WebDataset does.
 
-Only headers and small members are read here: images lie where :class:`..listing.ListedPlaces` says. At a URL
-the archive is read in windows, and what lies between two windows is not fetched.
+Listing reads only headers and small members; :class:`..listing.ListedPlaces` has the places of the images. At
+a URL the archive is read in windows, and the bytes between two windows are not fetched.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from ...containers.webdataset.headers import BadArchiveError
 from ...containers.webdataset.parts import SampleParts
 from ...containers.webdataset.samples import TarSample, find_samples
 from ...files.reading import open_regular, read_at
-from ...remote.store import Store, is_url
+from ...remote.store import is_url
 from ..folders.suffixes import holds_without_images
 from ..listing import Listing, Skip
 from ..no_images import no_images_error
 from ..source import Source
+from ..source_status import source_status
 from .names import expand, is_pattern
 from .part_names import name_parts
 from .shard_images import Gathered, ShardImage, ShardImages
@@ -38,6 +39,7 @@ _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2")  # re
 _START = 1 << 10
 _LOCAL_WINDOW = 2048  # the header of an image often follows two members of a few bytes
 _CONCURRENT = 16
+_LABEL_HINT = "name another member for the label, or none: --label"
 
 
 def is_tar(source: Source) -> bool:
@@ -75,9 +77,6 @@ def list_tar(source: Source) -> Listing:
         ) from error
 
 
-_LABEL_HINT = "name another member for the label, or none: --label"
-
-
 def _read_all(files: list[str], names: FeatureNames) -> Iterator[ShardImages]:
     if not is_url(files[0]):
         yield from (_read_local(file, names) for file in files)
@@ -97,12 +96,8 @@ def _read_local(file: str, names: FeatureNames) -> ShardImages:
 
 
 def _read_remote(file: str, names: FeatureNames) -> ShardImages:
-    folder, _, name = file.rpartition("/")
-    store = Store(folder)
-    size = store.size(name)
-    if size is None:
-        raise SourceError("there is no such archive", path=file, hint="check the spelling of its name")
-    return _read(file, window_at_url(file, size), size, store.modified(name), names)
+    size, modified = source_status(file, "archive")
+    return _read(file, window_at_url(file, size), size, modified, names)
 
 
 def _read(file: str, read: Read, size: int, modified: int, names: FeatureNames) -> ShardImages:
@@ -143,9 +138,5 @@ def _image(sample: TarSample, read: Read, names: FeatureNames) -> ShardImage:
     entry: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     entry["label"] = parts.label(names.label) if names.label else None
     entry["path"] = sample.key
-    return ShardImage(
-        sample.key if key is None else str(key),
-        sample.offset + image.span.offset,
-        image.span.length,
-        entry,
-    )
+    offset, length = sample.offset + image.span.offset, image.span.length
+    return ShardImage(sample.key if key is None else str(key), offset, length, entry)

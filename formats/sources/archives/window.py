@@ -16,9 +16,9 @@ _MOST = 1 << 20  # 32 archives that are read at once keep four windows each
 
 
 class Window:
-    """Reads an archive, and keeps what it read in the last places.
+    """Reads an archive, and keeps the bytes of its last windows.
 
-    The members of a sample are read once the next header shows that the sample has ended.
+    They are needed again: members of a sample are read when the next header shows the sample's end.
 
     Args:
         read: Reads bytes within the archive.
@@ -54,10 +54,7 @@ class Window:
 
 
 def window_at_url(url: str, size: int) -> Window:
-    """Return a window on a file at a URL that fetches little of what it skips.
-
-    Reading raises StorageError where the file cannot be read.
-    """
+    """Return a window on a file at a URL that fetches few bytes in vain; a read may raise StorageError."""
     folder, _, name = url.rpartition("/")
     return Window(partial(_fetch, Store(folder), name), size, _LEAST, _MOST)
 

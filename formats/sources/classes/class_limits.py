@@ -6,6 +6,7 @@ Every sample that is left out becomes a :class:`.listing.Skip`, so that a conver
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..listing import Listing, Skip
 
 Labels = npt.NDArray[np.int64]
 
-__all__ = ["limit_classes", "select_classes", "select_objects"]
+__all__ = ["hash_names", "limit_classes", "select_classes", "select_objects"]
 
 
 def select_classes(listing: Listing, classes: tuple[str, ...]) -> Listing:
@@ -36,10 +37,14 @@ def select_classes(listing: Listing, classes: tuple[str, ...]) -> Listing:
         SourceError: No sample is left.
     """
     labels = _labels(listing, "skip_other_classes")
-    wanted = list(range(len(classes)))
-    if listing.classes:
-        wanted = [number for number, name in enumerate(listing.classes) if name in classes]
-    return _without(listing, {"class that was not chosen": ~np.isin(labels, wanted)})
+    return _without(listing, {"class that was not chosen": ~np.isin(labels, _wanted(listing, classes))})
+
+
+def _wanted(listing: Listing, classes: tuple[str, ...]) -> list[int]:
+    """Labels of these classes; all numbers below theirs if the source has no names."""
+    if not listing.classes:
+        return list(range(len(classes)))
+    return [number for number, name in enumerate(listing.classes) if name in classes]
 
 
 def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, renumber: bool) -> Listing:
@@ -67,14 +72,13 @@ def limit_classes(listing: Listing, least: int, most: int | None, seed: int, *, 
     if most is not None:
         for number in np.flatnonzero((counts > most) & (counts >= least)):
             rows = np.flatnonzero(of_class == number)
-            surplus[rows[np.argsort(_hashes(listing, rows, seed), kind="stable")[most:]]] = True
-    left = _without(
-        listing,
-        {
-            f"class with fewer than {least} images": small,
-            f"beyond the {most} images of a class": surplus,
-        },
-    )
+            keys = (f"{seed}/{key}" for key in take_strings(listing.keys, rows).to_pylist())
+            surplus[rows[np.argsort(hash_names(keys), kind="stable")[most:]]] = True
+    reasons = {
+        f"class with fewer than {least} images": small,
+        f"beyond the {most} images of a class": surplus,
+    }
+    left = _without(listing, reasons)
     return _renumbered(left, np.unique(labels[small])) if renumber and listing.classes else left
 
 
@@ -87,10 +91,11 @@ def _labels(listing: Listing, option: str) -> Labels:
     return np.asarray(listing.labels.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _hashes(listing: Listing, rows: Labels, seed: int) -> npt.NDArray[np.uint64]:
+def hash_names(names: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """The BLAKE2b hash of each name, (N,) uint64, for choices that depend on names alone."""
     digests = bytearray()
-    for key in take_strings(listing.keys, rows).to_pylist():
-        digests += hashlib.blake2b(f"{seed}/{key}".encode(), digest_size=8).digest()
+    for name in names:
+        digests += hashlib.blake2b(name.encode(), digest_size=8).digest()
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
@@ -133,10 +138,7 @@ def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
     columns = {name: ListColumn.from_arrow(array) for name, array in listing.objects.columns.items()}
     n = len(listing)
     found = from_columns(columns, n, len(listing.info.keypoints))
-    wanted = list(range(len(classes)))
-    if listing.classes:
-        wanted = [number for number, name in enumerate(listing.classes) if name in classes]
-    chosen = np.isin(found.labels, wanted)
+    chosen = np.isin(found.labels, _wanted(listing, classes))
     if len(found) and not chosen.any():
         have = ", ".join(listing.classes[:10]) or "labels without names"
         raise SourceError(

@@ -26,13 +26,7 @@ from ..listing import Listing
 
 Labels = npt.NDArray[np.int64]
 
-__all__ = [
-    "check_classes",
-    "number_classes",
-    "parse_class_map",
-    "parse_class_names",
-    "rename_classes",
-]
+__all__ = ["check_classes", "number_classes", "parse_class_map", "parse_class_names", "rename_classes"]
 
 _OBJECT_LABELS = "object_labels"
 _LONGEST = 1 << 24  # bytes of a file of names
@@ -95,13 +89,13 @@ def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str, str] | None:
-    """The new name of each class that gets one; None where none does.
+    """The new names of classes by old ones; None for no map.
 
     Args:
         pairs: New names by old ones; or texts ``old:new``, divided at the last colon.
 
     Raises:
-        ConfigError: It is neither.
+        ConfigError: ``pairs`` is neither, or has two new names for one class.
     """
     if pairs is None:
         return None
@@ -137,7 +131,7 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
     label_of = np.array([classes.index(name) for name in new], np.int64)
     ids: dict[str, int | str] = {}
     for old, name, number in zip(listing.classes, new, listing.category_ids, strict=False):
-        # One id stands for a class of several: that of the class whose name all get.
+        # A class that several become gets the id of the one whose name they all get.
         ids[name] = number if old == name or new.count(name) == 1 else ids.get(name, -1)
     category_ids = tuple(ids[name] for name in classes) if ids else ()
     return replace(_renumbered(listing, label_of), classes=classes, category_ids=category_ids)

@@ -69,7 +69,7 @@ def _has_no_image_names(root: str, follow_links: bool) -> bool:
 
 
 def _look_at(found: FileEntry, root: str, follow_links: bool, is_image: bool | None) -> FoundFile | Skip:
-    """A file, which is an image or not, or None if its name or its content decides."""
+    """Return a file or the reason to skip it; if ``is_image`` is None, its name or content decides."""
     key = found.key
     try:
         status = found.entry.stat(follow_symlinks=follow_links)
@@ -88,8 +88,8 @@ def _look_at(found: FileEntry, root: str, follow_links: bool, is_image: bool | N
 def may_be_image(skip: Skip) -> bool:
     """Whether a file that was left out may be an image, so that a strict conversion must stop.
 
-    Hidden files are left out, such as those of file managers and version control, and so are files that have
-    neither the name nor the content of an image.
+    Hidden files are no images, such as those of file managers and version control, and neither are files
+    without the name and the content of an image.
     """
     if skip.reason == "not an image":
         return has_image_suffix(skip.key)

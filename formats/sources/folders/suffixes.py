@@ -32,17 +32,14 @@ def has_image_suffix(key: str) -> bool:
 def is_array_name(key: str) -> bool:
     """Whether the name of a file is that of an array of NumPy.
 
-    Such files are images where no file of a folder has the name of an image. Beside images they are anything
-    else, such as features of these images, or their mean.
+    Such files count as images if no file of the folder has the name of an image. Beside images they are
+    something else, such as features of these images, or their mean.
     """
     return key.lower().endswith(".npy")
 
 
 def why_no_image(key: str) -> str:
-    """The reason to leave out a file that has no such name and does not look like an image.
-
-    Photographs in other formats have a reason of their own, because their owner may miss them.
-    """
+    """The reason to leave out a file that is no image by name or content; photographs have another one."""
     known = key.lower().endswith(_OTHER_IMAGES)
     return "image of a format that is not read" if known else "not an image"
 

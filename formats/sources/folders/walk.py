@@ -90,7 +90,7 @@ def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip |
 
 
 def _entries(folder: _Folder, follow_links: bool) -> Iterator[_Folder | FileEntry | Skip | SkippedFolder]:
-    """What lies in a folder, in the order of the keys of the files in it."""
+    """The entries of a folder, in the order of the keys of the files in them."""
     empty = True
     try:
         with os.scandir(folder.path) as entries:
@@ -142,9 +142,8 @@ def _look_at_link(
         leads_to_folder = stat.S_ISDIR(entry.stat().st_mode)
     except OSError as error:
         skip = Skip(key, "unreadable", error.strerror or "")
-        return (
-            skip if folder.key or has_image_suffix(key) else SkippedFolder(skip)
-        )  # at the top it may be a class
+        may_be_class = not folder.key and not has_image_suffix(key)
+        return SkippedFolder(skip) if may_be_class else skip
     if not follow_links:
         skip = Skip(key, "link")
         return _skipped_folder(path, skip) if leads_to_folder else skip

@@ -67,12 +67,10 @@ def stream_array(path: Path, window: int = _WINDOW) -> Iterator[Any]:
 @contextmanager
 def _open(path: Path, container: str, decoder: json.JSONDecoder, window: int) -> Iterator[_Stream]:
     try:
-        with open_regular(path) as (descriptor, _):
-            if os.pread(descriptor, 2, 0) != _GZIP:
-                yield _Stream(path, _Reader(descriptor).read, container, decoder, window)
-            else:
-                with os.fdopen(os.dup(descriptor), "rb") as packed, gzip.GzipFile(fileobj=packed) as file:
-                    yield _Stream(path, file.read, container, decoder, window)
+        with open_regular(path) as (descriptor, _), os.fdopen(os.dup(descriptor), "rb") as file:
+            is_packed = os.pread(descriptor, 2, 0) == _GZIP
+            read = gzip.GzipFile(fileobj=file).read if is_packed else file.read
+            yield _Stream(path, read, container, decoder, window)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SourceError(f"the file is no gzip, or not a whole one: {error}", path=path) from error
     except OSError as error:
@@ -80,24 +78,11 @@ def _open(path: Path, container: str, decoder: json.JSONDecoder, window: int) ->
 
 
 def unpacked(head: bytes) -> bytes:
-    """The start of a file that may be packed by gzip, unpacked; as it is where it is not."""
+    """Unpack the start of a file that may be packed by gzip; other bytes stay as they are."""
     if head.startswith(_GZIP):
         with suppress(zlib.error):
             return zlib.decompressobj(wbits=31).decompress(head, len(head))
     return head
-
-
-class _Reader:
-    """Reads a descriptor from the start, wherever its position is."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._at = 0
-
-    def read(self, size: int) -> bytes:
-        data = os.pread(self._descriptor, size, self._at)
-        self._at += len(data)
-        return data
 
 
 class _Stream:

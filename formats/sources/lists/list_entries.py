@@ -16,8 +16,7 @@ from typing import Any, NoReturn, TextIO
 from stoker.errors import SourceError
 
 from ...containers.registry import is_local_shard
-from ...dataset.columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
-from ...dataset.index import BAND_COLUMNS, IMAGE_COLUMNS, REQUIRED_COLUMNS
+from ...dataset.index import KNOWN_COLUMNS
 from ...files.paths import printable_name
 from ...files.reading import open_regular
 from ..format_names import SOURCE_DESCRIPTIONS
@@ -26,16 +25,7 @@ from .json_stream import stream_array
 
 __all__ = ["ListColumns", "fail", "has_cells", "has_list_suffix", "read_entries"]
 
-_RESERVED = {
-    *REQUIRED_COLUMNS,
-    *IMAGE_COLUMNS,
-    *BAND_COLUMNS,
-    *OBJECT_COLUMNS,
-    *MASK_COLUMNS,
-    "label",
-    "row",
-    "image",
-}
+_RESERVED = {*KNOWN_COLUMNS, "label", "row", "image"}
 _SUFFIXES = (".csv", ".json", ".jsonl")
 _INTEGER = re.compile(r"-?\d{1,18}")
 _LARGEST = 1 << 63
@@ -48,7 +38,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class ListColumns:
-    """The columns of a list that say which file an entry is, and its label.
+    """The names of the columns of a list that have the path and the label of an entry.
 
     Attributes:
         path: Name of the column with the path.
@@ -179,10 +169,8 @@ def _read_lines(file: Path, columns: ListColumns) -> Iterator[Entry]:
                 continue
             path, *label = line.strip().rsplit(maxsplit=1)
             if len(label) != 1 or not _INTEGER.fullmatch(label[0]):
-                fail(
-                    file,
-                    f"line {number + 1} is not a path and a number: {shorten(line.strip(), _MOST_SHOWN)}",
-                )
+                shown = shorten(line.strip(), _MOST_SHOWN)
+                fail(file, f"line {number + 1} is not a path and a number: {shown}")
             yield {"path": path, "label": int(label[0])}
 
 

@@ -15,7 +15,7 @@ _FOLDERS = 100  # subfolders that may be the missing prefix
 
 
 def likely_cause(folder: str, paths: Sequence[str]) -> str:
-    """Return where most of the paths do lead to files, or where they were looked for.
+    """Return a change after which most of the paths lead to files, or else the place where they were sought.
 
     Args:
         folder: Folder on a disk in which relative paths start.
@@ -30,7 +30,7 @@ def likely_cause(folder: str, paths: Sequence[str]) -> str:
 
 
 def _changes(folder: str, first: str) -> Iterator[tuple[Callable[[str], str], str]]:
-    """Yield functions that change a path, and what it means if the changed paths lead to files."""
+    """Yield functions that change a path, each with the hint if the changed paths lead to files."""
     for other in dict.fromkeys((os.getcwd(), os.path.dirname(folder))):  # noqa: PTH109, PTH120 - texts
         yield (
             partial(os.path.join, other),

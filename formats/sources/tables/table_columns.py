@@ -45,7 +45,7 @@ class TableColumns:
 
 
 def find_columns(tables: list[TableFile], fields: Mapping[str, str | None]) -> TableColumns:
-    """Decide what the columns of tables are.
+    """Find the use of each column of some tables.
 
     Args:
         tables: The files, whose columns are the same.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import (
-    Iterator,
-    Sequence,
-)
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +133,7 @@ def _parsed(file: Path) -> Any:
 
 
 def open_table(path: str) -> TableFile:
-    """Return what a file says of its table.
+    """Read the description of the table in a file.
 
     Raises:
         SourceError: It is damaged or cannot be read.
@@ -163,7 +160,7 @@ def open_table(path: str) -> TableFile:
 
 
 def checked(rows: _Rows) -> _Rows:
-    """Return rows that were read, after a check of their lengths and offsets: Arrow trusts those of a file.
+    """Check the lengths and offsets of rows that were read, which Arrow itself trusts, and return the rows.
 
     Raises:
         pa.ArrowInvalid: One is wrong.
@@ -179,7 +176,7 @@ def opened_table(path: str, size: int, metadata: Any = None) -> Iterator[Any]:
     Args:
         path: Its path or URL.
         size: Its bytes.
-        metadata: What ``ParquetFile.metadata`` was, to leave out reading it.
+        metadata: The ``metadata`` of an earlier ``ParquetFile``, which is then not read again.
     """
     options: dict[str, Any] = {
         "metadata": metadata,

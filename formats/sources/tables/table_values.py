@@ -44,13 +44,13 @@ def value_column(values: pa.ChunkedArray) -> pa.Array | None:
         lists = (json.dumps(some, ensure_ascii=False) if some else "" for some in each(values))
         return pa.array(lists, pa.large_string())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _one(values.cast(pa.large_string()).fill_null(""))
+        return values.cast(pa.large_string()).fill_null("").combine_chunks()
     if pa.types.is_boolean(kind):
         values, kind = values.cast(pa.uint8()), pa.uint8()
     if values.null_count:
         number = kind if pa.types.is_floating(kind) else pa.float64()
         values = values.cast(number, safe=False).fill_null(pa.scalar(np.nan, number))
-    return _one(values)
+    return values.combine_chunks()
 
 
 def label_column(
@@ -67,7 +67,9 @@ def label_column(
     Raises:
         SourceError: The values are neither whole numbers nor texts, or are not among the classes.
     """
-    array = _one(values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    array = values.combine_chunks()
     if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
         numbers, classes = _numbered(array, columns, source)
         if columns.classes:
@@ -114,7 +116,3 @@ def _bad(columns: TableColumns, message: str, source: Any) -> SourceError:
         path=source,
         hint="name another column with --label NAME (fields={'NAME': 'label'}), or none with --label ''",
     )
-
-
-def _one(array: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)

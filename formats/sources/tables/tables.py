@@ -80,7 +80,7 @@ def _keys(
     keys = pa.chunked_array(numbered, pa.large_string())
     if columns.key is not None:
         keys = pc.coalesce(parts[columns.key].cast(pa.large_string()), keys)
-    return _one(keys)
+    return keys.combine_chunks()
 
 
 def _listing(
@@ -140,7 +140,3 @@ def _labelled(
     rows: Rows = np.flatnonzero(known)
     kept = listing.take(rows) if missing else listing
     return replace(kept, labels=labels.take(pa.array(rows)), classes=classes, skipped=tuple(missing))
-
-
-def _one(array: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)

@@ -6,14 +6,12 @@ The module reads no files, so that other processes can parse lines.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["LineFormat", "SampleLines", "document_of"]
 

@@ -15,25 +15,21 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stoker.errors import SourceError
 
 from ...files.reading import open_regular, read_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-    from typing import IO
-
-    import numpy.typing as npt
 
 __all__ = ["LineFile", "open_lines"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
 from ...conversion.samples.values.columns import check_names
 from ...sources.classes.class_names import check_classes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 __all__ = ["RowColumns"]
 

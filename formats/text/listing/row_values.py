@@ -5,8 +5,9 @@ The rules for values are those of lists of images (:mod:`stoker.formats.sources.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,8 @@ from stoker.errors import ConfigError, SourceError
 from ...sources.classes.class_names import number_classes
 from ...sources.listing import Skip
 from ...sources.lists.entry_columns import EntryColumns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .row_columns import RowColumns
-    from .text_listing import TextListing
+from .row_columns import RowColumns
+from .text_listing import TextListing
 
 __all__ = ["read_row_columns"]
 

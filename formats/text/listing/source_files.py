@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from .lines import LineFile
+from .lines import LineFile
 
 __all__ = [
     "are_json_lines",

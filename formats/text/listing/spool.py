@@ -11,24 +11,19 @@ import json
 import os
 import tempfile
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ...conversion.samples.values.columns import number_column, store_value, types_of
+from ...conversion.samples.values.columns import ColumnType, number_column, store_value, types_of
 from ...dataset.columns.strings import Strings
 from .lines import LineFile
+from .row_columns import RowColumns
 from .text_listing import TextListing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ...conversion.samples.values.columns import ColumnType
-    from .row_columns import RowColumns
 
 __all__ = ["TextSpool", "spool_items"]
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stoker.errors import SourceError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["START_BYTES", "check_text"]
 

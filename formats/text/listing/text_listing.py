@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
@@ -30,12 +33,6 @@ from .source_files import (
     name_files,
 )
 from .text_check import START_BYTES, check_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
 
 __all__ = ["TextListing", "open_text"]
 

@@ -6,22 +6,17 @@ The encoder composes the text of each sample, and keeps the trained tokens as ru
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from .chat_template import ChatTemplate, find_template
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from .chat_template import Span
+from .chat_template import ChatTemplate, Span, find_template
 
 __all__ = ["ComposedText", "Composition", "TrainOn", "find_composition", "trained_runs"]
 

@@ -1,26 +1,21 @@
-"""Images with boxes, which a source names line by line; becomes the listing of the source."""
+"""The images and boxes that a source names line by line, collected for its listing."""
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import SourceError
 
-from ...listing import ListedObjects, Listing, Skip
+from ...listing import Listing, Skip
 from ...lists.file_list import find_files
 from ..object_issues import BadObjectError, checked_box
 from ..object_table import ObjectTable
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
-
-    Box = tuple[float, float, float, float]
+Box = tuple[float, float, float, float]
 
 __all__ = ["BoxImages"]
 
@@ -30,13 +25,13 @@ class BoxImages:
     """The images and boxes of a source.
 
     Attributes:
-        file: What names the boxes, for messages.
+        file: Name of the file with the boxes, for messages.
         name: Name of an object in messages, where ``{}`` stands for its id.
         number_of: Number of each image, by its path in the folder of images.
         sizes: Height and width of each image that the source states, by number.
         label_of: Number of each class, by name.
         table: The objects.
-        skipped: What was left out.
+        skipped: Images and objects that were left out.
     """
 
     file: str
@@ -52,15 +47,19 @@ class BoxImages:
         return self.number_of.setdefault(path, len(self.number_of))
 
     def of(self, id: int) -> str:  # noqa: A002 - COCO's word for it
-        """An object in a message."""
+        """Name of an object in messages."""
         return self.name.replace("{}", str(id), 1)
+
+    def skip(self, path: str, reason: str, detail: str) -> None:
+        """Note an object or a line that is left out."""
+        self.skipped.append(Skip(path, reason, detail))
 
     def add(
         self,
         path: str,
         box: Box,
         label: str,
-        id: int,  # noqa: A002 - likewise
+        id: int,  # noqa: A002 - COCO's word for it
         *,
         crowd: bool = False,
         extra: Mapping[str, int] | None = None,
@@ -84,7 +83,7 @@ class BoxImages:
             corners = checked_box(*box)
         except BadObjectError as error:
             reason, detail = error.args
-            self.skipped.append(Skip(path, reason, f"{self.of(id)}: {detail}"))
+            self.skip(path, reason, f"{self.of(id)}: {detail}")
             return
         number = self.label_of.setdefault(label, len(self.label_of))
         self.table.add(image, corners, number, id, area=area, crowd=crowd, runs=runs, extra=extra)
@@ -92,7 +91,7 @@ class BoxImages:
     def listing(
         self, root: str, *, follow_links: bool, classes: Sequence[str] | None = None, relative: bool = False
     ) -> Listing:
-        """The listing of the images that are there.
+        """The listing of the images that exist.
 
         Args:
             root: Folder of the images, resolved, or its URL.
@@ -101,7 +100,7 @@ class BoxImages:
             relative: Whether boxes are shares of an image's width and height.
 
         Raises:
-            SourceError: No image is there, or there are no objects.
+            SourceError: None of the images exists.
         """
         paths = list(self.number_of)
         found, missing = find_files(root, paths, follow_links=follow_links)
@@ -113,22 +112,15 @@ class BoxImages:
                 hint="name the folder of the images: --images DIR (images=)",
             )
         names = tuple(sorted(self.label_of) if classes is None else classes)
-        label_of = np.array([names.index(name) for name in self.label_of], np.int64)
-        labels = label_of[np.array(self.table.label, np.int64)].tolist() if len(self.table) else []
-        self.table.label = array("q", labels)
+        self.table.relabel(np.array([names.index(name) for name in self.label_of], np.int64))
         rows = np.full(len(paths), -1, np.int64)
         rows[found.entries] = np.arange(len(found.files))
         sizes = np.array([self.sizes.get(number, (0, 0)) for number in found.entries.tolist()], np.int32)
+        rows = rows[np.array(self.table.image, np.int64)]
         return Listing(
             **vars(found.files),
             labels=None,
             classes=names,
             skipped=tuple(sorted([*self.skipped, *missing])),
-            objects=ListedObjects(
-                columns=self.table.columns(rows[np.array(self.table.image, np.int64)], len(found.files)),
-                relative=relative,
-                heights=sizes[:, 0].copy(),
-                widths=sizes[:, 1].copy(),
-                name=self.name,
-            ),
+            objects=self.table.listed(rows, sizes, self.name, relative=relative),
         )

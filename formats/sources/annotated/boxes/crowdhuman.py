@@ -2,27 +2,24 @@
 
 A person has a box of the whole body (``fbox``), which may reach outside the image, one of the visible part
 (``vbox``) and one of the head (``hbox``), as left, top, width and height in pixels (arXiv:1805.00123). One of
-them is the box of the object. What evaluation ignores is a crowd: boxes with the tag ``mask``, and those
-whose ``extra`` has ``ignore``, or of heads ``head_attr``.
+them is the box of the object. A box that evaluation ignores is a crowd: it has the tag ``mask``, or
+``ignore`` in ``extra`` (of heads, in ``head_attr``).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import ConfigError, SourceError
 
 from ....remote.copies import local_copies
-from ...listing import Skip
+from ...listing import Listing
 from ...lists.file_list import resolve
+from ...source import Source
 from ..object_issues import numbers
 from .box_images import BoxImages
-
-if TYPE_CHECKING:
-    from ...listing import Listing
-    from ...source import Source
 
 __all__ = ["is_crowdhuman", "list_crowdhuman"]
 
@@ -40,7 +37,8 @@ def is_crowdhuman(source: Source) -> bool:
 def list_crowdhuman(source: Source) -> Listing:
     """List the images of a file of CrowdHuman, with the boxes of people, or of their heads.
 
-    An image is ``ID.jpg`` in the folder of images; by default in ``Images`` beside the file, or beside it.
+    An image is ``ID.jpg`` in the folder of images. By default this is ``Images`` beside the file, or, without
+    such a folder, the folder of the file.
 
     Raises:
         ConfigError: There is no such box of a person.
@@ -75,9 +73,7 @@ def _read(images: BoxImages, number: int, line: bytes, kind: str) -> None:
     known = isinstance(content, dict) and isinstance(content.get("ID"), str) and content["ID"]
     boxes = content.get("gtboxes") if isinstance(content, dict) else None
     if not known or not isinstance(boxes, list):
-        images.skipped.append(
-            Skip(images.file, "line that is no object with ID and gtboxes", f"line {number}")
-        )
+        images.skip(images.file, "line that is no object with ID and gtboxes", f"line {number}")
         return
     path = f"{content['ID']}.jpg"
     images.image(path)
@@ -90,11 +86,9 @@ def _add(images: BoxImages, path: str, position: int, one: Any, kind: str) -> No
     given = one if isinstance(one, dict) else {}
     box, facts = given.get(_BOXES[kind]), given.get("head_attr" if kind == "head" else "extra")
     if given.get("tag") not in (_PERSON, _IGNORED):
-        images.skipped.append(
-            Skip(path, "object of an unknown category", f"{name}: {given.get('tag')!r}"[:80])
-        )
+        images.skip(path, "object of an unknown category", f"{name}: {given.get('tag')!r}"[:80])
     elif not numbers(box) or len(box) != 4:
-        images.skipped.append(Skip(path, "object without a box", f"{name}: {str(box)[:60]}"))
+        images.skip(path, "object without a box", f"{name}: {str(box)[:60]}")
     else:
         left, top, width, height = box
         ignored = given["tag"] == _IGNORED or (isinstance(facts, dict) and facts.get("ignore") == 1)

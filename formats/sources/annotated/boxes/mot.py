@@ -2,7 +2,7 @@
 
 A line of ``gt.txt`` has frame, track, left, top, width, height, a flag, class and visibility
 (arXiv:1603.00831). Frames and coordinates count from 1, so 1 is subtracted from left and top. The flag is 0
-for what evaluation ignores, which becomes the column ``object_ignored``. The number of the track is the
+for an object that evaluation ignores, and ``object_ignored`` is then 1. The number of the track is the
 object's id.
 """
 
@@ -12,18 +12,14 @@ import configparser
 import os
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
 from ....remote.store import is_url
-from ...listing import Skip
+from ...folders.source_folder import SourceFolder
+from ...listing import Listing
+from ...source import Source
 from .box_images import BoxImages
-
-if TYPE_CHECKING:
-    from ...folders.source_folder import SourceFolder
-    from ...listing import Listing
-    from ...source import Source
 
 __all__ = ["is_mot", "list_mot"]
 
@@ -61,7 +57,7 @@ class _Sequence:
 
 
 def is_mot(source: Source) -> bool:
-    """Whether a source is the folder of a sequence; on a disk, or a folder with such folders."""
+    """Whether a source is the folder of a sequence, or, on a disk, a folder with such folders."""
     return bool(_infos(source))
 
 
@@ -141,16 +137,12 @@ def _add(images: BoxImages, sequence: _Sequence, line: str, place: str) -> None:
         frame, track, flag, kind = (int(float(cells[at])) for at in (0, 1, 6, 7))
         left, top, width, height = map(float, cells[2:6])
     except (ValueError, IndexError, OverflowError):
-        images.skipped.append(Skip(sequence.prefix + _TRUTH, "line that is no object", place))
+        images.skip(sequence.prefix + _TRUTH, "line that is no object", place)
         return
     if not 1 <= frame <= sequence.frames:
-        images.skipped.append(
-            Skip(sequence.prefix + _TRUTH, "object of an unknown image", f"{place}: frame {frame}")
-        )
+        images.skip(sequence.prefix + _TRUTH, "object of an unknown image", f"{place}: frame {frame}")
     elif not 1 <= kind <= len(_CLASSES):
-        images.skipped.append(
-            Skip(sequence.path(frame), "object of an unknown category", f"{place}: class {kind}")
-        )
+        images.skip(sequence.path(frame), "object of an unknown category", f"{place}: class {kind}")
     else:
         box = (left - 1, top - 1, left - 1 + width, top - 1 + height)
         ignored = {"ignored": int(flag == 0)}

@@ -1,8 +1,8 @@
 """Open Images as a source: a CSV of boxes, such as ``train-annotations-bbox.csv``, or of segmentations.
 
-A row has an image's id, a class such as ``/m/011k07``, a box in shares of the image, and what is known of the
-object (https://storage.googleapis.com/openimages/web/factsfigures_v7.html). The names of the classes are in
-a CSV ``*class-descriptions*.csv`` beside it. A box of a group is a crowd. A row of segmentations, as in
+A row has an image's id, a class such as ``/m/011k07``, a box in shares of the image, and flags of the object
+(https://storage.googleapis.com/openimages/web/factsfigures_v7.html). The names of the classes are in a CSV
+``*class-descriptions*.csv`` beside it. A box of a group is a crowd. A row of segmentations, as in
 ``train-annotations-object-segmentation.csv``, names the file of the object's mask.
 """
 
@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
 
 from ....remote.copies import local_copies
 from ....remote.store import is_url
-from ...listing import Skip
+from ...listing import Listing
 from ...lists.file_list import resolve
+from ...source import Source
 from .box_images import BoxImages
 from .open_images_masks import NamedObject, add_with_masks
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from ...listing import Listing
-    from ...source import Source
 
 __all__ = ["is_open_images", "list_open_images"]
 
@@ -64,11 +59,11 @@ def list_open_images(source: Source) -> Listing:
     """List the images of a CSV of Open Images that are in the folder of images, with their objects.
 
     The masks of a CSV of segmentations are in the folder ``instances``. An image is ``ID.jpg`` in the folder
-    of images, which is by default that of the CSV. Classes are in sorted order of their names.
+    of images, by default the folder of the CSV. Classes are in sorted order of their names.
 
     Raises:
         ConfigError: The CSV has masks and the source has no folder of them, or the other way round.
-        SourceError: The file is no such CSV, or none of its images is there.
+        SourceError: The file is no such CSV, or none of its images exists.
     """
     folder, _, name = os.fspath(source.path).rpartition("/")
     images = BoxImages(name, f"line {{}} of {name}")
@@ -91,7 +86,7 @@ def list_open_images(source: Source) -> Listing:
 def _objects(
     images: BoxImages, text: Iterable[str], file: Path, names: Mapping[str, str], *, has_masks: bool
 ) -> Iterator[NamedObject]:
-    """Yield the objects of a CSV; lines that are none become skips of ``images``."""
+    """Yield the objects of a CSV; other lines become skips of ``images``."""
     reader = csv.reader(text)
     header = {name: at for at, name in enumerate(next(reader, []))}
     _check_header(header.keys(), file, has_masks=has_masks)
@@ -101,12 +96,12 @@ def _objects(
     for row in reader:
         line = reader.line_num
         if len(row) < len(header):
-            images.skipped.append(Skip(images.file, "line that is no object", images.of(line)))
+            images.skip(images.file, "line that is no object", images.of(line))
             continue
         image, label = row[image_at].strip(), row[label_at].strip()
         if not image or not label:
             reason = "object of an unknown category" if image else "object of an unknown image"
-            images.skipped.append(Skip(f"{image}.jpg" if image else images.file, reason, images.of(line)))
+            images.skip(f"{image}.jpg" if image else images.file, reason, images.of(line))
             continue
         left, top, right, bottom = (_number(row[at]) for at in sides)
         yield NamedObject(
@@ -144,7 +139,7 @@ def _check_header(header: Collection[str], file: Path, *, has_masks: bool) -> No
 
 
 def _number(text: str) -> float:
-    """The number of a cell; NaN, which no box may have, for other texts."""
+    """The number in a cell; NaN for other texts, which makes the box invalid."""
     try:
         return float(text)
     except ValueError:

@@ -6,31 +6,24 @@ pixel taking the nearest value, and becomes run lengths.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ....codecs.header import MAX_PIXELS
-from ....concurrency.bounded_map import bounded_map
+from ....concurrency.bounded_map import thread_map
 from ....concurrency.cores import available_cores
 from ....dataset.columns.run_lengths import runs_of_mask
-from ...listing import Skip
+from ...folders.source_folder import SourceFolder
 from ...lists.file_list import find_files
 from ...source_reader import SkippedError, check_image, read_source_file
 from ..masks.mask_pixels import read_mask
+from .box_images import BoxImages
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import numpy.typing as npt
-
-    from ...folders.source_folder import SourceFolder
-    from .box_images import BoxImages
-
-    Runs = npt.NDArray[np.uint32]
+Runs = npt.NDArray[np.uint32]
 
 __all__ = ["NamedObject", "add_with_masks"]
 
@@ -69,19 +62,14 @@ class NamedObject:
 
 
 class _Read(NamedTuple):
-    """What was read of the objects of an image: its size, and run lengths or the reason for none."""
+    """The size of an image, and for each of its objects run lengths or the reason for none."""
 
     size: tuple[int, int]
     outcomes: list[Runs | tuple[str, str]]
 
 
 def add_with_masks(
-    images: BoxImages,
-    objects: Iterable[NamedObject],
-    root: str,
-    masks: SourceFolder,
-    *,
-    follow_links: bool,
+    images: BoxImages, objects: Iterable[NamedObject], root: str, masks: SourceFolder, *, follow_links: bool
 ) -> None:
     """Add objects with their masks; an object without one is a skip. Reads all masks.
 
@@ -97,42 +85,42 @@ def add_with_masks(
         by_image.setdefault(one.path, []).append(one)
         images.image(one.path)
     paths = list(by_image)
-    reader = _Reader(root, masks, follow_links=follow_links)
-    there = find_files(root, paths, follow_links=follow_links)[0]
-    sizes = dict(zip((paths[entry] for entry in there.entries), there.files.sizes.tolist(), strict=True))
+    reader = _Reader(root, masks, by_image, follow_links=follow_links)
+    there = find_files(root, paths, follow_links=follow_links)[0]  # the conversion names missing images
+    sizes = zip((paths[entry] for entry in there.entries), there.files.sizes.tolist(), strict=True)
     cores = available_cores()
-    with ThreadPoolExecutor(cores, thread_name_prefix="stoker-masks") as pool:
-        # The conversion names the images that are missing.
-        tasks = ((path, partial(reader.read, path, size, by_image[path])) for path, size in sizes.items())
-        for path, found in bounded_map(pool, tasks, cores + _AHEAD):
-            if found is None:
-                continue
-            images.sizes[images.image(path)] = found.size
-            for one, outcome in zip(by_image[path], found.outcomes, strict=True):
-                if isinstance(outcome, tuple):
-                    reason, detail = outcome
-                    images.skipped.append(Skip(path, reason, f"{images.of(one.line)}: {detail}"))
-                else:
-                    one.add_to(images, outcome)
+    for (path, _), found in thread_map(reader.read, sizes, "masks", cores, cores + _AHEAD):
+        if found is None:
+            continue
+        images.sizes[images.image(path)] = found.size
+        for one, outcome in zip(by_image[path], found.outcomes, strict=True):
+            if isinstance(outcome, tuple):
+                reason, detail = outcome
+                images.skip(path, reason, f"{images.of(one.line)}: {detail}")
+            else:
+                one.add_to(images, outcome)
 
 
 class _Reader:
-    """Reads the masks of images."""
+    """Reads the masks of the objects of each image."""
 
-    def __init__(self, root: str, masks: SourceFolder, *, follow_links: bool) -> None:
-        self._root, self._follow_links = root, follow_links
+    def __init__(
+        self, root: str, masks: SourceFolder, by_image: Mapping[str, list[NamedObject]], *, follow_links: bool
+    ) -> None:
+        self._root, self._by_image, self._follow_links = root, by_image, follow_links
         self._files = masks.images()[0]
         self._row_of = {name.rpartition("/")[2]: row for row, name in enumerate(self._files.names())}
 
-    def read(self, path: str, size: int, objects: list[NamedObject]) -> _Read | None:
-        """What is read of the objects of an image; None where it is broken, as the conversion will say."""
+    def read(self, image: tuple[str, int]) -> _Read | None:
+        """Read an image by its path and bytes, and its masks; None if the image is broken."""
+        path, size = image
         try:
             data = read_source_file(self._root, path, size, follow_links=self._follow_links)
             header = check_image(data, MAX_PIXELS)
-        except SkippedError:
+        except SkippedError:  # the conversion reports it
             return None
         shape = (header.height, header.width)
-        return _Read(shape, [self._runs(one.mask, shape) for one in objects])
+        return _Read(shape, [self._runs(one.mask, shape) for one in self._by_image[path]])
 
     def _runs(self, name: str, shape: tuple[int, int]) -> Runs | tuple[str, str]:
         row = self._row_of.get(name.rpartition("/")[2], -1)

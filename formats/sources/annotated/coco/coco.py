@@ -11,10 +11,9 @@ The file is read one annotation at a time. Its images, annotations and categorie
 from __future__ import annotations
 
 import os
-from array import array
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,21 +22,16 @@ from stoker.errors import SourceError
 from ....files.reading import open_regular, read_at
 from ....remote.copies import local_copies
 from ....remote.store import Store, is_url
-from ...listing import ListedObjects, Listing
-from ...lists.file_list import find_files, resolve
+from ...listing import Listing, Skip
+from ...lists.file_list import NamedFiles, find_files, resolve
 from ...lists.json_stream import stream_object, unpacked
 from ...no_images import no_images_error
+from ...source import Source
 from ..object_issues import BadObjectError, Issues, checked_box, numbers
 from ..object_table import ObjectTable
 from .coco_categories import Categories, is_id
 from .coco_images import Images
-from .coco_keypoints import choose_keypoints, read_keypoints
-from .coco_segmentation import read_polygons, read_runs
-
-if TYPE_CHECKING:
-    from ...listing import Skip
-    from ...lists.file_list import NamedFiles
-    from ...source import Source
+from .coco_shapes import choose_keypoints, read_keypoints, read_polygons, read_runs
 
 __all__ = ["is_coco", "list_coco", "list_coco_file"]
 
@@ -71,10 +65,7 @@ def list_coco(source: Source) -> Listing:
 
 
 def list_coco_file(
-    path: str | os.PathLike[str],
-    images: str | os.PathLike[str] | None = None,
-    *,
-    follow_links: bool = True,
+    path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None, *, follow_links: bool = True
 ) -> Listing:
     """List the images of a COCO JSON, with their objects.
 
@@ -110,7 +101,7 @@ def list_coco_file(
 
 
 class _Reader:
-    """Collects the contents of a COCO file; an image gets its number when its id is first seen, anywhere."""
+    """Collects the contents of a COCO file, see :class:`Images` for the numbers of images."""
 
     def __init__(self, file: Path, root: str) -> None:
         self._categories = Categories(file)
@@ -143,6 +134,11 @@ class _Reader:
 
     def _annotation_name(self, number: int | str) -> str:
         return f"annotation {number} of {self._file.name}"
+
+    def _note_object(self, at: int, reason: str, detail: str = "") -> None:
+        """Note that the object at a position in the table is left out, or its keypoints."""
+        table = self._table
+        self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason, detail)
 
     def _object(self, value: dict[str, Any], image: int, object_id: int) -> None:
         if "segments_info" in value:
@@ -194,8 +190,7 @@ class _Reader:
         table.keypoints, reason = choose_keypoints(declared, filter(None, found))
         for at, number in enumerate(found):
             if number not in (0, table.keypoints):
-                name = self._annotation_name(table.id[at])
-                self._issues.note(table.image[at], name, reason, f"{number}, not {table.keypoints}")
+                self._note_object(at, reason, f"{number}, not {table.keypoints}")
 
     def listing(self, found: NamedFiles, skipped: list[Skip]) -> Listing:
         """The listing of all images that were found, sorted by name."""
@@ -207,7 +202,7 @@ class _Reader:
         left_out = self._left_out(labels, images.listed_twice(found.entries.tolist()))
         self._choose_keypoints()
         rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
-        self._table.label = array("q", labels[np.array(self._table.label, np.int64)].tobytes())
+        self._table.relabel(labels)
         sizes = np.array([images.sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
         bad = self._skips(none_left=bool(left_out.all()))
         return Listing(
@@ -216,13 +211,7 @@ class _Reader:
             classes=classes,
             columns=images.columns(found.entries.tolist()),
             skipped=tuple(sorted([*skipped, *images.bad, *bad])),
-            objects=ListedObjects(
-                columns=self._table.columns(rows, len(found.files)),
-                relative=False,
-                heights=sizes[:, 0].copy(),
-                widths=sizes[:, 1].copy(),
-                name=self._annotation_name("{}"),
-            ),
+            objects=self._table.listed(rows, sizes, self._annotation_name("{}")),
             info=self._categories.info(self._table.keypoints),
             category_ids=self._categories.ids(),
         )
@@ -239,23 +228,23 @@ class _Reader:
         unknown_image = ~np.isin(image, list(self.images.sizes))
         again = np.isin(image, list(twice))
         unknown_category = ~unknown_image & (labels[np.array(table.label, np.int64)] < 0)
-        for at, reason in (
-            *((at, "object of an unknown image") for at in np.flatnonzero(unknown_image).tolist()),
-            *((at, "object of an unknown category") for at in np.flatnonzero(unknown_category).tolist()),
-            *((at, "object of an image that is listed twice") for at in np.flatnonzero(again).tolist()),
+        for some, reason in (
+            (unknown_image, "object of an unknown image"),
+            (unknown_category, "object of an unknown category"),
+            (again, "object of an image that is listed twice"),
         ):
-            self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason)
+            for at in np.flatnonzero(some).tolist():
+                self._note_object(at, reason)
         left_out: np.ndarray[Any, Any] = unknown_image | unknown_category | again
         for at, size in self._run_sizes.items():
             declared = self.images.sizes.get(table.image[at], (0, 0))
             if all(declared) and declared != size:
-                reason = "run lengths of another size than the image"
-                self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason)
+                self._note_object(at, "run lengths of another size than the image")
                 left_out[at] = True
         return left_out
 
     def _skips(self, *, none_left: bool) -> list[Skip]:
-        """The objects that are left out; the file stands for an image without a name."""
+        """The objects that are left out; an image without a name is listed under the name of the file."""
         names = [self._file.name] * (len(self.images.number_of) + 1)
         for name, number in zip(self.images.names, self.images.numbers, strict=True):
             names[number] = name

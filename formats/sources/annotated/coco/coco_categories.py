@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import SourceError
 
 from ....dataset.columns.annotations import AnnotationInfo
 from ....files.paths import printable_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    import numpy.typing as npt
 
 __all__ = ["Categories", "is_id", "swap_of"]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -12,15 +14,11 @@ from ....files.paths import printable_name
 from ....remote.store import is_url
 from ...listing import Skip
 from .coco_categories import is_id
-from .coco_segmentation import is_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+from .coco_shapes import is_size
 
 __all__ = ["Images"]
 
-# An image does not show the first categories; it may show more objects of the second (LVIS).
+# LVIS: an image shows none of the first categories, and may show more objects of the second than annotated.
 _CLASS_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 
 
@@ -36,7 +34,7 @@ class Images:
         numbers: Number of each of them.
         sizes: Height and width of each named image, by number; 0 where the file does not say them.
         number_of: Number of each id.
-        class_lists: Of LVIS: ids of categories by the number of an image, by the name of the list.
+        class_lists: LVIS's lists: ids of categories by the number of an image, by the name of the list.
         bad: Entries that name no image.
     """
 
@@ -52,7 +50,7 @@ class Images:
         self.bad: list[Skip] = []
 
     def number(self, image_id: Any) -> int:
-        """The number of the image with an id; -1 where it cannot be one."""
+        """The number of the image with an id; -1 for a value that cannot be an id."""
         return self.number_of.setdefault(image_id, len(self.number_of)) if is_id(image_id) else -1
 
     def add(self, value: Any) -> None:
@@ -87,7 +85,7 @@ class Images:
         return columns
 
     def listed_twice(self, found: Iterable[int]) -> set[int]:
-        """Numbers of the images whose file another image has, which stands for both.
+        """Numbers of the images that are left out because another image has the same file.
 
         Args:
             found: Positions in :attr:`names` of the images that were found, each file once.
@@ -101,7 +99,7 @@ class Images:
         """The file name of an image; empty where it has none.
 
         LVIS has ``coco_url`` in its place, such as http://images.cocodataset.org/train2017/000000391895.jpg.
-        The folder counts where the images lie in folders of such names.
+        The last folder of the URL is part of the name if the images lie in folders of such names.
         """
         name, url = value.get("file_name"), value.get("coco_url")
         if isinstance(name, str) and name:
@@ -111,13 +109,10 @@ class Images:
         folder, _, name = urlsplit(url).path.rpartition("/")
         folder = folder.rpartition("/")[2]
         if folder not in self._has_folder:
-            inside = (
-                not self._root.endswith(f"/{folder}")
-                if is_url(self._root)
-                else (
-                    os.path.isdir(f"{self._root}/{folder}")  # noqa: PTH112 - the root is text
-                )
-            )
+            if is_url(self._root):
+                inside = not self._root.endswith(f"/{folder}")
+            else:
+                inside = os.path.isdir(f"{self._root}/{folder}")  # noqa: PTH112 - the root is text
             self._has_folder[folder] = bool(folder) and inside
         return f"{folder}/{name}" if self._has_folder[folder] else name
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ...listing import ListedFiles, Listing
-    from .instance_pixels import Instance
+from ...listing import ListedFiles, Listing
+from .instance_pixels import Instance
 
 __all__ = ["ClassOfMask", "ClassOfValue", "ClassedObject", "class_rule"]
 
@@ -50,7 +49,7 @@ class ClassOfValue:
     hint = "values must be class * 1000 + n; for masks with plain numbers add those of classes: --masks DIR"
 
     def object_of(self, one: Instance) -> ClassedObject | str | None:
-        """Return the class of an object; None for pixels that are none, such as the road.
+        """Return the class of an object; None for pixels of no object, such as the road.
 
         In Cityscapes a value that is a class alone is a group of objects (crowd).
         """
@@ -77,7 +76,7 @@ class ClassOfMask:
     hint = "the values of masks of objects must be numbers from 1"
 
     def object_of(self, one: Instance) -> ClassedObject | str | None:
-        """Return the class of most pixels of an object, or why it has none; None for void pixels."""
+        """Return the class of most pixels of an object, or the reason for none; None for ignored pixels."""
         if one.value == self.ignore:
             return None
         pixels = np.bincount(one.segments.classes, one.segments.length)
@@ -93,7 +92,7 @@ class ClassOfMask:
 
 
 def class_rule(listing: Listing, instances: ListedFiles) -> ClassOfMask | ClassOfValue:
-    """Return how the objects of masks get their classes.
+    """Return the rule by which the objects of masks get their classes.
 
     Args:
         listing: The images, with their masks of classes where they have some.

@@ -1,14 +1,13 @@
 """Masks of objects beside images: a mask whose values number the objects of an image.
 
 A value is ``class * 1000 + n``, as in Cityscapes, or a plain number; then a mask of classes has the class of
-the object, as in Pascal VOC. Stoker takes the class from the mask of classes where the caller has named one,
-but for Cityscapes' ``instanceIds``, which have their classes in them.
+the object, as in Pascal VOC. Stoker takes the class from the mask of classes if the caller has named one,
+except for Cityscapes' ``instanceIds``, whose values contain the class.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,20 +15,14 @@ from stoker.errors import ConfigError, SourceError
 
 from ....concurrency.bounded_map import thread_map
 from ....concurrency.cores import available_cores
-from ...listing import ListedObjects, Skip
+from ...folders.source_folder import SourceFolder
+from ...listing import ListedFiles, Listing, Skip
 from ...source_reader import SkippedError
 from ..object_table import ObjectTable
 from .instance_classes import ClassOfMask, ClassOfValue, class_rule
-from .instance_pixels import instances_of
+from .instance_pixels import Instance, instances_of
 from .mask_pairs import pair_files
 from .mask_pixels import read_mask
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...folders.source_folder import SourceFolder
-    from ...listing import ListedFiles, Listing
-    from .instance_pixels import Instance
 
 __all__ = ["with_instances"]
 
@@ -96,17 +89,12 @@ class _Reader:
                 assert self.listing.masks is not None, "the rule needs them"
                 classes = read_mask(self.listing.masks, row)
                 if classes.shape != values.shape:
-                    detail = (
-                        f"{values.shape[1]} x {values.shape[0]} and {classes.shape[1]} x {classes.shape[0]}"
-                    )
-                    raise SkippedError("masks of objects and of classes have two sizes", detail)
+                    both = (f"{one.shape[1]} x {one.shape[0]}" for one in (values, classes))
+                    raise SkippedError("masks of objects and of classes have two sizes", " and ".join(both))
             return (values.shape[0], values.shape[1]), list(instances_of(values, classes))
         except SkippedError as error:
-            return Skip(
-                self.listing.keys[row].as_py(),
-                f"{_KIND} that is left out",
-                ": ".join(filter(None, error.args)),
-            )
+            key, detail = self.listing.keys[row].as_py(), ": ".join(filter(None, error.args))
+            return Skip(key, f"{_KIND} that is left out", detail)
 
     def _add(self, row: int, found: tuple[tuple[int, int], list[Instance]] | Skip) -> None:
         if isinstance(found, Skip):
@@ -133,14 +121,8 @@ class _Reader:
         n = len(self.listing)
         if not len(self.table):
             raise SourceError(f"no mask of {n:,} has an object", path=folder, hint=self.rule.hint)
-        sizes: npt.NDArray[np.int32] = np.array(self.sizes, np.int32)
-        objects = ListedObjects(
-            columns=self.table.columns(np.array(self.table.image, np.int64), n),
-            relative=False,
-            heights=sizes[:, 0].copy(),
-            widths=sizes[:, 1].copy(),
-            name="object {} of its mask",
-        )
+        rows, sizes = np.array(self.table.image, np.int64), np.array(self.sizes, np.int32)
+        objects = self.table.listed(rows, sizes, "object {} of its mask")
         listing = replace(
             self.listing,
             objects=objects,

@@ -5,22 +5,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    Integers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 __all__ = ["Instance", "Segments", "instances_of"]
 
 
 class Segments(NamedTuple):
-    """Pixels of one value in columns of a mask; a segment is part of one column, and all are in COCO's order.
+    """Pixels of one value, as S segments of columns of a mask, column by column as in COCO's run lengths.
 
     Attributes:
         start: (S,) int64, positions of the first pixels, counted column by column.
@@ -39,9 +36,9 @@ class Instance(NamedTuple):
     Attributes:
         value: Its value.
         box: Left, top, right, bottom, pixels.
-        area: Its pixels.
+        area: Number of its pixels.
         runs: (R,) uint32, its run lengths, see :mod:`stoker.formats.dataset.columns.run_lengths`.
-        segments: Its pixels.
+        segments: Places of its pixels.
     """
 
     value: int

@@ -10,19 +10,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ...listing import Listing, Skip
+from ...folders.source_folder import SourceFolder
+from ...listing import ListedFiles, Listing, Skip
 from ...no_images import no_images_error
-
-if TYPE_CHECKING:
-    from ...folders.source_folder import SourceFolder
-    from ...listing import ListedFiles
-    from ...source import Source
+from ...source import Source
 
 __all__ = [
     "Pairs",
@@ -108,8 +105,8 @@ def pair_files(listing: Listing, folder: SourceFolder, endings: tuple[str, ...],
     Args:
         listing: The images.
         folder: Folder of the masks.
-        endings: What a mask may have in place of Cityscapes' ``_leftImg8bit``; empty for the image's name.
-        kind: What a mask is, such as "mask", for messages.
+        endings: Endings of masks in place of Cityscapes' ``_leftImg8bit``; empty for the name of the image.
+        kind: Word for a mask in messages, such as "mask".
 
     Raises:
         SourceError: The folder cannot be read, no image has a mask, or an image has two.

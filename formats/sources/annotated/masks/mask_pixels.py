@@ -1,19 +1,16 @@
-"""The values of a mask's pixels: conversion reads masks of classes here, and a listing masks of objects."""
+"""The values of a mask's pixels: conversions read masks of classes here, and listings masks of objects."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ....codecs.header import MAX_PIXELS
 from ....codecs.registry import CODECS, open_mask
+from ...listing import ListedFiles
 from ...source_reader import SkippedError, check_image, read_source_file
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...listing import ListedFiles
 
 __all__ = ["checked_values", "mask_values", "read_mask"]
 

@@ -10,8 +10,8 @@ The format is that of https://docs.ultralytics.com/datasets/. An image without a
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,20 +20,14 @@ from stoker.errors import SourceError
 from ....dataset.columns.annotations import AnnotationInfo
 from ....files.paths import printable_name
 from ....remote.store import is_url
-from ...folders.source_folder import split_at_folder
-from ...listing import ListedObjects, Listing, Skip
+from ...folders.source_folder import SourceFolder, split_at_folder
+from ...listing import ListedFiles, Listing, Skip
 from ...no_images import no_images_error
+from ...source import Source
 from ..object_issues import BadObjectError, checked_box, numbers
 from ..object_table import ObjectTable
 from .yolo_names import YoloNames, read_names
 from .yolo_splits import is_data_file, read_data_file
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ...folders.source_folder import SourceFolder
-    from ...listing import ListedFiles
-    from ...source import Source
 
 __all__ = ["is_yolo", "list_yolo"]
 
@@ -70,9 +64,8 @@ def list_yolo(source: Source) -> Listing:
 
     Args:
         source: The folder with ``images`` and ``labels``; or a folder in ``images``, such as
-            ``images/train``. Names of classes come from ``data.yaml`` or ``classes.txt`` in it, in the
-            folder of labels, or in one of the two folders above. Or a ``data.yaml``, which names
-            splits.
+            ``images/train``; or a ``data.yaml``, which names splits. Names of classes come from ``data.yaml``
+            or ``classes.txt`` in it, in the folder of labels, or in one of the two folders above.
 
     Raises:
         SourceError: There are no images, or ``data.yaml`` cannot be read.
@@ -136,7 +129,7 @@ class _Reader:
     names: YoloNames
     table: ObjectTable
     skipped: list[Skip]
-    highest: int = field(default=-1)
+    highest: int = -1
 
     def read_all(self, files: ListedFiles, labels: SourceFolder, names: list[str]) -> None:
         """Read the labels of all images, which are the files ``names`` in the folder ``labels``."""
@@ -204,19 +197,13 @@ class _Reader:
         """The listing of all images."""
         rows = np.array(self.table.image, np.int64)
         keypoints = tuple(map(str, range(self.names.keypoints)))
-        unknown = np.zeros(len(files), np.int32)
+        unknown = np.zeros((len(files), 2), np.int32)
         return Listing(
             **vars(files),
             labels=None,
             classes=self.names.classes or tuple(map(str, range(self.highest + 1))),
             skipped=tuple(sorted(self.skipped)),
-            objects=ListedObjects(
-                columns=self.table.columns(rows, len(files)),
-                relative=True,
-                heights=unknown,
-                widths=unknown,
-                name="object {} of its labels",
-            ),
+            objects=self.table.listed(rows, unknown, "object {} of its labels", relative=True),
             info=AnnotationInfo(keypoints, self.names.swap or tuple(range(len(keypoints)))),
         )
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
 from stoker.errors import SourceError
 
+from ...folders.source_folder import SourceFolder
 from ..object_table import MOST_KEYPOINTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...folders.source_folder import SourceFolder
 
 __all__ = ["YAML_NAMES", "YoloNames", "fail_yaml", "load_yaml", "parse_names", "read_names", "yaml_strings"]
 

@@ -2,35 +2,29 @@
 
 ``train``, ``val`` and ``test`` are each a folder, a list of images as a .txt, or several of these. Paths
 start at ``path``, which starts at the folder of the file. The rules are those of ``check_det_dataset`` of
-Ultralytics: where ``../train/images`` is not there, ``train/images`` is meant, since Roboflow writes the
-former.
+Ultralytics: ``../train/images``, which Roboflow writes, means ``train/images`` if the former does not exist.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ...folders.source_folder import open_folder, split_at_folder
+from ...folders.source_folder import SourceFolder, open_folder, split_at_folder
 from ...listing import ListedFiles, Skip
 from ...lists.file_list import find_files
 from ...no_images import no_images_error
 from .yolo_names import YoloNames, fail_yaml, load_yaml, parse_names, yaml_strings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from ...folders.source_folder import SourceFolder
 
 __all__ = ["SplitImages", "YoloData", "is_data_file", "read_data_file"]
 
@@ -57,7 +51,7 @@ class SplitImages(NamedTuple):
 
 @dataclass(frozen=True)
 class YoloData:
-    """What a ``data.yaml`` says.
+    """The content of a ``data.yaml``.
 
     Attributes:
         path: The file.
@@ -110,7 +104,7 @@ class YoloData:
         return SplitImages(opened, files, numbers, tuple(starts), skipped)
 
     def _root(self, folders: list[Path]) -> str:
-        """The folder that has the dataset and these folders of images, and their labels."""
+        """The folder that holds the dataset, these folders of images, and their labels."""
         root = os.path.commonpath([self.base, *folders])
         parts = split_at_folder(root, "images")  # the labels lie beside the images
         return root if parts is None else parts[0]
