@@ -1,6 +1,5 @@
 """Images with masks of classes become shards."""
 
-import contextlib
 import io
 import json
 import os
@@ -15,7 +14,6 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
-from stoker.formats.conversion.targets.folder_state import FolderState
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
 from stoker.log import EventLog
@@ -61,21 +59,19 @@ def convert(root: Path, name: str = "out", **options: Any) -> stoker.Dataset:
     return stoker.open(root / name)
 
 
-def test_progress_counts_bytes_of_masks_and_of_finished_shards(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_counts_bytes_of_masks_and_of_finished_shards(root: Path) -> None:
     expected = sum(file.stat().st_size for kind in ("images", "masks") for file in root.glob(f"{kind}/*/*"))
-    publish = FolderState.publish
+    seen: list[tuple[int, int, int, str]] = []
 
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
+    def stop(*state: Any) -> None:
+        seen.append(state)
+        if state[-1] == "publishing":
+            raise KeyboardInterrupt
 
-    for replacement in (killed, publish):
-        monkeypatch.setattr(FolderState, "publish", replacement)
-        seen: list[tuple[int, int, int, str]] = []
-        with contextlib.suppress(KeyboardInterrupt):
-            convert(root, shards=2, progress=lambda *state: seen.append(state))  # noqa: B023 - called at once
-        assert seen[-1] == (4, 4, expected, "publishing")
+    with pytest.raises(KeyboardInterrupt):
+        convert(root, shards=2, progress=stop)
+    convert(root, shards=2, progress=lambda *state: seen.append(state))
+    assert [state for state in seen if state[-1] == "publishing"] == [(4, 4, expected, "publishing")] * 2
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
