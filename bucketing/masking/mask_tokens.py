@@ -7,7 +7,7 @@ random token, and 10% stay as they are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence  # noqa: TC003 -- dataclasses read it at run time
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 

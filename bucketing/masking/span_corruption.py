@@ -6,7 +6,7 @@ https://github.com/google-research/text-to-text-transfer-transformer, t5/data/pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence  # noqa: TC003 -- dataclasses read it at run time
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 

@@ -116,9 +116,9 @@ class ShardedOutput:
         """Hand the open shard to the finishing thread, after the one before it is finished."""
         if self._open is None:
             return
-        (shard, opened), self._open = self._open, None
         if self._results:
-            self._results[-1].result()
+            self._results[-1].result()  # if this fails, the open shard is closed with all others
+        (shard, opened), self._open = self._open, None
         self._results.append(self._finisher.submit(self._finish, shard, opened, len(self._results)))
 
     def _finish(self, shard: ShardFile, opened: ExitStack, position: int) -> ShardResult:

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
-from helpers.processes.disk_calls import DiskFault, FailingConversion, os_error
+from helpers.processes.disk_calls import DiskFault, FailingConversion, full_disk, os_error
 
 import stoker
 from stoker.errors import DatasetError, LockedError, WriteError
-from stoker.formats.containers import tfrecord
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_threads": 2}
@@ -153,30 +152,18 @@ class TestUnfinished:
     def test_another_number_of_threads_resumes(self, photos: Path, unfinished: Path) -> None:
         stoker.convert(photos, unfinished, **{**OPTIONS, "num_threads": 7})
 
-    def test_shards_that_are_finished_are_not_made_again(
-        self, photos: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        done = len(list(unfinished.glob(".stoker-convert/0*.json")))
-        assert done > 0
-        made: list[Path] = []
-        init = tfrecord.Writer.__init__
-
-        def counted(self: tfrecord.Writer, path: Path) -> None:
-            made.append(path)
-            init(self, path)
-
-        monkeypatch.setattr(tfrecord.Writer, "__init__", counted)
+    def test_shards_that_are_finished_are_not_made_again(self, photos: Path, unfinished: Path) -> None:
+        finished = [file.with_suffix(".tfrecord") for file in unfinished.glob(".stoker-convert/0*.json")]
+        assert finished
+        for shard in finished:
+            os.utime(shard, (0, 0))
         stoker.convert(photos, unfinished, **OPTIONS)
-        assert len(made) == 6 - done
+        assert [shard.stat().st_mtime for shard in unfinished.glob("*/*.tfrecord")].count(0) == len(finished)
 
-    def test_files_of_a_killed_attempt_are_removed_first(
-        self, photos: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_files_of_a_killed_attempt_are_removed_first(self, photos: Path, unfinished: Path) -> None:
         attempt = unfinished / ".stoker-convert/attempt-1"
         attempt.mkdir()
-        fault = DiskFault(1, os_error(errno.ENOSPC))
-        monkeypatch.setattr(tfrecord.Writer, "write", fault.wrap(tfrecord.Writer.write))
-        with pytest.raises(WriteError):
+        with full_disk(), pytest.raises(WriteError):
             stoker.convert(photos, unfinished, **OPTIONS)
         assert not attempt.exists()
 

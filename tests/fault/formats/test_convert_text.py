@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.processes.disk_calls import full_disk
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError
-from stoker.formats.conversion.shards import planned_shard, shard_file
+from stoker.formats.conversion.shards import planned_shard
 
 # The conversion is killed as it writes a later result: it makes two shards at once, so others are finished.
 SCRIPT = """
@@ -47,31 +48,19 @@ def test_a_killed_conversion_resumes_to_the_same_bytes(tmp_path: Path, source: P
     assert read_files(target) == read_files(tmp_path / "whole")
 
 
-def test_a_source_that_changed_is_not_mixed_with_what_was_made(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shard_file, "sync_folder", _full)
-    with pytest.raises(WriteError, match="disk is full"):
+def test_a_source_that_changed_is_not_mixed_with_what_was_made(tmp_path: Path, source: Path) -> None:
+    with full_disk(), pytest.raises(WriteError, match="disk is full"):
         stoker.convert_text(source, tmp_path / "d", shards=3)
-    monkeypatch.undo()
     source.write_text(source.read_text().replace("w1 ", "w2 "))
     with pytest.raises(DatasetError, match="unfinished conversion"):
         stoker.convert_text(source, tmp_path / "d", shards=3)
 
 
-def _full(*_: object) -> None:
-    raise OSError(28, os.strerror(28))
-
-
-def test_a_full_disk_leaves_no_dataset_and_the_next_run_ends_it(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shard_file, "sync_folder", _full)
-    with pytest.raises(WriteError, match="disk is full") as error:
+def test_a_full_disk_leaves_no_dataset_and_the_next_run_ends_it(tmp_path: Path, source: Path) -> None:
+    with full_disk(1), pytest.raises(WriteError, match="disk is full") as error:
         stoker.convert_text(source, tmp_path / "d", shards=3)
     assert "resumes" in str(error.value)
     assert not (tmp_path / "d" / "dataset.json").exists()
-    monkeypatch.undo()
     stoker.convert_text(source, tmp_path / "d", shards=3)
     assert stoker.verify(tmp_path / "d").ok
 
@@ -85,6 +74,7 @@ def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
         os.utime(source, ns=(0, 0))
         return real(*args, **options)  # type: ignore[arg-type]
 
+    # Between the listing and the reading nothing of the caller's runs.
     monkeypatch.setattr("stoker.formats.conversion.targets.folder_target.write_shard", touched)
     with pytest.raises(SourceError, match="changed while it was converted"):
         stoker.convert_text(source, tmp_path / "d")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import threading
 from collections import Counter
@@ -60,6 +61,25 @@ class DiskFault:
             for place, name in places:
                 patch.setattr(place, name, self.wrap(getattr(place, name), f"{place.__name__}.{name}"))
             yield
+
+
+@contextmanager
+def full_disk(shards: int = 0) -> Iterator[None]:
+    """A disk that has room for so many shards of a conversion: the files of any other cannot be synced."""
+    fitting: set[str] = set()
+    lock = threading.Lock()
+
+    def fsync(descriptor: int) -> None:
+        attempt = re.search(r"/attempt-\w+", str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        with lock:
+            if attempt and len(fitting) < shards:
+                fitting.add(attempt[0])
+        if attempt and attempt[0] not in fitting:
+            os_error(errno.ENOSPC)()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        yield
 
 
 def os_error(code: int) -> Callable[[], None]:

@@ -8,21 +8,19 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from helpers.processes.disk_calls import full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 
 import stoker
-from stoker.formats.containers import tfrecord
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
 from stoker.formats.conversion.run import Run, no_progress
-from stoker.formats.conversion.runners import local_runner
 from stoker.formats.conversion.runners.local_runner import LocalRunner
 from stoker.formats.conversion.runners.ray_runner import RayRunner
 from stoker.formats.conversion.shards import planned_shard
 from stoker.formats.conversion.shards.planned_shard import Cancelled, ShardContext, write_shard
 from stoker.formats.conversion.shards.shard_file import ShardResult
-from stoker.formats.conversion.targets import folder_target
 from stoker.formats.conversion.targets.folder_target import FolderShardMaker
 from stoker.formats.sources.classes.class_folder import list_folder
 
@@ -83,12 +81,10 @@ def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: 
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_a_finished_shard_is_found(
-    plan: ConversionPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_shard_is_found(plan: ConversionPlan, tmp_path: Path) -> None:
     made = write_shard(plan, 0, tmp_path)
-    monkeypatch.setattr(tfrecord.Writer, "write", None)
-    assert write_shard(plan, 0, tmp_path) == made
+    with full_disk():
+        assert write_shard(plan, 0, tmp_path) == made
 
 
 def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) -> None:
@@ -123,27 +119,16 @@ def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
     assert maker.stopped == [True]
 
 
-def test_progress_counts_shards_of_an_earlier_run(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(plan: ConversionPlan, number: int, state: Path, context: ShardContext) -> ShardResult:
-        if number == 8:
-            raise OSError("full")
-        if number == 9:  # it may begin before the error is noticed
-            context.stop.wait(60)
-            raise Cancelled
-        return write_shard(plan, number, state, context)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(folder_target, "write_shard", fail)
-        patch.setattr(local_runner, "_shards_at_once", lambda num_threads: 1)
-        with pytest.raises(stoker.errors.WriteError):
-            stoker.convert(photos, tmp_path / "out", shards=10)
+def test_progress_counts_shards_of_an_earlier_run(photos: Path, tmp_path: Path) -> None:
+    with full_disk(8), pytest.raises(stoker.errors.WriteError):
+        stoker.convert(photos, tmp_path / "out", shards=10)
+    finished = [int(file.stem) for file in tmp_path.glob("out/.stoker-convert/0*.json")]
+    assert len(finished) == 8
     seen: list[tuple[int, int, int, str]] = []
     summary = stoker.convert(photos, tmp_path / "out", shards=10, progress=lambda *state: seen.append(state))
     assert seen[0] == (0, 0, 0, "listing")
     made = [file.stat().st_size for file in sorted(photos.glob("*/*.jpg"))]
-    assert min(seen[1:]) >= (24, 30, sum(made[:24]), "")
+    assert min(seen[1:]) >= (24, 30, sum(sum(made[3 * shard : 3 * shard + 3]) for shard in finished), "")
     assert seen[-1] == (30, 30, sum(made), "publishing")
     assert summary.written == 30
     assert round(summary.images_per_second * summary.seconds) == 6

@@ -10,6 +10,7 @@ from typing import Any
 import lmdb as py_lmdb
 import numpy as np
 import pytest
+from helpers.data.pictures import encode
 
 import stoker
 from stoker.augment import Resize
@@ -25,12 +26,6 @@ from stoker.formats.remote.store import Store
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk", "short_pauses")
 
 ROOT = "memory://bucket/shards"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several requests for a shard."""
-    monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 500)
 
 
 @pytest.fixture
@@ -110,6 +105,21 @@ def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: 
         assert manifest.fingerprint == external_index.index(paths, tmp_path / f"{container} here").fingerprint
 
 
+def test_a_shard_may_take_several_requests(tmp_path: Path, memory: Any) -> None:
+    rng = np.random.default_rng(0)
+    with tfrecord.Writer(tmp_path / "x.tfrecord") as writer:
+        for i in range(3):
+            image = encode(rng.integers(0, 256, (1200, 1200, 3), np.uint8), "PNG")
+            writer.write(b"", encode_example({"image/encoded": image, "image/class/label": [i]})[0], b"", b"")
+        writer.finish()
+    data = (tmp_path / "x.tfrecord").read_bytes()
+    assert len(data) > 8 << 20
+    memory.pipe("/bucket/x.tfrecord", data)
+    here, there = ([f"{root}/x.tfrecord"] for root in (tmp_path, "memory://bucket"))
+    expected = external_index.index(here, tmp_path / "here").fingerprint
+    assert external_index.index(there, tmp_path / "there").fingerprint == expected
+
+
 def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
     damaged = bytearray(memory.cat_file("/bucket/shards/train-0.tfrecord"))
     damaged[40] ^= 1
@@ -178,14 +188,16 @@ def test_credentials_do_not_get_into_the_dataset(tmp_path: Path) -> None:
     assert shard.location(tmp_path) == "https://host/x.tfrecord"
 
 
-def test_credentials_do_not_get_into_an_error_of_the_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_do_not_get_into_an_error_of_the_storage(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store("memory://user:SECRET@bucket/shards")
     assert "SECRET" not in repr(store)
 
-    def refuse(path: str) -> None:
+    def refuse(self: Any, path: str) -> None:
         raise PermissionError(f"no access to {path} for SECRET")
 
-    monkeypatch.setattr(store._fs, "info", refuse)  # fsspec shares its objects
+    monkeypatch.setattr(type(memory), "info", refuse)
     with pytest.raises(StorageError) as caught:
         store.size("x")
     assert "SECRET" not in str(caught.value.path)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.data.file_trees import read_files
 from helpers.data.pictures import noise
+from helpers.processes.disk_calls import full_disk
 from PIL import Image
 
 import stoker
@@ -175,17 +176,11 @@ def test_threads_may_share_a_writer(tmp_path: Path) -> None:
     assert dataset.keys(range(80)) == [f"{i:08d}" for i in range(80)]
 
 
-def test_a_full_disk_ends_the_writer_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*arguments: Any) -> None:
-        raise OSError(28, "No space left on device")
-
+def test_a_full_disk_ends_the_writer_and_nothing_is_left(tmp_path: Path) -> None:
     writer = stoker.Writer(tmp_path / "out", shard_records=2)
     for i in range(3):
         writer.write(noise(i))
-    monkeypatch.setattr("stoker.formats.containers.tfrecord.Writer.write", full)
-    with pytest.raises(WriteError, match="the disk is full"):
+    with full_disk(), pytest.raises(WriteError, match="the disk is full"):
         writer.close()
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -130,12 +130,12 @@ def test_other_names_of_labels_are_refused(photos: Path, tmp_path: Path) -> None
 def test_an_interrupt_at_the_very_end_leaves_no_state(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(folder: Path) -> None:
-        if (folder / "dataset.json").exists():
+    def interrupt(descriptor: int) -> None:
+        if (tmp_path / "out" / "dataset.json").exists():
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("stoker.formats.conversion.targets.folder_state.sync_folder", interrupt)
+        patch.setattr(os, "fsync", interrupt)
         with pytest.raises(KeyboardInterrupt):
             stoker.convert(photos, tmp_path / "out")
     stoker.convert(photos, tmp_path / "out")

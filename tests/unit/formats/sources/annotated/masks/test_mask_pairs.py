@@ -1,6 +1,5 @@
 """Images with masks of classes become shards."""
 
-import contextlib
 import io
 import json
 import os
@@ -15,10 +14,8 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
-from stoker.formats.conversion.targets.folder_state import FolderState
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
-from stoker.log import EventLog
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -61,21 +58,19 @@ def convert(root: Path, name: str = "out", **options: Any) -> stoker.Dataset:
     return stoker.open(root / name)
 
 
-def test_progress_counts_bytes_of_masks_and_of_finished_shards(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_counts_bytes_of_masks_and_of_finished_shards(root: Path) -> None:
     expected = sum(file.stat().st_size for kind in ("images", "masks") for file in root.glob(f"{kind}/*/*"))
-    publish = FolderState.publish
+    seen: list[tuple[int, int, int, str]] = []
 
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
+    def stop(*state: Any) -> None:
+        seen.append(state)
+        if state[-1] == "publishing":
+            raise KeyboardInterrupt
 
-    for replacement in (killed, publish):
-        monkeypatch.setattr(FolderState, "publish", replacement)
-        seen: list[tuple[int, int, int, str]] = []
-        with contextlib.suppress(KeyboardInterrupt):
-            convert(root, shards=2, progress=lambda *state: seen.append(state))  # noqa: B023 - called at once
-        assert seen[-1] == (4, 4, expected, "publishing")
+    with pytest.raises(KeyboardInterrupt):
+        convert(root, shards=2, progress=stop)
+    convert(root, shards=2, progress=lambda *state: seen.append(state))
+    assert [state for state in seen if state[-1] == "publishing"] == [(4, 4, expected, "publishing")] * 2
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
@@ -122,10 +117,10 @@ def test_padding_of_resized_masks_has_the_ignored_value(root: Path) -> None:
     assert stoker.verify(dataset.path, decode=True).ok
 
 
+@pytest.mark.usefixtures("every_event")
 def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
-    root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stoker.formats.conversion.listed_samples._LOG", EventLog("conversion", lambda: 0.0))
     convert(root, "other")
     for file in [*root.glob("images/*/*"), *root.glob("masks/*/*")]:
         file.rename(file.with_name(f"ADE_train_{file.name}"))
@@ -137,7 +132,6 @@ def test_masks_of_ade20k_without_a_map_are_taken_with_a_warning(
     assert "masks such as a/ADE_train_0.png are taken as classes as they are, so class 0 is" in said
     assert "--mask-map ade20k" in said
     (root / "classes.txt").write_text("\n".join(map(str, range(151))))
-    monkeypatch.setattr("stoker.formats.conversion.listed_samples._LOG", EventLog("conversion", lambda: 0.0))
     convert(root, "named")
     assert caplog.messages == [said]
 

@@ -1,0 +1,299 @@
+"""Sparse files of which some blocks have been fetched, and a state file with one byte for each block.
+
+Several processes may fill, read and evict the same files at once. All of them map the state file, and locks
+on ranges of it keep conflicting actions apart. Evicting a block punches a hole, so a file keeps its size and
+can stay mapped.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import threading
+import time
+import weakref
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+from stoker.log import EventLog
+
+from ..remote.retry import StoppedError
+from .file_locks import lock_range, locked_from
+from .private_files import is_read_only, open_private, write_private
+from .sparse_files import FULL_DISK, check_size, make_sparse, punch_hole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    Blocks = npt.NDArray[np.int64]
+
+__all__ = ["BLOCK_BYTES", "BlockFiles"]
+
+BLOCK_BYTES = 256 << 10
+"""Small enough that a sample fetches few other bytes, large enough to be worth a request."""
+
+_LOG = EventLog("cache")
+_STATE_NAME = ".blocks"
+_FETCHING = 1 << 40  # offset of the locks for fetching, far after those for reading and evicting
+_LIMITS = 1 << 41  # offset of the locks that say how large each process lets the files become
+_NO_LIMIT = 1 << 40
+_POLL = 0.01  # seconds between two tries for a lock that another process holds
+
+
+class BlockFiles:
+    """Files of known sizes in a folder, of which any blocks may be present.
+
+    Blocks are numbered through all files: those of file ``f`` are ``first[f]`` to ``first[f + 1] - 1``.
+
+    Args:
+        folder: The folder; made if missing.
+        names: Names of the files.
+        sizes: Bytes of each file.
+        block_bytes: Bytes of a block, a multiple of the file system's blocks, and the same in all processes
+            that share the files.
+
+    Attributes:
+        bytes_fetched: Bytes that this object has written.
+        bytes_evicted: Bytes that it has freed.
+        is_read_only: Whether the files lie on a read-only mount, so that no block can be fetched or evicted.
+    """
+
+    def __init__(
+        self, folder: Path, names: Sequence[str], sizes: Sequence[int], block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        self.folder = folder
+        self.bytes_fetched = self.bytes_evicted = 0
+        self.paths = [folder / name for name in names]
+        self.sizes = np.array(sizes, np.int64)
+        self.block_bytes = block_bytes
+        counts = -(-self.sizes // block_bytes)
+        self.first: Blocks = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._limit = _NO_LIMIT
+        self._pins = np.zeros(int(self.first[-1]), np.int32)
+        # Reentrant: garbage collection inside it may finalise, and close, this object.
+        self._guard = threading.RLock()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.is_read_only = is_read_only(folder)
+        state = folder / _STATE_NAME
+        for path, size in zip([*self.paths, state], [*sizes, max(1, int(self.first[-1]))], strict=True):
+            check_size(path, size) if self.is_read_only else make_sparse(path, size)
+        self._descriptor = open_private(state, os.O_RDONLY if self.is_read_only else os.O_RDWR)
+        access = mmap.ACCESS_READ if self.is_read_only else mmap.ACCESS_WRITE
+        mapped = mmap.mmap(self._descriptor, max(1, int(self.first[-1])), access=access)
+        self._state: npt.NDArray[np.uint8] = np.frombuffer(mapped, np.uint8, int(self.first[-1]))
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        self._close.atexit = False  # threads may be fetching until the very end
+
+    def close(self) -> None:
+        """Release all locks; the files stay."""
+        with self._guard:
+            if self._descriptor >= 0:
+                self._close()
+                self._descriptor = -1
+                self._state = np.array(self._state)  # a copy, which threads that still fetch may write to
+
+    @property
+    def present_bytes(self) -> int:
+        """Bytes of the blocks that are present; the last block of a file counts whole."""
+        return int(np.count_nonzero(self._state)) * self.block_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that the file system has free for this user."""
+        status = os.statvfs(self.folder)
+        return status.f_bavail * status.f_frsize
+
+    def missing(self, blocks: Blocks) -> Blocks:
+        """Those of the blocks that are not present."""
+        absent: Blocks = blocks[self._state[blocks] == 0]
+        return absent
+
+    def runs(self, blocks: Blocks, longest: int) -> list[tuple[int, int]]:
+        """Ascending blocks as runs of consecutive blocks of one file, (first, last + 1).
+
+        Args:
+            blocks: (M,) int64.
+            longest: Largest number of bytes in a run.
+        """
+        parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
+        return [run for part in parts for run in _runs(part, max(1, longest // self.block_bytes))]
+
+    def of_file(self, file: int) -> Blocks:
+        """(M,) int64, all blocks of a file."""
+        return np.arange(self.first[file], self.first[file + 1])
+
+    def covering(
+        self, file: npt.NDArray[np.int64], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
+    ) -> Blocks:
+        """Blocks that N ranges of bytes touch, (M,) int64, ascending, each once.
+
+        Args:
+            file: (N,) position of the file.
+            offset: (N,) first byte.
+            length: (N,) number of bytes; ranges must lie within their files.
+        """
+        low = self.first[file] + offset // self.block_bytes
+        high = self.first[file] + (offset + np.maximum(length, 1) - 1) // self.block_bytes
+        parts = [np.arange(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+    def fill(
+        self,
+        low: int,
+        high: int,
+        read: Callable[[int, int, int], bytes],
+        *,
+        anew: bool = False,
+        make_room: Callable[[int], int] | None = None,
+    ) -> int:
+        """Fetch those of the blocks ``low`` to ``high - 1``, all of one file, that are not present.
+
+        Args:
+            low: First block.
+            high: Last block + 1.
+            read: Returns bytes, given the position of a file, the first byte and the last byte + 1.
+            anew: Whether to fetch all of them again.
+            make_room: Frees a number of bytes on a full disk, and returns how many it could free.
+
+        Returns:
+            Bytes fetched.
+        """
+        file = int(np.searchsorted(self.first, low, "right")) - 1
+        base, size = int(self.first[file]), int(self.sizes[file])
+        fetched = 0
+        wanted = np.arange(low, high)
+        if self.is_read_only and (anew or len(self.missing(wanted))):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(self.paths[file]))
+        with nullcontext() if self.is_read_only else self._fetching(low, high):
+            for start, stop in _runs(wanted if anew else self.missing(wanted), high - low):
+                begin = (start - base) * self.block_bytes
+                data = read(file, begin, min((stop - base) * self.block_bytes, size))
+                self._write_or_evict(file, begin, data, make_room)
+                self._state[start:stop] = 1
+                fetched += len(data)
+        with self._guard:
+            self.bytes_fetched += fetched
+        return fetched
+
+    def _write_or_evict(
+        self, file: int, offset: int, data: bytes, make_room: Callable[[int], int] | None
+    ) -> None:
+        while True:
+            try:
+                self._write(file, offset, data)
+                break
+            except OSError as error:
+                if make_room is None or error.errno not in FULL_DISK:
+                    raise
+                freed = 0
+                with suppress(ConfigError):  # the file system cannot free parts of a file
+                    freed = make_room(len(data))
+                if not freed:
+                    raise
+
+    def _write(self, file: int, offset: int, data: bytes) -> None:
+        write_private(self.paths[file], offset, data)
+
+    def forget(self, file: int) -> None:
+        """Count no block of a file as present."""
+        self._state[self.first[file] : self.first[file + 1]] = 0
+
+    def pin(self, blocks: Blocks) -> None:
+        """Protect these blocks from eviction, present or not, in all processes."""
+        with self._guard:
+            self._pins[blocks] += 1
+            for low, high in _runs(blocks[self._pins[blocks] == 1]):
+                self._lock(fcntl.F_RDLCK, low, high, wait=True)
+
+    def unpin(self, blocks: Blocks) -> None:
+        """Undo one :meth:`pin`."""
+        with self._guard:
+            if self._descriptor < 0:
+                return
+            self._pins[blocks] -= 1
+            for low, high in _runs(blocks[self._pins[blocks] == 0]):
+                self._lock(fcntl.F_UNLCK, low, high)
+
+    def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
+        """Evict blocks that are not pinned, least recently used first, and return how many bytes became free.
+
+        Args:
+            excess: Bytes to free; if too many blocks are pinned, fewer become free.
+            last_use: Time of the last use of every block, in any unit.
+        """
+        freed = 0
+        if self.is_read_only:
+            return freed
+        with self._guard:
+            free = np.flatnonzero((self._state != 0) & (self._pins == 0))
+            for block in free[np.argsort(last_use[free], kind="stable")].tolist():
+                if freed >= excess:
+                    break
+                try:
+                    if self._lock(fcntl.F_WRLCK, block, block + 1):
+                        self._state[block] = 0
+                        self._punch(block)
+                        freed += self.block_bytes
+                finally:  # also after an interrupt: other processes wait for the lock
+                    self._lock(fcntl.F_UNLCK, block, block + 1)
+            self.bytes_evicted += freed
+        _LOG.info("evict", f"{self.folder}: evicted {freed:,} of {excess:,} bytes")
+        return freed
+
+    def claim(self, limit: int | None) -> None:
+        """Tell all processes how many bytes this one lets the files have; None for any number."""
+        self._limit = _NO_LIMIT if limit is None else min(limit // self.block_bytes, _NO_LIMIT - 1)
+        self._lock(fcntl.F_RDLCK, _LIMITS + self._limit, _LIMITS + self._limit + 1, wait=True)
+
+    @property
+    def largest_limit(self) -> int | None:
+        """Largest number of bytes, in whole blocks, that a process claims; None for any number."""
+        with self._guard:
+            if self._descriptor < 0:
+                raise StoppedError
+            largest = self._limit
+            while (above := locked_from(self._descriptor, _LIMITS + largest + 1)) is not None:
+                largest = above - _LIMITS
+        return None if largest == _NO_LIMIT else largest * self.block_bytes
+
+    def check_evictable(self) -> None:
+        """Raise ConfigError if the file system cannot free parts of a file."""
+        punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
+
+    def _punch(self, block: int) -> None:
+        file = int(np.searchsorted(self.first, block, "right")) - 1
+        punch_hole(self.paths[file], (block - int(self.first[file])) * self.block_bytes, self.block_bytes)
+
+    @contextmanager
+    def _fetching(self, low: int, high: int) -> Iterator[None]:
+        """Hold the lock for fetching blocks, after waiting for other processes that hold it."""
+        while not self._lock(fcntl.F_WRLCK, _FETCHING + low, _FETCHING + high):
+            time.sleep(_POLL)
+        try:
+            yield
+        finally:
+            with self._guard:
+                if self._descriptor >= 0:
+                    self._lock(fcntl.F_UNLCK, _FETCHING + low, _FETCHING + high)
+
+    def _lock(self, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
+        if self._descriptor < 0:
+            raise StoppedError
+        return lock_range(self._descriptor, lock_type, low, high, wait=wait)
+
+
+def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
+    """Ascending blocks as runs of consecutive ones, (first, last + 1), none longer than ``longest``."""
+    if not len(blocks):
+        return []
+    parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1)
+    spans = [(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return [(at, min(at + longest, high)) for low, high in spans for at in range(low, high, longest)]
