@@ -18,22 +18,19 @@ module has instead:
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.batch.base import BatchParams
 from stoker.errors import ConfigError, MissingDependencyError, install_hint
+from stoker.types import Layout
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
-
-    from ..engines.selection.devices import BatchPlacement
-    from ..execution.loader import Loader
+from ..engines.selection.devices import BatchPlacement
+from ..execution.loader import Loader
 
 __all__ = [
     "FRAMEWORKS",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.batch.mix import MixParams
-    from stoker.types import Layout
+from stoker.augment.batch.mix import MixParams
+from stoker.types import Layout
 
 __all__ = ["box_edges", "mix_arrays"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,9 +15,6 @@ from stoker.errors import ConfigError
 from ..execution.loader import Loader
 from .training_loops.caller import calling_frame, package
 from .training_loops.loader_view import LoaderView, PeekState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["KerasLoader", "backend", "specialize_loader"]
 

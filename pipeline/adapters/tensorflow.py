@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
+from stoker.types import Layout
 
+from ..execution.batch import ColumnSpec
+from ..execution.loader import Loader
 from .device_mix import box_edges
 from .host_arrays import mix_copy
 from .training_loops.loader_view import LoaderView
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
-
-    from ..execution.batch import ColumnSpec
-    from ..execution.loader import Loader
 
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
+from stoker.types import Layout
 
+from ..execution.loader import Loader
 from .device_mix import box_edges
 from .training_loops.loader_view import LoaderView
 from .training_loops.trainer import check_resume, check_skipping
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
-
-    from ..execution.loader import Loader
 
 __all__ = ["Adapter", "CopyStream", "data_loader", "iterable_dataset", "sees_gpu"]
 

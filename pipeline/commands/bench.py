@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +15,6 @@ from stoker.errors import ConfigError
 
 from .shared.console import out, table
 from .shared.options import Dataset, JsonFile, MinSize, MinVisible, Threads
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["bench"]
 

@@ -10,25 +10,22 @@ A new engine is a class that fulfils :class:`Engine`, and a row of
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
-from stoker.errors import ConfigError
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.params.image_params import ImageParams
+from stoker.errors import ConfigError, StokerError
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Color, DType, Layout, Size
 
 from .left_out import NOTHING, LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Sized
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.errors import StokerError
-    from stoker.formats.dataset.reading.samples import Samples
-
     from .dali.options import DaliOptions
 
 _Side = TypeVar("_Side", bound="int | None")

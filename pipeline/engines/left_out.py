@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import numpy.typing as npt
 
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.reading.samples import Samples
 
 __all__ = ["NOTHING", "LeftOut"]
 

@@ -7,32 +7,28 @@ It makes an engine of :mod:`stoker.augment.reference.reference`. Other engines a
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.params.image_params import ImageParams
 from stoker.augment.reference import reference
 from stoker.augment.reference.composing import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
+from stoker.formats.dataset.reading.samples import Samples
 
 from .base import ImageFormat, Result, Status, Work
 from .left_out import NOTHING, LeftOut
 from .payload_decode import PayloadError, decode
 from .shard_files import matches_checksum, open_shards
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-
-    _Outcome = tuple[Status, str, StokerError | None]
-    _Arrays = tuple[npt.NDArray[Any], ...]
-    _Started = list[Future[list[_Outcome]]]
-    """Outcomes of the samples of each image, in the order of the batch."""
+_Outcome = tuple[Status, str, StokerError | None]
+_Arrays = tuple[npt.NDArray[Any], ...]
+_Started = list[Future[list[_Outcome]]]
+"""Outcomes of the samples of each image, in the order of the batch."""
 
 __all__ = ["ReferenceEngine"]
 

@@ -5,19 +5,15 @@ A new engine is a module with a class that fulfils :class:`~stoker.pipeline.engi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from .base import Engine, EngineSettings
 from .dali import DaliEngine
 from .native.channel_engine import ChannelEngine
 from .native.engine import NativeEngine
 from .native.unfinished import PIXELS_DTYPE, PIXELS_LAYOUT, UnfinishedEngine
 from .reference import ReferenceEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .base import Engine, EngineSettings
 
 __all__ = ["ENGINES", "EngineRow", "make_engine"]
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from stoker._native import Shards, crc32c
 from stoker.errors import DatasetError, StaleIndexError
-from stoker.formats.dataset.reading.samples import NO_CHECKSUM
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.reading.samples import NO_CHECKSUM, Samples
 
 __all__ = ["matches_checksum", "open_shards"]
 

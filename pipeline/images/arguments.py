@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from stoker.types import Color, DType, Layout
 
 from ..engines.base import ImageFormat
 from ..execution.batch import batch_type
-from ..order.sampling import make_loader_order, open_source
+from ..order.epoch_order import BlockShuffle
+from ..order.rank_draws import LastBatch
+from ..order.sample_source import SampleSource
+from ..order.sampling import Sampler, make_loader_order, open_source
+from .annotations.objects import ObjectConfig
+from .bad_samples import BadSamplePolicy
 from .captions.captions import find_captions
+from .captions.tokens import Tokens
 from .color import compiler, form_of
-from .columns.array_reader import ArrayConfig
+from .columns.array_reader import ArrayConfig, ArrayForm
 from .columns.column_names import column_names
-from .columns.image_column import plan_columns
+from .columns.image_column import Transforms, plan_columns
 from .config import ImageLoaderConfig
 from .sizes.size_arguments import with_captions, with_planner
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from stoker.types import Color, DType, Layout
-
-    from ..order.epoch_order import BlockShuffle
-    from ..order.rank_draws import LastBatch
-    from ..order.sample_source import SampleSource
-    from ..order.sampling import Sampler
-    from .annotations.objects import ObjectConfig
-    from .bad_samples import BadSamplePolicy
-    from .captions.tokens import Tokens
-    from .columns.array_reader import ArrayForm
-    from .columns.image_column import Transforms
-    from .sizes.size_plan import SizePlan
+from .sizes.size_plan import SizePlan
 
 __all__ = ["ColumnArguments", "EpochArguments", "make_config"]
 

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.batch.base import one_hot
 from stoker.errors import ConfigError, DatasetError
+from stoker.types import Size
 
+from ..adapters import Adapter
 from ..adapters.host_arrays import mix_in_place
 from ..execution.batch import ColumnSpec
+from ..execution.observation.stats import StatsTotals
 from ..order.sample_source import batched_values
 from .annotations.objects import pad
 from .batch_transforms import function_name
 from .columns import source_columns
-from .columns.contents import ImageContents
+from .columns.array_reader import BatchArrays
+from .columns.contents import Contents, ImageContents
+from .columns.image_column import ImageColumn
+from .config import ImageLoaderConfig
+from .planned_batches import PlannedBatch
 from .sizes.padding import IMAGE_SIZE, cut_images, cut_masks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ..adapters import Adapter
-    from ..execution.observation.stats import StatsTotals
-    from .columns.array_reader import BatchArrays
-    from .columns.contents import Contents
-    from .columns.image_column import ImageColumn
-    from .config import ImageLoaderConfig
-    from .planned_batches import PlannedBatch
-
-    Array = npt.NDArray[Any]
-    Int64 = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["BatchAssembler", "function_output_spec", "multi_hot"]
 

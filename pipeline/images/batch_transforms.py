@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import augment
 from stoker.augment.batch.all_columns import AllColumns
-from stoker.augment.batch.base import BatchTransform
+from stoker.augment.batch.base import BatchParams, BatchTransform
+from stoker.augment.description import Description
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.policies.apply import RandomChoice
 from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.augment.description import Description
-
-    # Description is the base of transforms of images and of batches, as mypy infers for a list of both.
-    AnyTransform = Description | Callable[[Any], Any]
+# Description is the base of transforms of images and of batches, as mypy infers for a list of both.
+AnyTransform = Description | Callable[[Any], Any]
 
 __all__ = ["BatchTransformPlan", "function_name", "split_transforms"]
 

@@ -6,25 +6,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
-from ..execution.epochs.history import resumed
+from ..execution.epochs.history import History, resumed
+from ..execution.ranks.ranks import Ranks
 from ..execution.state import State, convert_stream_state
+from ..order.changes.substitutes import Fitting
 from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from ..execution.epochs.history import History
-    from ..execution.ranks.ranks import Ranks
-    from ..order.changes.substitutes import Fitting
-    from .config import ImageLoaderConfig
+from .config import ImageLoaderConfig
 
 __all__ = ["CheckpointedImages"]
 

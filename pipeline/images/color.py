@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 
 from stoker.augment.plan import compile_image
 from stoker.errors import ConfigError
 from stoker.formats.codecs.channels import StoredForm, stored_form
-from stoker.types import Color
+from stoker.types import Color, DType
 
 from ..engines.base import ImageFormat
 from ..engines.shard_files import open_shards
-
-if TYPE_CHECKING:
-    from stoker.types import DType
-
-    from ..order.sample_source import SampleSource
-    from .columns.image_column import Compiled
+from ..order.sample_source import SampleSource
+from .columns.image_column import Compiled
 
 __all__ = ["compiler", "form_of"]
 

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..engines.base import Status
+from stoker.errors import SampleError
+
+from ..adapters import Adapter
+from ..engines.base import Result, Status
 from ..execution.batch import FinishedBatch
+from ..execution.observation.stats import StatsTotals
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .batch_transforms import function_name
+from .columns.contents import Contents
+from .config import ImageLoaderConfig
+from .planned_batches import PlannedBatch
 from .sizes.patches.patch_assembler import PatchAssembler
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.errors import SampleError
-
-    from ..adapters import Adapter
-    from ..engines.base import Result
-    from ..execution.observation.stats import StatsTotals
-    from .columns.contents import Contents
-    from .config import ImageLoaderConfig
-    from .planned_batches import PlannedBatch
 
 __all__ = ["BatchCompletion", "MadeImages"]
 

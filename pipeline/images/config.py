@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params.parts import Parts
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
+
+from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec
 from ..order.changes.substitutes import original
 from ..order.draws import is_shuffled
 from ..order.epoch_order import Order, Stream
-from ..order.sample_source import value_dtype
+from ..order.sample_source import SampleSource, value_dtype
+from .bad_samples import BadSamplePolicy
+from .batch_transforms import BatchTransformPlan
+from .captions.captions import Captions
+from .columns.array_reader import ArrayConfig
 from .columns.drawing import draw_params
+from .columns.image_column import ImageColumn
 from .columns.source_columns import SIZE
 from .sizes.patches.patch_columns import patch_column_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.geometry.boxes import Objects
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.params.parts import Parts
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
-
-    from ..engines.base import ImageFormat
-    from ..order.sample_source import SampleSource
-    from .bad_samples import BadSamplePolicy
-    from .batch_transforms import BatchTransformPlan
-    from .captions.captions import Captions
-    from .columns.array_reader import ArrayConfig
-    from .columns.image_column import ImageColumn
-    from .sizes.size_plan import SizePlan
+from .sizes.size_plan import SizePlan
 
 __all__ = ["ImageLoaderConfig"]
 

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Sequence
+from typing import Any
 
+from stoker.augment.geometry.boxes import BoxFormat
 from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.types import Color, DType, Layout
 
 from .. import adapters
 from ..caching.cache_prefetcher import resolve
+from ..cluster.ray_workers import RayWorkers
+from ..engines.dali import DaliOptions
 from ..execution.arguments import optional_number, whole_number
 from ..execution.ranks.ranks import find_ranks
+from ..order.epoch_order import BlockShuffle
+from ..order.rank_draws import LastBatch
+from ..order.sample_source import SampleSource
+from ..order.sampling import Sampler
 from .annotations.objects import ObjectConfig, ObjectForm
 from .arguments import ColumnArguments, EpochArguments, make_config
-from .bad_samples import make_bad_sample_policy
+from .bad_samples import OnError, make_bad_sample_policy
+from .captions.tokens import Tokens
+from .columns.array_reader import ArrayForm
+from .columns.image_column import Transforms
 from .engine.images import EngineImages
 from .engine.setup import EngineSetup, ReadOptions
 from .sizes.crop_check import check_crops
+from .sizes.schedules import Sizes
 from .sizes.size_arguments import make_size_plan
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from stoker.augment.geometry.boxes import BoxFormat
-    from stoker.types import Color, DType, Layout
-
-    from ..cluster.ray_workers import RayWorkers
-    from ..engines.dali import DaliOptions
-    from ..order.epoch_order import BlockShuffle
-    from ..order.rank_draws import LastBatch
-    from ..order.sample_source import SampleSource
-    from ..order.sampling import Sampler
-    from .bad_samples import OnError
-    from .captions.tokens import Tokens
-    from .columns.array_reader import ArrayForm
-    from .columns.image_column import Transforms
-    from .sizes.schedules import Sizes
 
 __all__ = ["ImageLoader"]
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.params.parts import Parts
 from stoker.augment.transforms.combining.base import Partners
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
 
 from ..caching.planned_draws import PlannedDraws, draws_of_order
 from ..caching.planned_reads import BatchReads
+from ..execution.ranks.ranks import Ranks
 from ..order.changes.substitutes import drawn_at
+from ..order.rank_draws import Schedule
+from .config import ImageLoaderConfig
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.parts import Parts
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
-
-    from ..execution.ranks.ranks import Ranks
-    from ..order.rank_draws import Schedule
-    from .config import ImageLoaderConfig
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["PlannedBatch", "batch_reads", "planned_batches", "planned_draws"]
 

@@ -8,47 +8,39 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import ConfigError
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
 
-from ..engines.base import Result, Work
-from .annotations.annotation_processor import BatchAnnotations
+from ..adapters import Adapter
+from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
+from ..engines.base import Engine, Result, Work
+from ..execution.batch import FinishedBatch
+from ..execution.observation.stats import StatsTotals
+from ..order.rank_draws import Schedule
+from .annotations.annotation_processor import AnnotationProcessor, BatchAnnotations
 from .annotations.object_geometry import deciding_objects
 from .block_reads import block_reads
+from .columns.array_reader import ArrayReader
 from .columns.contents import Contents
+from .columns.image_column import ImageColumn
 from .columns.source_columns import MATRIX
 from .columns.source_matrices import source_matrices
 from .completion import BatchCompletion, MadeImages
-from .planned_batches import batch_reads, planned_batches
+from .config import ImageLoaderConfig
+from .planned_batches import PlannedBatch, batch_reads, planned_batches
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from stoker.augment.geometry.boxes import Objects
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
-
-    from ..adapters import Adapter
-    from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
-    from ..engines.base import Engine
-    from ..execution.batch import FinishedBatch
-    from ..execution.observation.stats import StatsTotals
-    from ..order.rank_draws import Schedule
-    from .annotations.annotation_processor import AnnotationProcessor
-    from .columns.array_reader import ArrayReader
-    from .columns.image_column import ImageColumn
-    from .config import ImageLoaderConfig
-    from .planned_batches import PlannedBatch
-
-    _Drawn = tuple[PlannedBatch, list[ImageParams]]
-    """A batch, and the parameters of its columns of images as far as they are drawn."""
+_Drawn = tuple[PlannedBatch, list[ImageParams]]
+"""A batch, and the parameters of its columns of images as far as they are drawn."""
 
 __all__ = ["ImageBatchProducer"]
 

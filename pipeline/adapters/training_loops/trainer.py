@@ -8,18 +8,15 @@ elsewhere, samples of the epoch would not be trained.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from stoker.errors import CheckpointError
 
+from ...execution.loader import Loader
 from .caller import calling_frame, package
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
-    from ...execution.loader import Loader
 
 __all__ = ["check_resume", "check_skipping"]
 

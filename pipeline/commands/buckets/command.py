@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from stoker.errors import ConfigError
 
@@ -14,8 +15,6 @@ from ..shared.console import out, table
 from ..shared.options import Dataset, JsonFile, split_names
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from stoker.bucketing import PlanReport
 
 __all__ = ["buckets"]

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from rich.table import Table
+
+from stoker.bucketing.report.ratio_report import RatioReport
+from stoker.bucketing.report.shape_report import ShapeReport
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 
+from ...images.sizes.aspect_buckets import AspectBuckets
 from ..shared.console import out, table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rich.table import Table
-
-    from stoker.bucketing.report.ratio_report import RatioReport
-    from stoker.bucketing.report.shape_report import ShapeReport
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ...images.sizes.aspect_buckets import AspectBuckets
 
 __all__ = ["compare_images", "compare_padded", "fill_packed"]
 

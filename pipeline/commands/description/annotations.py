@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
 from stoker.formats.dataset.columns.list_column import ListColumn
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["annotation_facts", "class_labels"]
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import SKIPPED_NAME
 from stoker.formats.dataset.pixel_statistics import pixel_statistics
 from stoker.formats.dataset.versions.history import read_versions
@@ -20,14 +23,6 @@ from ...preview.page import PAGE_STYLE, sheet_rows
 from .annotations import class_labels
 from .charts import bar_chart, histogram
 from .facts import facts
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["write_card"]
 

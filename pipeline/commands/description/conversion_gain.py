@@ -5,23 +5,20 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.conversion.samples.writer import Writer
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
 from ...images.loader import ImageLoader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["Gain", "measure_gain"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.text.encoder import length_column, trained_column
 from stoker.formats.tokenization.captions import LENGTHS_COLUMN
-
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["length_facts", "lengths_json"]
 

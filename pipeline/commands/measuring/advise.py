@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from stoker.errors import ConfigError
 
@@ -14,8 +15,6 @@ from ..shared.console import human_bytes, out, print_json, table
 from ..shared.options import Dataset, JsonOutput
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from .step_demand import Advice, Demand
 
 __all__ = ["advise"]

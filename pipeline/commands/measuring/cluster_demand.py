@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..shared.console import human_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .step_demand import Advice, Demand
+from .step_demand import Advice, Demand
 
 __all__ = ["ClusterDemand", "cluster_demand"]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..description.conversion_gain import Gain
 from .memory_demand import MemoryDemand
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ..description.conversion_gain import Gain
 
 __all__ = ["TRAINING_FORMS", "Advice", "Demand", "advise_on"]
 

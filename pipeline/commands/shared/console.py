@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -15,8 +16,6 @@ from rich.text import Text
 from stoker.errors import StokerError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stoker.formats.conversion.execution import Summary
 
 __all__ = [

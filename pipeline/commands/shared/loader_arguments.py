@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, load_recipe, load_views
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 
 from ...images.captions.tokens import Tokens
+from ...images.columns.image_column import Transforms
 from ...images.sizes.aspect_buckets import AspectBuckets
 from ...images.sizes.patches.patches import Patches
-from ...images.sizes.schedules import RandomSizes
-
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ...images.columns.image_column import Transforms
-    from ...images.sizes.schedules import Sizes
+from ...images.sizes.schedules import RandomSizes, Sizes
 
 __all__ = ["parse_caption", "parse_sizes", "recipe_columns", "recipe_transforms"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -19,9 +19,6 @@ from rich.progress import (
 )
 
 from .console import error_console, is_terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = ["progress"]
 

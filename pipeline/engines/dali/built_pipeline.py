@@ -6,18 +6,16 @@ import ctypes
 import os
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
+from ..base import ImageFormat
 from ..bfloat16 import to_bfloat16
+from .inputs import DaliBatch
 from .pipeline import Decoding, define_pipeline
-
-if TYPE_CHECKING:
-    from ..base import ImageFormat
-    from .inputs import DaliBatch
 
 __all__ = ["BuiltPipeline", "PipelineSettings"]
 

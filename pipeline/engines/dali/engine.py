@@ -7,12 +7,16 @@ DALI neither reads, nor shuffles, nor draws random numbers. The engine checks ev
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
 
 from ..base import ImageFormat, Result, Work
 from .built_pipeline import BuiltPipeline, PipelineSettings
@@ -24,13 +28,6 @@ from .pipeline import Decoding
 from .recovery import recover
 from .spec import PipelineSpec
 from .steps import STEPS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
 
 __all__ = ["DaliEngine"]
 

@@ -5,26 +5,21 @@ Nothing here imports DALI.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.params.image_params import ImageParams
 
 from ..base import Status
 from .operators import mean_and_deviation
 from .payloads import BLACK_PIXEL, Payloads
+from .spec import PipelineSpec
 from .steps import inputs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-
-    from .spec import PipelineSpec
 
 __all__ = ["DaliBatch", "cut_prefix", "united_crops"]
 

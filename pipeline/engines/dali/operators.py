@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from stoker.types import Size
 
-    from stoker.types import Size
-
-    # (name, dtype of DALI, dimensions of a sample) -> external source
-    Source = Callable[[str, Any, int], Any]
+# (name, dtype of DALI, dimensions of a sample) -> external source
+Source = Callable[[str, Any, int], Any]
 
 __all__ = ["mean_and_deviation", "mixed", "rounded", "warped"]
 

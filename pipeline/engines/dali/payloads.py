@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Color
 
 from ..base import Status
 from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Color
 
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 

@@ -6,21 +6,18 @@ Node functions take and return nodes of DALI's graph; none of them holds data.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stoker.types import Size
+
+from ..base import ImageFormat
 from .inputs import cut_prefix
-from .operators import mixed, warped
+from .operators import Source, mixed, warped
 from .options import DaliOptions
+from .spec import PipelineSpec
 from .steps import add_steps, prefixed
-
-if TYPE_CHECKING:
-    from stoker.types import Size
-
-    from ..base import ImageFormat
-    from .operators import Source
-    from .spec import PipelineSpec
 
 __all__ = ["Decoding", "define_pipeline"]
 

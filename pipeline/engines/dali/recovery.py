@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..base import Status
 from .failures import engine_error, is_sticky, last_line, named_samples
+from .inputs import DaliBatch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from .inputs import DaliBatch
-
-    Run = Callable[[DaliBatch], Any]
+Run = Callable[[DaliBatch], Any]
 
 __all__ = ["recover"]
 

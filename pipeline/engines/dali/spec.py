@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from .steps import signatures_of
+from stoker.augment.params.image_params import ImageParams
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-
-    from .steps import StepSignature
+from .steps import StepSignature, signatures_of
 
 __all__ = ["PipelineSpec"]
 

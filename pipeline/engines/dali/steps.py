@@ -8,10 +8,12 @@ The last node of a step must be uint8, as the next step takes it; ``fn.cast`` to
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.steps import (
     Affine,
@@ -26,20 +28,12 @@ from stoker.augment.steps import (
     Step,
     WeightedSum,
 )
+from stoker.types import Size
 
-from .operators import mixed, rounded, warped
+from .operators import Source, mixed, rounded, warped
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from .operators import Source
-
-    Inputs = dict[str, npt.NDArray[Any]]
-    Bool = npt.NDArray[np.bool_]
+Inputs = dict[str, npt.NDArray[Any]]
+Bool = npt.NDArray[np.bool_]
 
 __all__ = ["STEPS", "StepSignature", "add_steps", "inputs_of", "prefixed", "signatures_of"]
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.params.image_params import ImageParams
 from stoker.augment.params.optional_params import Channels
 from stoker.augment.reference.reference import convert
 from stoker.augment.steps import Displace
+from stoker.formats.dataset.reading.samples import Samples
 
 from ..reference import ReferenceEngine
 from .mean_image import subtract_mean
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-
-    Pixels = npt.NDArray[Any]
-    Levels = npt.NDArray[np.float32]
+Pixels = npt.NDArray[Any]
+Levels = npt.NDArray[np.float32]
 
 __all__ = ["ChannelEngine"]
 

@@ -5,25 +5,20 @@ from __future__ import annotations
 import weakref
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.steps import BatchStep
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.steps import BatchStep, Step
 from stoker.augment.steps.custom import split_last_custom
 from stoker.errors import EngineError, StokerError
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from .batch import Batch
 
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.steps import Step
-
-    from .batch import Batch
-
-    Pixels = npt.NDArray[np.uint8]
-    Rows = npt.NDArray[np.int64]
+Pixels = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["CustomSteps", "split_custom"]
 

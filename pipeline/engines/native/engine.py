@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import EngineError
 from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Layout
 
 from ..base import ImageFormat, Result, Status, Work
 from ..column_arrays import pack
@@ -24,15 +29,6 @@ from .image_memory import ImageMemory, clear_images
 from .mean_image import subtract_means
 from .needed_bytes import GAP, needed_bytes
 from .steps import EXECUTES, pack_images
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Layout
 
 __all__ = ["LAYOUT_NUMBERS", "NativeEngine"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+import numpy.typing as npt
 
-    import numpy.typing as npt
-
-    from ..base import ImageFormat, Work
+from ..base import ImageFormat, Work
 
 __all__ = ["ImageMemory", "clear_images"]
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
+
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment import steps as kinds
 from stoker.augment.formulas.noise import quantiles
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params.optional_params import Erase
 from stoker.errors import EngineError
 
 from ..column_arrays import pack
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.params.optional_params import Erase
 
 __all__ = ["EXECUTES", "pack_images", "pack_steps"]
 

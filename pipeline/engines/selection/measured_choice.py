@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from stoker.errors import MissingDependencyError, StokerError
 
 from .kept_rates import KeptRates, MeasuredRates
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["MEASURED_SECONDS", "choose_by_rate"]
 

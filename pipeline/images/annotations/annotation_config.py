@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from stoker.augment.plan import ImagePlan
 from stoker.augment.steps import Displace
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
 
 from ...execution.batch import ColumnSpec
+from ...order.sample_source import SampleSource
+from ..batch_transforms import BatchTransformPlan
 from .annotation_processor import AnnotationProcessor, MaskConfig
 from .objects import EXTRA_PREFIX, ObjectConfig
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.augment.plan import ImagePlan
-
-    from ...order.sample_source import SampleSource
-    from ..batch_transforms import BatchTransformPlan
-
-    _Sides = tuple[int | None, int | None]
+_Sides = tuple[int | None, int | None]
 
 __all__ = ["AnnotationConfig", "make_annotation_config", "task_columns"]
 

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.annotations import transform_mask
 from stoker.augment.geometry.displaced import displace_masks
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
+from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.reading.samples import Samples
 
+from ...order.sample_source import SampleSource
 from .class_drawing import draw_classes
 from .composing import composed_errors, composed_masks, composed_objects
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from .objects import EXTRA_PREFIX, BatchObjects, ObjectConfig, transform_objects
 from .pasting import covered_objects, remaining, with_pasted_masks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.annotations import Annotations
-    from stoker.formats.dataset.reading.samples import Samples
-
-    from ...order.sample_source import SampleSource
-
-    Int64 = npt.NDArray[np.int64]
-    Mask = npt.NDArray[np.integer[Any]]
+Int64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.integer[Any]]
 
 __all__ = ["AnnotationProcessor", "BatchAnnotations", "MaskConfig", "decode_mask"]
 

@@ -7,28 +7,23 @@ loader draws the objects by this key, and their masks with the parameters of the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.segments import mask_boxes
+from stoker.augment.params.composition import Composition
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.random import sequence, unit_interval
 
-from .mask_drawing import draw_segments
+from .mask_drawing import MaskMemory, draw_segments
 from .object_geometry import place_boxes
 from .objects import BatchObjects, ObjectConfig
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.composition import Composition
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.annotations import Annotations
-
-    from .mask_drawing import MaskMemory
-
-    Ints = npt.NDArray[np.integer[Any]]
-    Masks = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.integer[Any]]
+Masks = npt.NDArray[np.uint8]
 
 __all__ = ["covered_objects", "remaining", "with_pasted_masks"]
 

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing import Pack, Packed, Pad, Ragged
+from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns.list_column import ListColumn, expand_ranges
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
 from stoker.formats.tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
 from stoker.formats.tokenization.special_tokens import count_special_tokens
+from stoker.formats.tokenization.tokenizers import Tokenizer
 from stoker.random import derive_key, uniform
 
+from ...adapters import Adapter
 from ...execution.batch import ColumnSpec
+from ...order.sample_source import SampleSource
+from .tokens import Tokens
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy.typing as npt
-
-    from stoker.bucketing.batchify.sequences import Output
-    from stoker.formats.tokenization.tokenizers import Tokenizer
-
-    from ...adapters import Adapter
-    from ...order.sample_source import SampleSource
-    from .tokens import Tokens
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["MASK", "Captions", "find_captions"]
 

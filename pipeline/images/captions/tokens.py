@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from stoker.errors import ConfigError
 from stoker.formats.tokenization.captions import CAPTION
 
 from ...execution.arguments import optional_number, whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 __all__ = ["Tokens"]
 

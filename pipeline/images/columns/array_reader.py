@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
-from stoker.errors import ConfigError, CorruptRecordError
+from stoker.errors import ConfigError, CorruptRecordError, SampleError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.columns.array_columns import place_of, shape_column
+from stoker.formats.dataset.columns.array_columns import ArrayColumn, place_of, shape_column
 
+from ...adapters import Adapter
 from ...engines.shard_files import open_shards
 from ...execution.batch import ColumnSpec
+from ...order.sample_source import SampleSource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy.typing as npt
-
-    from stoker.errors import SampleError
-    from stoker.formats.dataset.columns.array_columns import ArrayColumn
-
-    from ...adapters import Adapter
-    from ...order.sample_source import SampleSource
-
-    Array = npt.NDArray[Any]
-    Int64 = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["ArrayConfig", "ArrayForm", "ArrayReader", "BatchArrays"]
 

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.array_columns import shape_column
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN
 
-from ...order.sample_source import batchable_columns
+from ...order.rank_draws import LastBatch
+from ...order.sample_source import SampleSource, batchable_columns
 from ..annotations.annotation_config import task_columns
-from ..captions.captions import MASK
+from ..annotations.objects import ObjectConfig
+from ..captions.captions import MASK, Captions
 from ..sizes.padding import IMAGE_SIZE
 from ..sizes.patches.patch_columns import patch_column_names
+from ..sizes.size_plan import SizePlan
 from . import source_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ...order.rank_draws import LastBatch
-    from ...order.sample_source import SampleSource
-    from ..annotations.objects import ObjectConfig
-    from ..captions.captions import Captions
-    from ..sizes.size_plan import SizePlan
-    from .array_reader import ArrayConfig
-    from .image_column import ImageColumn
+from .array_reader import ArrayConfig
+from .image_column import ImageColumn
 
 __all__ = ["column_names"]
 

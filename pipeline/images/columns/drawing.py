@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params.parts import Parts
 from stoker.errors import ConfigError
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from ...order.sample_source import SampleSource
+from .image_column import ImageColumn
 
-    from stoker.augment.geometry.boxes import Objects
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.params.parts import Parts
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
-
-    from ...order.sample_source import SampleSource
-    from .image_column import ImageColumn
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["draw_params"]
 

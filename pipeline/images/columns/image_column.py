@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.patch_masks import PatchMask
+from stoker.augment.plan import ImagePlan
 from stoker.augment.resizing import resized
 from stoker.augment.views import Views, view_keys
 from stoker.errors import ConfigError
+from stoker.types import Size
 
+from ...engines.base import ImageFormat
 from ...execution.batch import ColumnSpec
+from ...order.sample_source import SampleSource
 from ..annotations.annotation_config import AnnotationConfig, make_annotation_config
-from ..batch_transforms import BatchTransformPlan, function_name, split_transforms
-from ..sizes.padding import IMAGE_SIZE
+from ..annotations.objects import ObjectConfig
+from ..batch_transforms import AnyTransform, BatchTransformPlan, function_name, split_transforms
+from ..sizes.padding import IMAGE_SIZE, Padding
 from . import source_columns
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
-
-    from stoker.augment.patch_masks import PatchMask
-    from stoker.augment.plan import ImagePlan
-    from stoker.types import Size
-
-    from ...engines.base import ImageFormat
-    from ...order.sample_source import SampleSource
-    from ..annotations.objects import ObjectConfig
-    from ..batch_transforms import AnyTransform
-    from ..sizes.padding import Padding
-
-    Int64 = npt.NDArray[np.int64]
-    # A list of transforms, or lists and views by the names of their columns.
-    Compiled = Callable[..., ImagePlan]
-    Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
+Int64 = npt.NDArray[np.int64]
+# A list of transforms, or lists and views by the names of their columns.
+Compiled = Callable[..., ImagePlan]
+Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
 
 __all__ = ["ImageColumn", "plan_columns"]
 

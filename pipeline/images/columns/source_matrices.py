@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.columns.origin_columns import Origins
+
+from .image_column import ImageColumn
 from .source_columns import MATRIX
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.origin_columns import Origins
-
-    from .image_column import ImageColumn
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["source_matrices"]
 

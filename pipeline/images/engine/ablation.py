@@ -8,30 +8,25 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.version import __version__
 
 from ...caching.cache_prefetcher import is_remote
 from ...engines.left_out import NOTHING, LeftOut
 from ...engines.selection.kept_rates import KeptRates, MeasuredRates
+from ...execution.loader import Loader
 from ...execution.observation.stats import factors_in_words
 from ..batch_transforms import split_transforms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ...execution.loader import Loader
-    from ..config import ImageLoaderConfig
+from ..config import ImageLoaderConfig
 
 __all__ = ["Ablation", "ablate", "kept_factors"]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,26 +16,23 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ...engines.base import ImageFormat
+from ...engines.left_out import LeftOut
 from ...engines.native.unfinished import PIXELS_DTYPE
+from ...execution.batch import ColumnSpec
+from ...execution.observation.counters import Counters
+from ...order.changes.ledger import Ledger
 from ...order.changes.substitutes import original, substituted
+from ...order.epoch_order import Order
+from ...order.rank_draws import Schedule
+from ...order.sample_source import SampleSource
 from ..checkpoints import CheckpointedImages
-from .ablation import ablate, kept_factors
+from ..config import ImageLoaderConfig
+from ..producer import ImageBatchProducer
+from .ablation import Ablation, ablate, kept_factors
+from .setup import ProducerFactory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from ...cluster.own_memory import Allocate
-    from ...engines.left_out import LeftOut
-    from ...execution.batch import ColumnSpec
-    from ...execution.observation.counters import Counters
-    from ...order.changes.ledger import Ledger
-    from ...order.epoch_order import Order
-    from ...order.rank_draws import Schedule
-    from ...order.sample_source import SampleSource
-    from ..config import ImageLoaderConfig
-    from ..producer import ImageBatchProducer
-    from .ablation import Ablation
-    from .setup import ProducerFactory
 
 __all__ = ["EngineImages"]
 

@@ -10,12 +10,13 @@ import json
 import warnings
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import ConfigError
 from stoker.version import __version__
 
 from ... import adapters
+from ...adapters import Adapter, Framework
 from ...caching.cache_prefetcher import is_remote, make_cache_prefetcher
 from ...engines.base import Engine, EngineSettings
 from ...engines.dali import DaliOptions
@@ -26,20 +27,17 @@ from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_n
 from ...engines.selection.gpus import gpu_model
 from ...engines.selection.kept_rates import KeptRates
 from ...engines.selection.measured_choice import choose_by_rate
+from ...execution.batch import ColumnSpec
 from ...execution.observation.counters import Counters
 from ...execution.observation.stats import StatsTotals, explain_slow_engine
+from ...execution.ranks.ranks import Ranks
+from ...order.rank_draws import Schedule
 from ..batch_assembler import function_output_spec
+from ..config import ImageLoaderConfig
 from ..planned_batches import planned_draws
 from ..producer import ImageBatchProducer
 from .trial import images_per_second
 from .typical_samples import largest_size, typical_work
-
-if TYPE_CHECKING:
-    from ...adapters import Adapter, Framework
-    from ...execution.batch import ColumnSpec
-    from ...execution.ranks.ranks import Ranks
-    from ...order.rank_draws import Schedule
-    from ..config import ImageLoaderConfig
 
 __all__ = ["EngineSetup", "ProducerFactory", "ReadOptions"]
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.description import is_finite
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes, nearest_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+from stoker.types import Size
 
 from ...execution.arguments import optional_number, whole_number
+from ...execution.epochs.history import History
+from ...execution.ranks.ranks import Ranks
 from ...order.changes.substitutes import Fitting
+from ..columns.image_column import Transforms
 from .cover import cover_by_default
 from .image_planner import ImagePlanner, PlannedSchedule
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.types import Size
-
-    from ...execution.epochs.history import History
-    from ...execution.ranks.ranks import Ranks
-    from ..columns.image_column import Transforms
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["AspectBuckets", "BucketPlanner", "BucketSchedule", "image_sizes"]
 

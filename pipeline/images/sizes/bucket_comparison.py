@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes
 from stoker.bucketing.report.shape_report import ShapeReport, report_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from .aspect_buckets import AspectBuckets
 
-    from .aspect_buckets import AspectBuckets
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["compare_shapes"]
 

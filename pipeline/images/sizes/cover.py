@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.geometry.cover_crop import CoverCrop
 
-if TYPE_CHECKING:
-    from ..columns.image_column import Transforms
+from ..columns.image_column import Transforms
 
 __all__ = ["cover_by_default"]
 

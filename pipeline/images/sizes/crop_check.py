@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.formats.dataset.dataset import Dataset
 
-if TYPE_CHECKING:
-    from ...order.sampling import Sampler
-    from ..config import ImageLoaderConfig
+from ...order.sampling import Sampler
+from ..config import ImageLoaderConfig
 
 __all__ = ["check_crops"]
 

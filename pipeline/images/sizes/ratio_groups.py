@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from stoker.bucketing.samplers.by_ratio import RatioGroupSampler, ratio_groups
 
+from ...execution.epochs.history import History
+from ...execution.ranks.ranks import Ranks
 from ...order.changes.substitutes import Fitting
 from .aspect_buckets import BucketSchedule
 from .image_planner import ImagePlanner
-
-if TYPE_CHECKING:
-    from ...execution.epochs.history import History
-    from ...execution.ranks.ranks import Ranks
-    from .padding import Padding
+from .padding import Padding
 
 __all__ = ["RatioGroupPlanner", "RatioGroupSchedule", "RatioGroups"]
 

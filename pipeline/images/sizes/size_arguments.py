@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
+from stoker.types import Size
 
 from ...execution.arguments import optional_number
+from ...order.rank_draws import LastBatch
+from ...order.sample_source import SampleSource
+from ..bad_samples import OnError
+from ..captions.captions import Captions
 from .aspect_buckets import AspectBuckets, BucketPlanner, image_sizes
 from .padding import Padding
 from .patches.patch_planner import PatchPlanner
 from .patches.patches import Patches
 from .ratio_groups import RatioGroupPlanner, RatioGroups
-from .schedules import make_schedule
+from .schedules import Sizes, make_schedule
 from .size_plan import SizePlan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.types import Size
-
-    from ...order.rank_draws import LastBatch
-    from ...order.sample_source import SampleSource
-    from ..bad_samples import OnError
-    from ..captions.captions import Captions
-    from .schedules import Sizes
 
 __all__ = ["make_size_plan", "with_captions", "with_planner"]
 

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
-from ...order.rank_draws import Schedule
+from ...execution.epochs.history import History
+from ...execution.ranks.ranks import Ranks
+from ...order.rank_draws import LastBatch, Schedule
+from .aspect_buckets import AspectBuckets, BucketPlanner
+from .padding import Padding
 from .patches.patch_planner import PatchPlanner
+from .patches.patches import Patches
+from .ratio_groups import RatioGroupPlanner, RatioGroups
+from .schedules import SizeSchedule
 from .sized_schedule import SizedSchedule
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...execution.epochs.history import History
-    from ...execution.ranks.ranks import Ranks
-    from ...order.rank_draws import LastBatch
-    from .aspect_buckets import AspectBuckets, BucketPlanner
-    from .padding import Padding
-    from .patches.patches import Patches
-    from .ratio_groups import RatioGroupPlanner, RatioGroups
-    from .schedules import SizeSchedule
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["SizePlan"]
 

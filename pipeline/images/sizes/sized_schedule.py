@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.types import Size
 
 from ...order.rank_draws import Schedule
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["SizedSchedule"]
 

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from stoker.bucketing import FixedBucketSampler, pack
+from stoker.bucketing import FixedBucketSampler, PackingPlan, pack
 from stoker.errors import ConfigError
+from stoker.types import Layout
 
 from ....execution.epochs.epoch_cache import SharedEpochs
+from ....execution.epochs.history import History
+from ....execution.ranks.ranks import Ranks
 from ....order.changes.substitutes import Fitting
+from ...captions.captions import Captions
+from ...columns.image_column import Transforms
 from ..image_planner import ImagePlanner, PlannedSchedule
-from .patches import patch_grids, resize_to_patches
+from .patches import Patches, patch_grids, resize_to_patches
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.bucketing import PackingPlan
-    from stoker.types import Layout
-
-    from ....execution.epochs.history import History
-    from ....execution.ranks.ranks import Ranks
-    from ...captions.captions import Captions
-    from ...columns.image_column import Transforms
-    from .patches import Patches
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["PatchPlanner", "PatchSchedule"]
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.state.transform_state import TransformState
 from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
+from stoker.types import Size
 
 from ....execution.arguments import whole_number
+from ...columns.image_column import Transforms
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.state.transform_state import TransformState
-    from stoker.types import Size
-
-    from ...columns.image_column import Transforms
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["Patches", "ResizeToPatches", "patch_grids", "resize_to_patches"]
 
