@@ -11,7 +11,7 @@ A new engine is a class that fulfils :class:`Engine`, and a row of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
@@ -154,17 +154,17 @@ class Result:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Settings from which an engine is made; each engine uses those that concern it.
+    """Settings that an engine is made from; each engine uses those that concern it.
 
     Attributes:
         files: Paths of the dataset's data files, in the manifest's order.
         sizes: Bytes of each, as the manifest says.
         image_format: Form of the images.
+        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
         device: Where the engine leaves images, "cpu" or "cuda:N".
         num_threads: Threads, from 1.
         depth: Batches in flight at once, from 1.
         batch_size: Samples of the largest batch.
-        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
         verify: Whether each payload is compared with its checksum.
         mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
             where a file that shrinks under a mapping ends the process.
@@ -183,11 +183,12 @@ class EngineSettings:
     files: Sequence[str]
     sizes: Sequence[int]
     image_format: ImageFormat
-    device: str
-    num_threads: int
-    depth: int
-    batch_size: int
+    _: KW_ONLY
     max_pixels: int
+    device: str = "cpu"
+    num_threads: int = 1
+    depth: int = 2
+    batch_size: int = 1
     verify: bool = True
     mapped: bool = True
     exact: bool = False

@@ -29,8 +29,7 @@ __all__ = ["ChannelEngine"]
 class ChannelEngine(ReferenceEngine):
     """Executes batches of images of any number of channels on a pool of threads.
 
-    It takes the arguments of :class:`~stoker.pipeline.engines.reference.ReferenceEngine`. Its threads work
-    side by side, because decoders and resampling run without the interpreter's lock.
+    Its threads work side by side, because decoders and resampling run without the interpreter's lock.
     """
 
     name = "native"
@@ -44,7 +43,7 @@ class ChannelEngine(ReferenceEngine):
             whole = np.array((0, 0, samples.height[i], samples.width[i]), np.int32)
             window = _window(columns, i, len(samples)) if columns else whole
             with contextlib.suppress(ValueError):
-                pixels = _native.decode_stored(codec, data, alpha, self._max_pixels, window)
+                pixels = _native.decode_stored(codec, data, alpha, self._settings.max_pixels, window)
                 if pixels is not None and pixels.shape[:2] == (samples.height[i], samples.width[i]):
                     return pixels
         return super()._decode(data, samples, i, columns)
