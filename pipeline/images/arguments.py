@@ -6,6 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from stoker.augment.transforms.geometry.pad import RandomCrop
+from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Color, DType, Layout
 
 from ..engines.base import ImageFormat
@@ -102,7 +106,7 @@ def make_config(
         captions=captions,
         sizes=size_plan,
     )
-    return ImageLoaderConfig(
+    config = ImageLoaderConfig(
         dataset=opened,
         order=make_loader_order(opened, shuffle, sampler, epochs.samples_per_epoch, epochs.seed),
         images=tuple(one.annotated(opened, names, given.objects, batch_transform_plan) for one in images),
@@ -117,3 +121,23 @@ def make_config(
         captions=captions,
         size_plan=size_plan,
     )
+    _check_crops(config, sampler)
+    return config
+
+
+def _check_crops(config: ImageLoaderConfig, sampler: Sampler | None) -> None:
+    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image.
+
+    A loader with a sampler is not checked: its sampler may never draw small images.
+    """
+    if sampler is not None:
+        return
+    dataset = config.dataset
+    for column in config.images:
+        crops = (one for one in column.plan.transforms if isinstance(one, RandomCrop))
+        # A mixture may draw nothing from a dataset.
+        if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
+            smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
+            positions = np.array(smallest, np.int64)
+            samples = dataset.samples(positions)
+            config.draw(column, positions, samples, samples.row, epoch=0)

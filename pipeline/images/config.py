@@ -14,6 +14,7 @@ import numpy.typing as npt
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.params.image_params import ImageParams
 from stoker.augment.params.parts import Parts
+from stoker.errors import ConfigError
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Size
 
@@ -27,7 +28,6 @@ from .bad_samples import BadSamplePolicy
 from .batch_transforms import BatchTransformPlan
 from .captions.captions import Captions
 from .columns.array_reader import ArrayConfig
-from .columns.drawing import draw_params
 from .columns.image_column import ImageColumn
 from .columns.source_columns import SIZE
 from .sizes.patches.patch_columns import patch_column_spec
@@ -199,19 +199,34 @@ class ImageLoaderConfig:
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
         """
-        return draw_params(
-            column,
-            self.dataset,
-            positions,
-            samples,
-            keys,
-            seed=self.draw_seed,
-            epoch=epoch,
-            objects=objects,
-            size=size,
-            parts=parts,
-        )
+        shown = column.samples_of_images(len(positions))
+        height, width, seed = samples.height[shown], samples.width[shown], self.draw_seed
+        keys, plan = parts.image_keys if parts else column.keys(keys), column.at(size)
+        try:
+            return plan.draw(height, width, keys, seed, epoch, objects=objects, parts=parts)
+        except ConfigError:
+            for i in range(len(keys)):  # finds the image that is refused, which is refused alone, too
+                at = np.array([i])
+                own, part = objects and objects.take(at), parts and parts.take(at)
+                try:
+                    plan.draw(height[at], width[at], keys[at], seed, epoch, objects=own, parts=part)
+                except ConfigError as error:
+                    raise _named(error, self.dataset, int(positions[shown[i]])) from None
+            raise
 
     @cached_property
     def _rows_are_distinct(self) -> bool:
         return self.order.distinct and self.dataset.is_distinct
+
+
+def _named(error: ConfigError, dataset: SampleSource, position: int) -> ConfigError:
+    """The error with the name of the sample at ``position``."""
+    place = dataset.error(position, error.message)
+    return ConfigError(
+        error.message,
+        path=place.path,
+        shard=place.shard,
+        record=place.record,
+        key=place.key,
+        hint=error.hint,
+    )

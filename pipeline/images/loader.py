@@ -28,7 +28,6 @@ from .columns.array_reader import ArrayForm
 from .columns.image_column import Transforms
 from .engine.images import EngineImages
 from .engine.setup import EngineSetup, ReadOptions
-from .sizes.crop_check import check_crops
 from .sizes.schedules import Sizes
 from .sizes.size_arguments import make_size_plan
 
@@ -256,7 +255,6 @@ class ImageLoader(EngineImages):
             ColumnArguments(columns, object_config, arrays, caption, dtype, layout, color),
             bad_samples=make_bad_sample_policy(on_error, max_bad),
         )
-        check_crops(self._config, sampler)
         super().__init__(self._config, ranks, last_batch, prefetch)
         adapters.specialize_loader(self, output)
         setup = EngineSetup(

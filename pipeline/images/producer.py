@@ -34,7 +34,6 @@ from .columns.array_reader import ArrayReader
 from .columns.contents import Contents
 from .columns.image_column import ImageColumn
 from .columns.source_columns import MATRIX
-from .columns.source_matrices import source_matrices
 from .completion import BatchCompletion, MadeImages
 from .config import ImageLoaderConfig
 from .planned_batches import PlannedBatch, batch_reads, planned_batches
@@ -93,8 +92,7 @@ class ImageBatchProducer:
         # It walks through a plan of its own, far ahead of the engine.
         self._reads = partial(batch_reads, config, schedule, epoch)
         self._cache_prefetcher = cache_prefetcher
-        names = {f"{column.prefix}{MATRIX}" for column in config.images}
-        self._leads_back = not names.isdisjoint(config.columns)
+        self._leads_back = [f"{column.prefix}{MATRIX}" in config.columns for column in config.images]
         self._in_flight: deque[tuple[PlannedBatch, Callable[[], Contents]]] = deque()
 
     def start(self) -> bool:
@@ -121,8 +119,11 @@ class ImageBatchProducer:
             params, wait = self._decide(planned, column, processor, known)
             decided.append(params)
             annotated.append(wait)
-        origins = self._config.dataset.origins(planned.positions) if self._leads_back else None
-        to_source = source_matrices(self._config.columns, self._config.images, decided, origins)
+        origins = self._config.dataset.origins(planned.positions) if any(self._leads_back) else None
+        to_source = [
+            None if origins is None or not leads_back else column.to_source(params, origins)
+            for column, params, leads_back in zip(self._config.images, decided, self._leads_back, strict=True)
+        ]
         # Last, as an error before would leave a batch in the engine that is never collected.
         if len(planned):
             self._engine.submit(Work(planned.samples, decided[0], tuple(decided[1:])))

@@ -19,6 +19,7 @@ from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.reading.samples import Samples
 
 from ...order.sample_source import SampleSource
+from .annotation_config import AnnotationConfig, MaskConfig
 from .class_drawing import draw_classes
 from .composing import composed_errors, composed_masks, composed_objects
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
@@ -28,28 +29,13 @@ from .pasting import covered_objects, remaining, with_pasted_masks
 Int64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.integer[Any]]
 
-__all__ = ["AnnotationProcessor", "BatchAnnotations", "MaskConfig", "decode_mask"]
+__all__ = ["AnnotationProcessor", "BatchAnnotations", "decode_mask"]
 
 # Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
 _MODES = ("1", "L", "P", "I;16", "I")
 
 _BAD_RUNS = "the run lengths of a mask are not those of its image"
 _BAD_POLYGON = "a polygon has a vertex that is not finite"
-
-
-@dataclass(frozen=True)
-class MaskConfig:
-    """Form of class masks.
-
-    Attributes:
-        dtype: "uint8", or "int64" if the classes need it.
-        ignore: Value of pixels that show nothing of the source.
-        from_objects: Whether they are drawn from polygons and run lengths, and not stored.
-    """
-
-    dtype: str
-    ignore: int
-    from_objects: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,30 +58,19 @@ class AnnotationProcessor:
 
     Args:
         dataset: Dataset or mixture that has the annotations.
-        objects: Columns of objects; None if there are none.
-        masks: Form of class masks; None if there is no such column.
-        needs_boxes: Whether a transform decides by boxes, so that :meth:`read` reads objects in any case.
+        config: Which columns to make, and what transforms need.
         num_threads: Threads, from 1.
-        pastes: Whether a transform pastes objects, which needs masks in any case.
     """
 
-    def __init__(
-        self,
-        dataset: SampleSource,
-        objects: ObjectConfig | None,
-        masks: MaskConfig | None,
-        *,
-        needs_boxes: bool,
-        num_threads: int,
-        pastes: bool = False,
-    ) -> None:
+    def __init__(self, dataset: SampleSource, config: AnnotationConfig, num_threads: int) -> None:
+        objects, masks = config.objects if config.objects.columns else None, config.masks
         self._dataset = dataset
         self._objects = objects
         self._masks = masks
         self._draws_classes = masks is not None and masks.from_objects
-        self._draws_objects = pastes or (objects is not None and "masks" in objects.columns)
-        self._pastes = pastes
-        self._reads = needs_boxes or pastes or objects is not None or self._draws_classes
+        self._draws_objects = config.pastes or (objects is not None and "masks" in objects.columns)
+        self._pastes = config.pastes
+        self._reads = config.needs_boxes or config.pastes or objects is not None or self._draws_classes
         self._parts = frozenset() if objects is None else _parts(objects)
         if self._draws_classes or self._draws_objects:
             self._parts |= {"polygons", "runs"}

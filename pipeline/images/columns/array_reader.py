@@ -52,21 +52,6 @@ class ArrayConfig:
         wanted = {name: one for name, one in self.columns.items() if {name, shape_column(name)} & set(names)}
         return replace(self, columns=wanted)
 
-    def reader(
-        self, dataset: SampleSource, num_threads: int, *, mapped: bool, verify: bool
-    ) -> ArrayReader | None:
-        """Make the reader of these columns, which the caller closes; None if there are none.
-
-        Args:
-            dataset: Dataset or mixture that has the arrays.
-            num_threads: Threads, from 1.
-            mapped: Whether shards are mapped into memory.
-            verify: Whether every array is compared with its checksum.
-        """
-        if not self.columns:
-            return None
-        return ArrayReader(dataset, self, num_threads=num_threads, mapped=mapped, verify=verify)
-
     def with_shapes(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Names of the columns of a batch, and those of the shapes that padding hides."""
         padded = (name for name in names if name in self.columns and not self.columns[name].is_fixed)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stoker.augment.params.image_params import ImageParams
 from stoker.augment.patch_masks import PatchMask
 from stoker.augment.plan import ImagePlan
 from stoker.augment.resizing import resized
 from stoker.augment.views import Views, view_keys
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns.origin_columns import Origins
 from stoker.types import Size
 
 from ...engines.base import ImageFormat
@@ -118,6 +120,16 @@ class ImageColumn:
         With a single list of transforms, these are the keys of the samples.
         """
         return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
+
+    def to_source(self, params: ImageParams, origins: Origins) -> npt.NDArray[np.float64]:
+        """Matrices from the pixels of the images to those of their sources, (M, 3, 3) float64.
+
+        Args:
+            params: Parameters of the M images.
+            origins: The way from the N stored images to those of the source.
+        """
+        shown = self.samples_of_images(len(origins.sizes))
+        return origins.matrices[shown] @ params.to_source()
 
     def spec(self, name: str, part: str, image_format: ImageFormat, dataset: SampleSource) -> ColumnSpec:
         """Dtype and shape of the column ``name``, which holds ``part``."""

@@ -32,7 +32,9 @@ from ...execution.observation.counters import Counters
 from ...execution.observation.stats import StatsTotals, explain_slow_engine
 from ...execution.ranks.ranks import Ranks
 from ...order.rank_draws import Schedule
+from ..annotations.annotation_processor import AnnotationProcessor
 from ..batch_assembler import function_output_spec
+from ..columns.array_reader import ArrayReader
 from ..config import ImageLoaderConfig
 from ..planned_batches import planned_draws
 from ..producer import ImageBatchProducer
@@ -162,11 +164,10 @@ class EngineSetup:
         return buffer + buffer // 4 if shared else 0
 
     def _fastest(self, engines: tuple[str, ...], device: str) -> str:
-        if is_remote(self.config.dataset) or not len(self.config.dataset):
-            return engines[0]
-        threads = replace(self, engine=engines[0], device=device).plan().num_threads
-        gpu = gpu_model()
         config = self.config
+        if is_remote(config.dataset) or not len(config.dataset):
+            return engines[0]
+        gpu, threads = gpu_model(), replace(self, engine=engines[0], device=device).plan().num_threads
         batch_transforms = config.batch_transform_plan.to_json()
         work = json.dumps([config.transforms_to_json(), batch_transforms, config.columns], sort_keys=True)
         return choose_by_rate(
@@ -177,7 +178,7 @@ class EngineSetup:
                 "dataset": config.dataset.fingerprint,
                 "gpu": gpu,
                 "threads": threads,
-                "batch_size": self.config.size_plan.batch_size,
+                "batch_size": config.size_plan.batch_size,
                 "format": [config.image_format.dtype, config.image_format.layout, config.image_format.color],
                 "dali": repr(self.dali),
                 "work": hashlib.blake2b(work.encode(), digest_size=16).hexdigest(),
@@ -222,12 +223,16 @@ class ProducerFactory:
         self._adapter = adapters.load(setup.framework, plan.placement)
         self.engine = setup.make_engine(plan, self._adapter)
         self.allocate = self._adapter.allocate
+        dataset, threads = config.dataset, plan.num_threads
         self._annotations = [
-            column.annotations.processor(config.dataset, plan.num_threads) for column in config.images
+            None if one.annotations.is_empty else AnnotationProcessor(dataset, one.annotations, threads)
+            for one in config.images
         ]
-        self._arrays = config.arrays.reader(
-            config.dataset, plan.num_threads, mapped=reading.mapped, verify=reading.verify
-        )
+        self._arrays = None
+        if config.arrays.columns:
+            self._arrays = ArrayReader(
+                dataset, config.arrays, num_threads=threads, mapped=reading.mapped, verify=reading.verify
+            )
 
     def make(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
         """Make the producer of the batches of these steps."""

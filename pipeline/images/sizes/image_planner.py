@@ -107,3 +107,8 @@ class PlannedSchedule(Schedule):
     def consumed(self, steps: int) -> int:
         """Steps of the plan that are done after ``steps`` more."""
         return self.done + steps
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """See :class:`Schedule`."""
+        at = self.done + step
+        return self.plan.batch(at, self.rank).rows, self.plan.mask(at, self.rank)
