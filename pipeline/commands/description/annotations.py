@@ -62,4 +62,4 @@ def class_labels(dataset: Dataset) -> tuple[npt.NDArray[np.int64], str]:
 
 
 def _lists(dataset: Dataset, name: str) -> ListColumn:
-    return ListColumn.from_arrow(dataset.index.arrow(name)).take(dataset.rows)
+    return dataset.index.lists(name).take(dataset.rows)

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.registry import find_container
-from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.versions.history import Version
 
@@ -74,7 +73,7 @@ def _restart_facts(dataset: Dataset) -> list[tuple[str, str]]:
     """Return how many images have restart markers; nothing where the dataset was made without them."""
     if "jpeg_bands" not in dataset.columns:
         return []
-    marked = int((ListColumn.from_arrow(dataset.index.arrow("jpeg_bands")).counts[dataset.rows] > 0).sum())
+    marked = np.count_nonzero(dataset.index.lists("jpeg_bands").counts[dataset.rows])
     return [("restart markers", f"in {marked:,} of {len(dataset):,} images")]
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -31,6 +32,7 @@ __all__ = [
     "print_skipped",
     "print_summary",
     "table",
+    "write_json",
 ]
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -90,6 +92,12 @@ def human_bytes(size: float) -> str:
 def print_json(value: Any) -> None:
     """Print a value as JSON, in ASCII whatever the encoding of the terminal."""
     print(json.dumps(value, indent=1))
+
+
+def write_json(document: Any, file: Path | None) -> None:
+    """Write a report to a file as JSON, if the user has named one."""
+    if file is not None:
+        file.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def print_rows(rows: list[tuple[str, Any]]) -> None:

@@ -19,10 +19,9 @@ from stoker.formats.dataset.reading.samples import Samples
 
 from ..base import EngineSettings, Result, Work
 from .built_pipeline import BuiltPipeline
-from .failures import engine_error, is_sticky
+from .failures import engine_error, is_sticky, recover
 from .inputs import DaliBatch, united_crops
 from .payloads import PayloadReader, Payloads
-from .recovery import recover
 from .spec import PipelineSpec
 from .steps import STEPS
 
