@@ -74,7 +74,7 @@ class Adapter:
 
 
 def _local_gpu(number: int) -> Any:
-    """The GPU of this process that CUDA has this number for; ``jax.devices`` has those of all processes.
+    """The GPU with this number of CUDA in this process; ``jax.devices`` lists those of all processes.
 
     Raises:
         ConfigError: JAX does not use this GPU in this process.

@@ -117,7 +117,7 @@ def tf_dataset(loader: Loader) -> Any:
 
 
 def dataset_of(view: LoaderView) -> Any:
-    """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, without prefetching of its own."""
+    """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, without prefetching."""
     specs = map(_type_spec, view.loader.element_spec())
 
     def batches() -> Iterator[tuple[Any, ...]]:
@@ -126,7 +126,7 @@ def dataset_of(view: LoaderView) -> Any:
     options = tf.data.Options()
     # The loader works ahead itself, and its state counts the batches that were taken.
     options.experimental_optimization.inject_prefetch = False
-    # Each worker's loader draws its own share, of which a strategy would leave out all but a part.
+    # Each worker's loader draws its own share. A strategy would use only a part of it.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return tf.data.Dataset.from_generator(batches, output_signature=tuple(specs)).with_options(options)
 

@@ -131,7 +131,7 @@ def bench(
 
 
 def _refuse(given: Mapping[str, bool]) -> None:
-    """Raise ConfigError for options of the comparison, by whether they have another value than by default."""
+    """Raise ConfigError for options of the comparison that the user has given."""
     refused = [name for name, is_given in given.items() if is_given]
     if refused:
         raise ConfigError(f"--ablate measures Stoker alone, on the CPU, and takes no {', '.join(refused)}")

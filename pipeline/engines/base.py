@@ -53,7 +53,6 @@ class ImageFormat:
     Attributes:
         dtype: Dtype of the elements. Whole numbers are rounded half up and clipped to their range.
         layout: Order of the axes. NHWC4 has a fourth channel of zeros, which suits tensor cores.
-
         color: Which channels the images have.
         channels: Number of channels.
         bits: Bits of a level of the stored images: 8 or 16, or 32 for floats.
@@ -101,8 +100,8 @@ class ImageFormat:
 class Work:
     """A batch to execute: N samples, from 1, and the parameters of the images to make of them.
 
-    If the parameters have a composition, the samples are the parts of fewer images, and there are no other
-    images. Statuses are those of the samples.
+    If the parameters have a composition, the samples are the parts of fewer images, and ``others`` is empty.
+    Each sample has a status.
 
     Attributes:
         samples: N rows of the index.
@@ -121,7 +120,7 @@ class Work:
         return self.params, *self.others
 
     def views(self, params: Sized) -> int:
-        """V, the images of each sample under these parameters, or of as many rows."""
+        """V, the number of images of each sample; ``params`` has a row for each image."""
         return len(params) // len(self.samples)
 
 
@@ -168,8 +167,8 @@ class EngineSettings:
         verify: Whether each payload is compared with its checksum.
         mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
             where a file that shrinks under a mapping ends the process.
-        exact: Whether images are decoded at their full size, also where they are then made much smaller.
-        kept: Samples of mosaics that are kept decoded, as other mosaics show them, too.
+        exact: Whether images are decoded at their full size even if they then become much smaller.
+        kept: Samples of mosaics that stay decoded in memory, because other mosaics show them again.
         allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
             the memory to the engine.
         dali: How DALI decodes.

@@ -1,4 +1,4 @@
-"""A stage that an engine leaves out, by which an ablation measures what it costs."""
+"""A stage that an engine leaves out, so that an ablation can measure its cost."""
 
 from __future__ import annotations
 

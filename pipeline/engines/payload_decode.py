@@ -69,7 +69,7 @@ def decode(
 def described(
     found: tuple[Status, str], shards: Shards, samples: Samples, i: int, max_pixels: int
 ) -> tuple[Status, str]:
-    """Return the status and message of a sample that C++ could not decode: Pillow's, where Pillow says it.
+    """Return the status and message of a sample that C++ could not decode; Pillow's if Pillow fails, too.
 
     Args:
         found: What C++ says.

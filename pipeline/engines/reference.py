@@ -1,6 +1,6 @@
 """The reference engine: every transform, one sample at a time, with Pillow and NumPy.
 
-It makes an engine of :mod:`stoker.augment.reference.reference`. Other engines are tested against it, and
+It runs :mod:`stoker.augment.reference.reference` on threads. Other engines are tested against it, and
 ``engine="auto"`` takes it for transforms that they do not execute.
 """
 
@@ -140,7 +140,7 @@ class ReferenceEngine:
     def _decode(
         self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
     ) -> npt.NDArray[Any]:
-        """The pixels of sample ``i``; PayloadError also where they are more or fewer than the index says."""
+        """The pixels of sample ``i``; raises PayloadError if their number is not that of the index."""
         color = self._image_format.color
         pixels = decode(data, samples, i, max_pixels=self._settings.max_pixels, color=color, reference=True)
         if pixels.shape[:2] != (int(samples.height[i]), int(samples.width[i])):

@@ -34,7 +34,7 @@ def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = Tr
 
 
 def matches_checksum(shards: Shards, payload: Any, samples: Samples, i: int) -> bool:
-    """Return whether the payload of sample ``i`` has its checksum; True where the index has none of it."""
+    """Return whether the payload of sample ``i`` matches its checksum; True if the index has no checksum."""
     if not shards.has_checksums(int(samples.shard[i])):
         return True
     return int(samples.crc[i]) in (NO_CHECKSUM, crc32c(payload))

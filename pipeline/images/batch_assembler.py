@@ -89,7 +89,7 @@ class BatchAssembler:
     def _kept(
         self, planned: PlannedBatch, number: int, images: Any, contents: Contents, kept: Int64 | None
     ) -> ImageContents:
-        """The images of a column to hand out, and what follows them; images on a GPU are the framework's."""
+        """The kept images of a column, with what follows them; on a GPU in the framework's arrays."""
         column, annotated, n = self._config.images[number], contents.annotated[number], len(planned)
         to_source, image_size = contents.to_source[number], contents.image_sizes[number]
         objects, masks, patches = annotated.objects, annotated.masks, self._patches(planned, column)
@@ -127,7 +127,7 @@ class BatchAssembler:
     def _transform(
         self, images: ImageContents, labels: Array | None, draw_keys: Int64, size: Size
     ) -> tuple[ImageContents, Array | None]:
-        """Images and labels after all transforms of batches, which only a loader's one column has."""
+        """Images and labels after all transforms of batches, which named columns of images do not have."""
         config = self._config
         objects = config.images[0].annotations.objects
         mix = mix_in_place if isinstance(images.images, np.ndarray) else self._adapter.mix
@@ -179,7 +179,7 @@ class BatchAssembler:
             drawn = captions.draw(planned.positions[chosen], keys, self._config.draw_seed, self._epoch)
             return captions.column(name, drawn, self._adapter)
         values: Array | list[str]
-        if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
+        if name == "mask":  # belongs to the place in the batch, even if a good sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == source_columns.SIZE:
             values = self._config.dataset.origins(planned.positions[chosen]).sizes
@@ -227,7 +227,7 @@ def _with_views(values: Array, views: int | None) -> Array:
 def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
     """Dtype and shape of the images that the user's functions return, found by calls with ``n`` zeros.
 
-    If batches differ in size, there is a call with the least and one with the largest.
+    If batches differ in size, the functions are called with the smallest and the largest size.
     """
     image_format, column = config.image_format, config.images[0]
     shapes = []

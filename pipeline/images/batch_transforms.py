@@ -1,4 +1,4 @@
-"""What follows the engine: transforms that mix the samples of a batch, and functions of the user."""
+"""The plan of what follows the engine: transforms that mix samples of a batch, and the user's functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BatchTransformPlan:
     Attributes:
         transforms: Transforms that mix samples of the batch. A RandomChoice draws one of its transforms for
             each batch.
-        functions: Functions that take the images of a batch, and return as many.
+        functions: Functions that take the images of a batch, and return the same number of images.
         whole: Functions that take the whole batch and return it, after all others.
     """
 
@@ -131,7 +131,7 @@ def _refuse_torchvision(transform: Any) -> None:
     if name in augment.__all__:
         hint = f"Write stoker.augment.{name}, which is drawn for each image."
     else:
-        hint = _INSTEAD.get(name, "To call it with whole batches, wrap it in a function of your own.")
+        hint = _INSTEAD.get(name, "To call it with whole batches, wrap it in a function.")
     raise ConfigError(f"transforms has torchvision's {name}", hint=hint)
 
 
@@ -143,7 +143,7 @@ def _rank(transform: Any) -> int:
         return 1
     if isinstance(transform, RandomChoice):
         return int(transform.on_batches)
-    # compile_image refuses everything that is no transform.
+    # compile_image refuses everything that is not a transform.
     return 2 if callable(transform) and not isinstance(transform, (Transform, type)) else 0
 
 

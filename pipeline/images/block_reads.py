@@ -17,7 +17,7 @@ from .config import ImageLoaderConfig
 
 __all__ = ["block_reads"]
 
-_AT_ONCE = 1024  # samples in one request: with more, a thread could wait for a slow disk for seconds
+_AT_ONCE = 1024  # samples in one request; a larger one could block a thread for seconds on a slow disk
 
 
 def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[Samples]:

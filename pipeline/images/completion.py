@@ -61,7 +61,7 @@ class MadeImages:
 
 
 class BatchCompletion:
-    """Makes the batches of one epoch of what was made of their samples; counts bad samples.
+    """Makes the batches of one epoch out of :class:`MadeImages`, and counts bad samples.
 
     Args:
         config: Config of the loader.
@@ -133,7 +133,7 @@ class BatchCompletion:
         if on_error == "skip":
             return good
         chosen = np.arange(len(planned))
-        # The next good sample of the batch, and the first one after the last, so that nothing more is drawn.
+        # The next good sample of the batch, or after the last one the first: no further samples are drawn.
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]
         return chosen
 

@@ -119,7 +119,7 @@ class ImageLoaderConfig:
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
-        """The parts of :attr:`needs` that Python can run last, in each column of images that has them."""
+        """The parts of :attr:`needs` that Python can run last in all columns of images that have them."""
         last = frozenset().union(*(one.plan.last_custom_steps for one in self.images))
         return last.difference(*(one.plan.needs - one.plan.last_custom_steps for one in self.images))
 
@@ -205,7 +205,7 @@ class ImageLoaderConfig:
         try:
             return plan.draw(height, width, keys, seed, epoch, objects=objects, parts=parts)
         except ConfigError:
-            for i in range(len(keys)):  # finds the image that is refused, which is refused alone, too
+            for i in range(len(keys)):  # finds the refused image, which is also refused alone
                 at = np.array([i])
                 own, part = objects and objects.take(at), parts and parts.take(at)
                 try:

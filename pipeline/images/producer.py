@@ -1,7 +1,7 @@
 """The producer of batches of images, which the prefetcher runs.
 
-It draws the parameters of a batch, submits them to the engine, starts its annotations, and later collects
-what both have made. :mod:`.completion` makes a batch of it.
+It draws the parameters of a batch, submits them to the engine, starts the annotations, and later collects
+both. :mod:`.completion` makes a batch of the results.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class ImageBatchProducer:
         samples = schedule.n / schedule.world_size
         self._completion = BatchCompletion(config, adapter, totals, self._draws.epoch, samples)
         self._totals = totals
-        # The bytes that a cache fetches are in the page cache already.
+        # What a cache fetches is in the page cache already.
         blocks = block_reads(config, schedule, epoch) if read_ahead and not cache_prefetcher else iter(())
         planned = planned_batches(config, schedule, epoch)
         self._batches = _read_ahead(planned, blocks, read_ahead, self._draws, engine)
         self._cached_epoch: CachedEpoch | None = None
-        # It walks through a plan of its own, far ahead of the engine.
+        # The prefetcher walks through a separate plan, far ahead of the engine.
         self._reads = partial(batch_reads, config, schedule, epoch)
         self._cache_prefetcher = cache_prefetcher
         self._leads_back = [f"{column.prefix}{MATRIX}" in config.columns for column in config.images]
@@ -124,7 +124,7 @@ class ImageBatchProducer:
             None if origins is None or not leads_back else column.to_source(params, origins)
             for column, params, leads_back in zip(self._config.images, decided, self._leads_back, strict=True)
         ]
-        # Last, as an error before would leave a batch in the engine that is never collected.
+        # Last, because an error after it would leave a batch in the engine.
         if len(planned):
             self._engine.submit(Work(planned.samples, decided[0], tuple(decided[1:])))
         n, sizes = len(planned), [params.image_size for params in decided]
@@ -218,8 +218,8 @@ def _read_ahead(
 ) -> Iterator[_Drawn]:
     """Yield the same batches; before each, request the bytes of up to ``distance`` batches after it.
 
-    The distance grows by two with each batch, so that the first batch comes soon. This is no method of the
-    producer, because a generator that refers to its owner stays until the garbage collector runs.
+    The distance grows by two with each batch, so that the first batch comes soon. A method would keep the
+    producer alive until the garbage collector runs.
     """
     waiting: deque[_Drawn] = deque()
     reach = 0
@@ -237,7 +237,7 @@ def _read_ahead(
 
 
 def _ask_for(engine: Engine, samples: Samples | None, drawn: Sequence[ImageParams] = ()) -> None:
-    # Reading a payload that lies outside of its file reports the error.
+    # The engine reports a payload outside of its file when it reads the payload.
     with contextlib.suppress(ValueError):
         if samples:
             engine.read_ahead(samples, drawn)

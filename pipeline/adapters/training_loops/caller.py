@@ -1,4 +1,4 @@
-"""The code that calls a loader, for checks of what frameworks do with it and do not tell it."""
+"""The code that calls a loader, for checks of how a framework uses the loader."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _table(rows: Iterable[Sequence[str]], kind: str = "") -> str:
 
 
 def _classes(dataset: Dataset) -> list[tuple[str, str]]:
-    """The classes in the order of their labels, or those with the most samples of very many."""
+    """The classes in the order of their labels; of very many classes, those with the most samples."""
     labels, what = class_labels(dataset)
     if not dataset.num_classes or not len(labels):
         return []

@@ -30,8 +30,8 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "stoker convert --resize shorter=256": {"resize": "shorter=256"},
 }
 AS_THEY_ARE = "as they are"
-# Bytes that a decoder holds for each pixel of an image: coefficients of 16 bits where a JPEG is progressive,
-# otherwise some rows; of a PNG its stream and all rows.
+# Bytes that a decoder holds for each pixel of an image. A progressive JPEG needs coefficients of 16 bits, and
+# another JPEG needs some rows. A PNG needs its stream and all rows.
 _OF_JPEG, _OF_OTHERS = 5, 10
 
 

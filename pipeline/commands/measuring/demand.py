@@ -103,17 +103,17 @@ class Demand:
 
 @dataclass(frozen=True)
 class Advice:
-    """A form of the images on the machine of a :class:`Demand`.
+    """A form of the images, and how it meets a :class:`Demand`.
 
     Attributes:
         form: The command that makes the form.
-        images_per_second: Rate of all cores of the machine, as many times that of a core.
-        cores_needed: Cores whose rate is what the step needs.
+        images_per_second: Rate of all cores of the machine: their number times the rate of one core.
+        cores_needed: Cores that together reach the rate of the demand.
         bytes_per_second: Bytes from the storage at the rate that the step needs.
         waits: Share of the time for which the step waits, 0 to 1.
         bytes: Bytes of all images in this form.
-        threads: Threads for each rank that need not wait, at most its share of the cores of the machine.
-        memory: What a rank needs of memory with as many.
+        threads: Threads of a rank with which its step does not wait; at most its share of the cores.
+        memory: The memory that a rank needs with these threads.
     """
 
     form: str
@@ -161,7 +161,7 @@ class ClusterDemand:
 
     Attributes:
         form: Form of the images whose rate counts.
-        cores: Cores of workers besides those of the machine, such as these.
+        cores: Cores that workers must have, if they are as fast as those of this machine.
         workers_rate: Images a second that workers make.
         pixel_bytes: Bytes of an image as uint8.
         payload_bytes: Bytes of an image in its form.

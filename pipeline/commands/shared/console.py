@@ -63,7 +63,7 @@ def print_error(error: Exception) -> None:
 
 
 def error_console() -> Console:
-    """Return a console on standard error, which is looked up now: tests and users redirect it."""
+    """Return a console on the present standard error, because tests and users redirect it."""
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 

@@ -34,7 +34,7 @@ def progress(title: str, unit: str, *, resumes: bool = False) -> Iterator[Callab
     Args:
         title: Name of the task, such as "converting".
         unit: Noun of the units that ``done`` and ``total`` count, in the plural.
-        resumes: Whether the same command continues a stopped task; a user who presses Ctrl-C reads so.
+        resumes: Whether the same command continues a stopped task. A message after Ctrl-C then says so.
     """
     try:
         with _shown(title, unit) as show:

@@ -127,9 +127,9 @@ class DaliEngine:
         return DaliBatch(spec, params, payloads.repeated(views), column=column, repeats=views)
 
     def _spec(self, samples: Samples, column: int, params: ImageParams) -> PipelineSpec:
-        """The specification of the pipeline for a batch: it can do what batches before have needed.
+        """The specification of the pipeline for a batch, which covers the needs of all batches so far.
 
-        So what one batch happens to need, such as a vertical flip, builds one more pipeline at most once.
+        So a need of a single batch, such as a vertical flip, builds a pipeline at most once.
         """
         encoded = bool(engine_decodes("dali", samples.codec).any())
         needed = PipelineSpec.of(params, encoded=encoded)

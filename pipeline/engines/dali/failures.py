@@ -51,7 +51,7 @@ def named_samples(error: BaseException) -> list[int]:
 
 
 def is_sticky(error: BaseException) -> bool:
-    """Whether a message names a fault after which CUDA works no more in this process."""
+    """Whether a message names a fault after which CUDA no longer works in this process."""
     return bool(_STICKY.search(str(error)))
 
 

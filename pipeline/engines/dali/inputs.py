@@ -35,7 +35,7 @@ class DaliBatch:
         spec: Specification of the pipeline.
         params: Parameters of the batch that was submitted.
         payloads: Payloads to execute.
-        rows: None where payload i is sample i of the parameters; else the sample that each payload is.
+        rows: The sample of the parameters that each payload belongs to; None if payload i is sample i.
         column: Place of the images among those that the work asks for.
         cuts: Images that are cut out of each decoded payload. The parameters have as many for each sample,
             view by view.
@@ -71,7 +71,7 @@ class DaliBatch:
         crop = np.where(
             self._bad()[rows, None], (0, 0, 1, 1), united_crops(self.params.crop, self.cuts)[rows]
         )
-        # Cropped here, so that no more than is needed goes to a GPU; a crop of full width is no copy.
+        # Crops before the transfer keep the transfer to a GPU small. A crop of full width is not copied.
         return [
             np.ascontiguousarray(pixels[top : top + height, left : left + width])
             for pixels, (top, left, height, width) in zip(self.payloads.data, crop.tolist(), strict=True)
@@ -166,7 +166,7 @@ def _colors(params: ImageParams, spec: PipelineSpec) -> dict[str, npt.NDArray[An
 
 
 def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
-    """The parameters, where one black pixel fills the output of each bad sample, its colours unmapped."""
+    """The parameters, changed so that one black pixel fills the output of each bad sample."""
     crop, region, dest, color = (
         array.copy() for array in (params.crop, params.region, params.dest, params.color)
     )
@@ -192,7 +192,7 @@ def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.ND
 
 
 def _is_interpolated(params: ImageParams) -> npt.NDArray[np.bool_]:
-    """Which samples a warp interpolates, (N,)."""
+    """(N,) bool, True for samples that a warp interpolates."""
     if params.warp is None:
         return np.zeros(len(params), np.bool_)
     warped = np.any(params.warp.matrix != np.eye(3), axis=(1, 2)) | (params.warp.canvas != params.size)

@@ -37,7 +37,7 @@ class ChannelEngine(ReferenceEngine):
     def _decode(
         self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
     ) -> npt.NDArray[Any]:
-        """See :class:`ReferenceEngine`. Pillow decodes the images that C++ does not decode, or refuses."""
+        """See :class:`ReferenceEngine`; Pillow decodes the images that C++ cannot decode."""
         if samples.orientation[i] == 1:
             codec, alpha = int(samples.codec[i]), self._image_format.color == "rgba"
             whole = np.array((0, 0, samples.height[i], samples.width[i]), np.int32)
@@ -105,7 +105,7 @@ def _levels(params: ImageParams, i: int, pixels: Pixels, fill: Levels) -> Levels
 
 
 def _warp(params: ImageParams, i: int, pixels: Pixels, levels: Levels, fill: Levels) -> None:
-    """Write the warped image into ``levels``: from the source, or from a canvas whose pixels are picked."""
+    """Write the warped image into ``levels``, resampled from the source or picked from a canvas."""
     warp = params.warp
     if warp is None:
         raise AssertionError("the image is not warped")

@@ -26,7 +26,7 @@ _STEPS = frozenset(
 """The steps that C++ executes, each by its ``operation``."""
 
 _QUANTILES = "quantiles"
-"""The column of a box to erase that is no attribute of it."""
+"""The column of a box to erase that is not an attribute of :class:`Erase`."""
 
 EXECUTES = frozenset(
     {"channels", "interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}

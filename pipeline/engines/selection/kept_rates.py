@@ -43,7 +43,7 @@ class MeasuredRates:
 
 
 class KeptRates:
-    """A file of measurements. A folder that cannot be written keeps none, and a damaged file has none.
+    """A file of measurements. A damaged file, and one whose folder cannot be written, counts as empty.
 
     Args:
         name: Name of the file without its suffix.

@@ -119,7 +119,7 @@ class AnnotationProcessor:
             A function that waits for the annotations and returns them.
         """
         if not self._has_masks:
-            # A few hundred numbers take less time than it takes a thread to get the interpreter.
+            # The work on a few hundred numbers takes less time than a thread needs to get the interpreter.
             annotated = self._annotate(positions, samples, params, annotations)
             return lambda: annotated
         return self._pool.submit(self._annotate, positions, samples, params, annotations).result
@@ -217,7 +217,7 @@ class AnnotationProcessor:
     def _decode_mask(
         self, position: int, file: bytes | SampleError, size: tuple[int, int], dtype: str
     ) -> Mask | SampleError:
-        """A mask, (H, W), of the size of its image; or the error that it raised."""
+        """A mask, (H, W), of the size of its image; or the error of the mask."""
         if isinstance(file, SampleError):
             return file
         try:
@@ -249,7 +249,6 @@ def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
     if int(mask.max(initial=0)) > np.iinfo(dtype).max:
         raise ValueError(
             f"it holds the value {mask.max()}, and the loader hands out masks of this dataset as {dtype}; "
-            f"convert it with "
-            "--ignore-index 65535, or with the names of all classes in classes.txt, for int64"
+            "convert it with --ignore-index 65535, or with the names of all classes in classes.txt, for int64"
         )
     return mask.astype(dtype)

@@ -3,7 +3,7 @@
 :mod:`.annotation_processor` calls it for the column "segmentation" of a dataset without stored class masks.
 The rule is that of ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
 DeepLab on COCO: a pixel has the class of the only object that covers it, and the value to ignore if several
-objects cover it. Here a crowd is ignored, too.
+objects cover it. Here crowds are also ignored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Boxes and keypoints of a batch under its transforms: in C++, or in NumPy for images that C++ does not take.
 
-For a hundred boxes a call of NumPy costs more than its work. Both give the same numbers.
+For a hundred boxes the call of NumPy costs more than the computation. Both give the same numbers.
 """
 
 from __future__ import annotations

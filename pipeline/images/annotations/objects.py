@@ -29,8 +29,8 @@ __all__ = ["EXTRA_PREFIX", "BatchObjects", "ObjectConfig", "ObjectForm", "pad", 
 ObjectForm = Literal["ragged", "padded"]
 
 EXTRA_PREFIX = "object_"
-"""Start of the names of columns with a source's own facts about objects, such as "object_difficult". The
-column "object_id" is none of them: every source has it."""
+"""Start of the names of columns with a source's own facts about objects, such as "object_difficult".
+"object_id" is not such a column, because every source has it."""
 
 
 @dataclass(frozen=True)

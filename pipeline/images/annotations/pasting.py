@@ -1,7 +1,7 @@
-"""Pasted objects: which ones a batch pastes, their masks for the engine, and what they cover.
+"""Pasted objects: the choice of objects, their masks for the engine, and the objects that they cover.
 
-``CopyPaste`` draws the other image and a key. Only the annotations tell which objects there are, so the
-loader draws the objects by this key, and their masks with the parameters of the image.
+``CopyPaste`` draws the other image and a key. It does not know the annotations, so the loader chooses the
+objects by this key, and draws their masks with the parameters of the image.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def covered_objects(objects: BatchObjects, params: ImageParams, config: ObjectCo
 
 
 def _cover(columns: dict[str, Any], k: int, mask: Masks, min_left: float, min_size: float) -> bool:
-    """Take what ``mask`` covers from object ``k``; returns whether enough of it is left."""
+    """Remove the pixels of ``mask`` from object ``k``; return whether enough of the object is visible."""
     own = columns["masks"][k]
     before = int(np.count_nonzero(own))
     hidden = own & mask

@@ -106,7 +106,7 @@ class Captions:
     def lengths(self, seed: int, epoch: int) -> Int64:
         """(N,) int64, tokens of the drawn caption of each sample of a dataset with token ids, after the cut.
 
-        The samples have the keys of an order that draws each of them once.
+        Keys of random numbers are those of an order that draws each sample once.
         """
         positions = np.arange(len(self.dataset))
         keys = self.dataset.rows if self.dataset.is_distinct else positions
@@ -114,9 +114,8 @@ class Captions:
         if not lists.counts.all():
             raise self._damaged()
         if self.tokens.too_long == "error" and self.tokens.choose == "random":
-            self._cut(
-                np.maximum.reduceat(lists.values, lists.starts[:-1]), positions
-            )  # before the first epoch
+            # Raises before the first epoch.
+            self._cut(np.maximum.reduceat(lists.values, lists.starts[:-1]), positions)
         at = _drawn(lists, self._numbers(keys, seed, epoch))
         return self._cut(lists.values[at].astype(np.int64), positions)
 
@@ -151,7 +150,7 @@ class Captions:
         """Lengths of captions after the cut.
 
         Raises:
-            ConfigError: A caption is too long, and shall not be cut.
+            ConfigError: A caption is too long, and ``too_long`` is "error".
         """
         most = self.tokens.max_length
         if self.tokens.too_long == "error" and (long := lengths > most).any():

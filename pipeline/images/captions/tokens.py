@@ -40,7 +40,7 @@ class Tokens:
             the token ids of ``stoker convert --caption-column``.
         column: Name of the column of texts; a text that is a JSON list of texts is several captions.
         pad_id: Token id for padding; None takes the id of the tokenizer, or 0 for a function.
-        row: Tokens of a packed row, at least ``max_length``; with ``form="packed"`` alone.
+        row: Tokens of a packed row, at least ``max_length``; only with ``form="packed"``.
         too_long: "truncate" cuts a caption of more than ``max_length`` tokens, and "error" raises a
             ConfigError that names its sample.
 
@@ -101,7 +101,7 @@ class Tokens:
         return {**made, "tokenizer": self._identity()}
 
     def _identity(self) -> str | None:
-        """What states know the tokenizer by: the digest of its file, or the name of a function."""
+        """The identity of the tokenizer in states: the digest of its file, or the name of a function."""
         given = self.tokenizer
         if given is None or given == "bytes":
             return given

@@ -33,7 +33,7 @@ _ANY_NUMBER = 1 << 62
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """The array columns of a dataset, or those of them that a loader hands out, and their form.
+    """The array columns of a dataset, or those that a loader hands out, and their form.
 
     Attributes:
         columns: Dtype and shape of the columns, by name.
@@ -48,7 +48,7 @@ class ArrayConfig:
             raise ConfigError(f"arrays must be one of {', '.join(get_args(ArrayForm))}, found {self.form!r}")
 
     def wanted(self, names: tuple[str, ...]) -> ArrayConfig:
-        """The same, with only the columns that a batch has, or that a batch has the shapes of."""
+        """The same, with only those columns that a batch holds, or whose shapes a batch holds."""
         wanted = {name: one for name, one in self.columns.items() if {name, shape_column(name)} & set(names)}
         return replace(self, columns=wanted)
 
@@ -184,7 +184,7 @@ class ArrayReader:
         where = dict(zip(("offset", "length", "crc"), place_of(name), strict=True), shard="shard")
         samples = {column: self._dataset.values(index, positions) for column, index in where.items()}
         n = len(positions)
-        # Bytes of an unknown codec are only compared with their checksum.
+        # C++ only compares bytes of an unknown codec with their checksum.
         samples["codec"] = np.full(n, Codec.OTHER, np.uint8)
         samples["orientation"] = np.ones(n, np.uint8)
         samples["height"] = samples["width"] = np.ones(n, np.int32)

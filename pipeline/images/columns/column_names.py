@@ -99,7 +99,7 @@ def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]
 
 
 def _check_captions(names: Sequence[str], captions: Captions | None, dataset: SampleSource) -> None:
-    """Raise ConfigError if captions are asked for without their form, or have a form alone."""
+    """Raise ConfigError if captions are in the columns but have no form, or the other way round."""
     if captions and not {CAPTION, MASK, *captions.columns} & set(names):
         raise ConfigError(
             "caption= says how captions are handed out, and columns names none",
@@ -144,7 +144,7 @@ def _check_known(names: Sequence[str], known: set[str], dataset: SampleSource) -
 
 
 def _only_in_some(name: str, dataset: SampleSource) -> str:
-    """What says that some datasets of a mixture lack a column; empty for other columns."""
+    """The part of the message that some datasets of a mixture lack a column; empty for other columns."""
     lacking = [one.path for one in dataset.datasets if not _has_column(one, name)]
     if not 0 < len(lacking) < len(dataset.datasets):
         return ""

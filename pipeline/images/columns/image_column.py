@@ -81,7 +81,7 @@ class ImageColumn:
             ConfigError: The dataset lacks what the columns or the transforms need.
         """
         own = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
-        own = (*own, *({"label"} & set(names)))  # it belongs to no column of images, but is checked with all
+        own = (*own, *({"label"} & set(names)))  # belongs to no column of images, but is checked with each
         annotations = make_annotation_config(dataset, own, objects, self.plan, batch_transform_plan)
         return replace(self, annotations=annotations)
 
@@ -244,7 +244,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def _refuse_views(transforms: object) -> None:
-    """Raise ConfigError for views that stand in a list, or where a mapping or a list stands."""
+    """Raise ConfigError for Views outside a mapping."""
     given = transforms if isinstance(transforms, Sequence) else (transforms,)
     if any(isinstance(one, Views) for one in given):
         raise ConfigError(

@@ -1,7 +1,4 @@
-"""The engine of an image loader: its choice, its making, and the measurement where several engines would do.
-
-It also holds what the producers of all epochs share with the engine.
-"""
+"""The engine of an image loader: its choice, by a measurement if needed, its making, and its producers."""
 
 from __future__ import annotations
 
@@ -155,9 +152,9 @@ class EngineSetup:
         return make_engine(plan.engine, settings)
 
     def _kept(self) -> int:
-        """Samples to keep decoded: a sample is in four mosaics on average, which many ranks share.
+        """Samples to keep decoded, because a sample is in four mosaics on average.
 
-        A quarter more than the buffer is kept, as the first draws of an epoch are decoded in another order.
+        A quarter more than the buffer is kept, because the first draws of an epoch have another order.
         """
         buffer = self.config.images[0].plan.buffer
         shared = self.ranks.world_size <= _MOST_RANKS_THAT_KEEP and self.config.shuffled
@@ -200,7 +197,7 @@ class EngineSetup:
 
 
 class ProducerFactory:
-    """What the producers of all epochs share: the engine, the adapter, and what fetches and annotates.
+    """Makes the producers of all epochs, which share the engine, the adapter and the readers.
 
     Args:
         setup: What the engine depends on.
@@ -270,7 +267,7 @@ class ProducerFactory:
         self._setup = replace(self._setup, config=config)
 
     def alone(self) -> ProducerFactory:
-        """Return a factory with an engine of its own, whose batches do not count. The caller closes it."""
+        """Return a factory with a separate engine, whose batches do not count. The caller closes it."""
         return ProducerFactory(self._setup, self._plan, StatsTotals(), read_ahead=0)
 
     def begun_anew(self, **changes: Any) -> ProducerFactory:

@@ -37,10 +37,11 @@ class AspectBuckets:
     """Shapes of about one area for batches of images of similar aspect ratios (NovelAI, 2022; SDXL, 2023).
 
     Args:
-        area: Pixels of a shape, about.
+        area: Approximate pixels of a shape.
         multiple: Heights and widths are multiples of this, pixels.
         max_ratio: Largest ratio of the longer side to the shorter one, from 1.
-        buckets: Most shapes, chosen so that the least area is cropped; None for all that fit some image best.
+        buckets: Largest number of shapes, chosen so that the least area is cropped; None for all shapes that
+            fit some image best.
     """
 
     area: int

@@ -1,4 +1,4 @@
-"""Groups of aspect ratios: padded batches whose images are alike in shape, so that they need less padding."""
+"""Groups of aspect ratios: padded batches of images of similar shape, which need less padding."""
 
 from __future__ import annotations
 

@@ -81,10 +81,10 @@ def with_planner(
     Args:
         plan: Of :func:`make_size_plan`.
         dataset: The heights and widths of its images decide the batches.
-        shuffle: The loader's argument, as are the three that follow.
-        sampler: Buckets and patches have none.
+        shuffle: The loader's argument.
+        sampler: The loader's argument, which buckets and patches do not take.
         last_batch: The loader's argument.
-        on_error: Patches cannot replace samples.
+        on_error: The loader's argument; patches cannot replace samples.
 
     Raises:
         ConfigError: No shape suits, or the arguments do not go with buckets or patches.
@@ -118,10 +118,10 @@ def with_planner(
 
 
 def with_captions(plan: SizePlan, captions: Captions | None, draw_seed: int) -> SizePlan:
-    """The plan whose packed rows of patches hold the captions of their images, too, if there are any.
+    """The plan whose packed rows of patches also hold the captions of their images, if there are any.
 
     Raises:
-        ConfigError: Rows of patches have captions that are not packed, or there are no rows to pack for.
+        ConfigError: Rows of patches have captions that are not packed, or packed captions have no rows.
     """
     if captions is None:
         return plan

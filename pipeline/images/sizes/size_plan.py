@@ -105,7 +105,7 @@ class SizePlan:
 
     @property
     def planned_by(self) -> str:
-        """What plans the batches, in the plural, for messages; see :attr:`given`."""
+        """The plural name of :attr:`given`, for messages."""
         return getattr(self.given, "label", type(self.given).__name__)
 
     @property
@@ -136,7 +136,7 @@ class SizePlan:
         return f"{self.pixels} pixels" if self.pixels else str(self.batch_size)
 
     def samples(self, steps: int | None, ranks: Ranks) -> int | None:
-        """Draws of ``steps`` steps on all ranks; None if there is no such number of steps.
+        """Draws of ``steps`` steps on all ranks; None if ``steps`` is None.
 
         Raises:
             ConfigError: Steps differ in their samples.

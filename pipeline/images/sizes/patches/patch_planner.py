@@ -54,7 +54,7 @@ class PatchPlanner(ImagePlanner):
 
     @property
     def fitting(self) -> Fitting:
-        """See :class:`ImagePlanner`: those of at most as many patches, which keep a row within its length."""
+        """See :class:`ImagePlanner`: images with no more patches, so that a row keeps its length."""
         return Fitting(self._image_patches, smaller=True)
 
     def packing(self, epoch: int) -> PackingPlan:
@@ -67,7 +67,7 @@ class PatchPlanner(ImagePlanner):
         return resize_to_patches(transforms, self.patches)
 
     def layout(self, layout: Layout) -> Layout:
-        """The layout of the images that patches are cut from, whose values have the channels last.
+        """The layout of the images that patches are cut from, with the channels last.
 
         Raises:
             ConfigError: The images would have a channel too many.
