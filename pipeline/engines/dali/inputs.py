@@ -16,7 +16,6 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.params.image_params import ImageParams
 
 from ..base import Status
-from .operators import mean_and_deviation
 from .payloads import BLACK_PIXEL, Payloads
 from .spec import PipelineSpec
 from .steps import inputs_of
@@ -86,14 +85,12 @@ class DaliBatch:
         if self.spec.encoded:
             feeds = {"anchor": self._anchors(decoded)[rows], "shape": decoded[rows, 2:]}
         of_images = self._of_images(params, bad)
-        if self.cuts == 1:
-            feeds |= {name: values[rows] for name, values in of_images.items()}
-            return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
-        of_images["cut_anchor"] = params.crop[:, :2] - np.tile(decoded[:, :2], (self.cuts, 1))
-        of_images["cut_shape"] = params.crop[:, 2:]
+        if self.cuts > 1:
+            of_images["cut_anchor"] = params.crop[:, :2] - np.tile(decoded[:, :2], (self.cuts, 1))
+            of_images["cut_shape"] = params.crop[:, 2:]
         for cut in range(self.cuts):
-            own = cut * len(decoded) + rows
-            feeds |= {cut_prefix(cut) + name: values[own] for name, values in of_images.items()}
+            prefix, own = cut_prefix(cut) if self.cuts > 1 else "", cut * len(decoded) + rows
+            feeds |= {prefix + name: values[own] for name, values in of_images.items()}
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
 
     def _of_images(self, params: ImageParams, bad: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
@@ -160,8 +157,9 @@ def _colors(params: ImageParams, spec: PipelineSpec) -> dict[str, npt.NDArray[An
         if params.mean_matrix is not None:
             feeds["mean"] = params.mean_matrix
     else:
-        diagonal = np.einsum("nii->ni", params.color[:, :, :3])
-        feeds["average"], feeds["deviation"] = mean_and_deviation(diagonal, params.color[:, :, 3])
+        scale, shift = np.einsum("nii->ni", params.color[:, :, :3]), params.color[:, :, 3]
+        # DALI computes (x - mean) / stddev, and this is scale * x + shift.
+        feeds["average"], feeds["deviation"] = -shift / scale, 1 / scale
     return feeds
 
 

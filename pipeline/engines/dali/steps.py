@@ -209,37 +209,9 @@ def _affine_inputs(step: Affine) -> Inputs:
     return {"color": step.color} | mean
 
 
-def _posterize_inputs(step: Posterize) -> Inputs:
-    return {"kept": (0xFF00 >> step.bits.astype(np.int64) & 0xFF).astype(np.uint8)}
-
-
-def _solarize_inputs(step: Solarize) -> Inputs:
-    return {"threshold": step.threshold}
-
-
-def _sharpen_inputs(step: Sharpen) -> Inputs:
-    return {"smoothing": 1 - step.factor}
-
-
-def _blur_inputs(step: Blur) -> Inputs:
-    return {"sigma": step.sigma}
-
-
-def _compress_inputs(step: Compress) -> Inputs:
-    return {"quality": step.quality.astype(np.int32)}
-
-
-def _distort_inputs(step: Distort) -> Inputs:
-    return {"matrix": step.matrix.astype(np.float32)}
-
-
 def _weighted_sum_inputs(step: WeightedSum) -> Inputs:
     own, *chains = step.weights.T
     return {"weight": own} | {f"{number}.weight": weight for number, weight in enumerate(chains)}
-
-
-def _no_inputs(step: Step) -> Inputs:
-    return {}
 
 
 @dataclass(frozen=True)
@@ -247,13 +219,13 @@ class _Operators:
     """How DALI executes one class of step.
 
     Attributes:
-        inputs: Inputs of a step of N samples, (N, ...) by name.
         add: Adds the step's nodes; takes what :func:`add_steps` takes, for one signature.
+        inputs: Inputs of a step of N samples, (N, ...) by name.
         options: Values of a step that are fixed when the pipeline is built; others build another pipeline.
     """
 
-    inputs: Callable[[Any], Inputs]
     add: Callable[[StepSignature, Any, Source, Size, str], Any]
+    inputs: Callable[[Any], Inputs] = lambda step: {}
     options: Callable[[Any], tuple[Any, ...]] = lambda step: ()
 
 
@@ -261,16 +233,22 @@ class _Operators:
 # all batches, and a Table has one for each sample. ``AddNoise`` and ``Displace``
 # have no row: all engines must make the same noise, and DALI draws other noise.
 _OPERATORS: dict[type[Step], _Operators] = {
-    Affine: _Operators(_affine_inputs, _affine, lambda step: (step.mean_matrix is not None,)),
-    Posterize: _Operators(_posterize_inputs, _posterize),
-    Solarize: _Operators(_solarize_inputs, _solarize),
-    Autocontrast: _Operators(_no_inputs, _autocontrast),
-    Equalize: _Operators(_no_inputs, _equalize),
-    Sharpen: _Operators(_sharpen_inputs, _sharpen),
-    Blur: _Operators(_blur_inputs, _blur, lambda step: step.kernel_size),
-    Compress: _Operators(_compress_inputs, _compress),
-    Distort: _Operators(_distort_inputs, _distort, lambda step: (step.fill, step.nearest)),
-    WeightedSum: _Operators(_weighted_sum_inputs, _weighted_sum),
+    Affine: _Operators(_affine, _affine_inputs, lambda step: (step.mean_matrix is not None,)),
+    Posterize: _Operators(
+        _posterize, lambda step: {"kept": (0xFF00 >> step.bits.astype(np.int64) & 0xFF).astype(np.uint8)}
+    ),
+    Solarize: _Operators(_solarize, lambda step: {"threshold": step.threshold}),
+    Autocontrast: _Operators(_autocontrast),
+    Equalize: _Operators(_equalize),
+    Sharpen: _Operators(_sharpen, lambda step: {"smoothing": 1 - step.factor}),
+    Blur: _Operators(_blur, lambda step: {"sigma": step.sigma}, lambda step: step.kernel_size),
+    Compress: _Operators(_compress, lambda step: {"quality": step.quality.astype(np.int32)}),
+    Distort: _Operators(
+        _distort,
+        lambda step: {"matrix": step.matrix.astype(np.float32)},
+        lambda step: (step.fill, step.nearest),
+    ),
+    WeightedSum: _Operators(_weighted_sum, _weighted_sum_inputs),
 }
 STEPS = frozenset(step.__name__ for step in _OPERATORS)
 """Names of the classes of steps that DALI executes."""

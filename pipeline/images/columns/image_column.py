@@ -150,11 +150,9 @@ class ImageColumn:
         """Height and width of the images, pixels; None where batches differ in it."""
         if self.plan.multiple:
             return None, None
-        heights, widths = ({size[axis] for size in self.by_size or (self.plan.size,)} for axis in (0, 1))
-        return (
-            self.plan.size[0] if len(heights) == 1 else None,
-            self.plan.size[1] if len(widths) == 1 else None,
-        )
+        heights, widths = map(set, zip(*(self.by_size or (self.plan.size,)), strict=True))
+        height, width = self.plan.size
+        return height if len(heights) == 1 else None, width if len(widths) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the images, as a dictionary that JSON can hold."""
