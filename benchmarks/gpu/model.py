@@ -135,11 +135,12 @@ def _rate(dataset: Path, seconds: float) -> float:
 
 def _raw_rate(dataset: Path, seconds: float) -> float:
     """Raw images a second that one thread checks and copies into one buffer, as into page-locked memory."""
+    from stoker.pipeline.engines.base import EngineSettings, ImageFormat
     from stoker.pipeline.engines.dali.payloads import PayloadReader
 
     opened = stoker.open(dataset)
     files = [str(file) for file in opened.data_files]
-    reader = PayloadReader(files, opened.data_sizes, max_pixels=10**8, verify=True)
+    reader = PayloadReader(EngineSettings(files, opened.data_sizes, ImageFormat(), max_pixels=10**8))
     samples = [opened.samples(np.arange(i, min(i + 32, len(opened)))) for i in range(0, len(opened), 32)]
     buffer = np.empty(int(opened.column("length").max()), np.uint8)
     images, began = 0, process_time()

@@ -1,15 +1,14 @@
 """Adapters, which turn the images of an engine into arrays of the framework that the user asks for.
 
-One framework is one module of this folder, which is imported when it is asked for, and one row of
-:data:`FRAMEWORKS`. The module ``<name>.py`` has:
+Each framework has a row in :data:`FRAMEWORKS` and a module in this folder, which is imported at its first
+use. The module ``<name>.py`` has:
 
 - ``Adapter(device)``, a class with the methods of :class:`Adapter`. ``device`` is "cpu", "cuda:N", or None,
-  which leaves arrays where they are. Where the row says ``pins_memory``, there is ``Adapter(device,
-  pin_memory=True)``, too.
+  which leaves arrays where they are. With ``pins_memory`` in its row it also takes ``pin_memory=True``.
 - ``sees_gpu()``, whether the framework as it is installed can hold arrays on a GPU.
 
-A framework that computes with the arrays of another one, as Keras does, says ``borrows`` in its row, and its
-module has instead:
+The row of a framework that computes with the arrays of another one, such as Keras, has ``borrows``. Its
+module has these functions instead:
 
 - ``backend()``, the name of the framework whose arrays loaders hand out.
 - ``specialize_loader(loader)``, which gives a loader the class that the framework's training loop takes.
@@ -18,22 +17,19 @@ module has instead:
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.batch.base import BatchParams
 from stoker.errors import ConfigError, MissingDependencyError, install_hint
+from stoker.types import Layout
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
-
-    from ..engines.selection.devices import BatchPlacement
-    from ..execution.loader import Loader
+from ..engines.selection.devices import BatchPlacement
+from ..execution.loader import Loader
 
 __all__ = [
     "FRAMEWORKS",
@@ -70,7 +66,7 @@ FRAMEWORKS = {
     row.name: row
     for row in (
         Framework("numpy"),
-        # Its losses take class numbers, and so token ids, as int64 alone.
+        # Its losses take class numbers only as int64, and token ids are class numbers.
         Framework("torch", ids_dtype="int64", pins_memory=True),
         Framework("tensorflow"),
         Framework("jax"),
@@ -96,7 +92,7 @@ class CopyStream(Protocol):
         """Mark the end of the copies of ``batch``, the columns as the adapter made them.
 
         Returns:
-            A function that the consumer's thread calls when it receives the batch: it makes the consumer's
+            A function that the consumer's thread calls when it receives the batch. It makes the consumer's
             stream wait for the copies, and does not block the thread.
         """
 
@@ -117,8 +113,8 @@ class Adapter(Protocol):
         """A batch of images, without a copy where the framework allows it.
 
         Args:
-            array: (N, ...), of NumPy, or on the GPU of the engine; it speaks DLPack. An engine on a GPU
-                writes to its memory again once the array is dropped, so the adapter copies it.
+            array: (N, ...), an array of NumPy, or one with DLPack's protocol on the GPU of the engine. The
+                engine writes to this memory again once the array is dropped, so the adapter copies it.
             dtype: "uint8", "float16", "bfloat16" or "float32". NumPy's arrays hold bfloat16 as uint16 bits,
                 and a GPU engine leaves it as float32.
         """
@@ -158,7 +154,7 @@ def framework_of(output: str) -> Framework:
 
 
 def specialize_loader(loader: Loader, output: str) -> None:
-    """Give a loader the class that the framework's own training takes, as Keras' ``model.fit`` asks for it.
+    """Give a loader the class that the framework's training function takes, such as Keras' ``model.fit``.
 
     Raises:
         ConfigError: There is no such framework, or it cannot train on the loader's columns or epochs.

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cupy
 import numpy as np
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
+from stoker.types import Layout
 
 from ..engines.bfloat16 import to_bfloat16
 from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
-
-if TYPE_CHECKING:
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 

@@ -1,16 +1,14 @@
-"""MixUp and CutMix where images lie on a GPU, for libraries with the functions of NumPy."""
+"""MixUp and CutMix of images on a GPU, for libraries with the functions of NumPy."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.batch.mix import MixParams
-    from stoker.types import Layout
+from stoker.augment.batch.mix import MixParams
+from stoker.types import Layout
 
 __all__ = ["box_edges", "mix_arrays"]
 
@@ -49,6 +47,6 @@ def box_edges(params: MixParams) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.
 
 
 def _between(xp: Any, edges: Any, length: int) -> Any:
-    """(N, length) bool, which of the numbers from 0 lie between two edges."""
+    """(N, length) bool, True for the numbers from 0 that lie between two edges."""
     numbers = xp.arange(length)[None]
     return (numbers >= edges[:, :1]) & (numbers < edges[:, 1:])

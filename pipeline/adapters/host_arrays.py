@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
+from stoker.types import Layout
 
 __all__ = ["mix_copy", "mix_in_place", "partner_box", "split"]
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
+from stoker.types import Layout
 
 from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
-
-if TYPE_CHECKING:
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
 
 __all__ = ["Adapter", "global_batch", "sees_gpu"]
 
@@ -76,7 +74,7 @@ class Adapter:
 
 
 def _local_gpu(number: int) -> Any:
-    """The GPU of this process that CUDA has this number for; ``jax.devices`` has those of all processes.
+    """The GPU with this number of CUDA in this process; ``jax.devices`` lists those of all processes.
 
     Raises:
         ConfigError: JAX does not use this GPU in this process.

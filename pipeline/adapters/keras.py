@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,9 +16,6 @@ from ..execution.loader import Loader
 from .training_loops.caller import calling_frame, package
 from .training_loops.loader_view import LoaderView, PeekState
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 __all__ = ["KerasLoader", "backend", "specialize_loader"]
 
 
@@ -27,7 +25,7 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
     Its columns are inputs, targets and sample weights, in this order.
 
     Keras iterates over instances of its DataAdapter, which has no public name, without reading ahead. So the
-    loader's state is that of the training, which it would not be behind a PyDataset.
+    loader's state is the position of the training. A PyDataset would read ahead.
 
     After a resume within an epoch the first pass is the rest of that epoch, for which Keras warns that the
     data ran out.
@@ -92,15 +90,15 @@ _TAKE_THE_PLACE = {
     "y": "The second column of the loader is the target: columns=('image', 'label').",
     "sample_weight": _WEIGHT_COLUMN,
     "class_weight": f"sampler=stoker.ClassBalanced() draws classes equally often. {_WEIGHT_COLUMN} "
-    "In a loop of your own, model.train_on_batch(images, labels, class_weight=...) weighs classes.",
+    "In your own loop, model.train_on_batch(images, labels, class_weight=...) weighs classes.",
 }
 """Arguments of ``fit`` and ``evaluate`` that Keras ignores beside a DataAdapter, and what to use instead."""
 
 
 def _check_arguments_of_fit() -> None:
-    """Check the arguments of Keras' EpochIterator, which asks for ``num_batches`` when it is made.
+    """Check the arguments of Keras' EpochIterator, whose constructor asks for ``num_batches``.
 
-    Keras does not pass them on, so they are read where they lie.
+    Keras does not pass them on, so they are read from its frame.
     """
     frame = calling_frame()
     if frame is None or package(frame) != "keras" or frame.f_code.co_name != "__init__":

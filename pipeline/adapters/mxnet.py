@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mxnet
 import numpy as np
 
+from stoker.augment.batch.base import BatchParams
 from stoker.errors import ConfigError
+from stoker.types import Layout
 
 from .host_arrays import mix_copy, split
-
-if TYPE_CHECKING:
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stoker.augment.batch.base import BatchParams
 from stoker.errors import ConfigError
+from stoker.types import Layout
 
 from .host_arrays import mix_in_place, split
-
-if TYPE_CHECKING:
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
+from stoker.types import Layout
 
+from ..execution.batch import ColumnSpec
+from ..execution.loader import Loader
 from .device_mix import box_edges
 from .host_arrays import mix_copy
 from .training_loops.loader_view import LoaderView
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
-
-    from ..execution.batch import ColumnSpec
-    from ..execution.loader import Loader
 
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
 
@@ -121,7 +117,7 @@ def tf_dataset(loader: Loader) -> Any:
 
 
 def dataset_of(view: LoaderView) -> Any:
-    """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, without prefetching of its own."""
+    """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, without prefetching."""
     specs = map(_type_spec, view.loader.element_spec())
 
     def batches() -> Iterator[tuple[Any, ...]]:
@@ -130,7 +126,7 @@ def dataset_of(view: LoaderView) -> Any:
     options = tf.data.Options()
     # The loader works ahead itself, and its state counts the batches that were taken.
     options.experimental_optimization.inject_prefetch = False
-    # Each worker's loader draws its own share, of which a strategy would leave out all but a part.
+    # Each worker's loader draws its own share. A strategy would use only a part of it.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return tf.data.Dataset.from_generator(batches, output_signature=tuple(specs)).with_options(options)
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
+from stoker.types import Layout
 
+from ..execution.loader import Loader
 from .device_mix import box_edges
 from .training_loops.loader_view import LoaderView
 from .training_loops.trainer import check_resume, check_skipping
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.types import Layout
-
-    from ..execution.loader import Loader
 
 __all__ = ["Adapter", "CopyStream", "data_loader", "iterable_dataset", "sees_gpu"]
 
@@ -77,7 +72,7 @@ class Adapter:
     """Makes tensors.
 
     Args:
-        device: "cuda:N" to copy there on a stream of its own; None or "cpu" to leave tensors where they are.
+        device: "cuda:N" to copy there on a separate stream; None or "cpu" to leave tensors where they are.
         pin_memory: Whether tensors on the CPU are in page-locked memory, from which GPUs copy in the
             background.
 
@@ -154,7 +149,7 @@ class Adapter:
 
 
 def _box_mask(params: MixParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """Bool that broadcasts with ``images``, True in the box of each: one mask for all takes few kernels."""
+    """Bool that broadcasts with ``images``, True in the box of each. One mask for all takes few kernels."""
     inside = []
     for edges, axis in zip(box_edges(params), (2, 3) if layout == "NCHW" else (1, 2), strict=True):
         first, last = torch.from_numpy(edges).to(images.device).split(1, dim=1)
@@ -171,7 +166,7 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
     def __iter__(self) -> Iterator[Any]:
         if torch.utils.data.get_worker_info() is not None:
             raise RuntimeError(
-                "A loader cannot run in workers of a DataLoader, as it has threads of its own. "
+                "A loader cannot run in workers of a DataLoader, because it runs its own threads. "
                 "Give the DataLoader num_workers=0 and batch_size=None."
             )
         check_skipping(self._view.loader)

@@ -7,9 +7,10 @@ result. A command imports what it needs when it runs, so that ``stoker --help`` 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from inspect import cleandoc
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -33,9 +34,6 @@ from .runs.replay import replay
 from .shared.console import print_error
 from .stage import stage
 from .verify import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["app", "main"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +15,6 @@ from stoker.errors import ConfigError
 
 from .shared.console import out, table
 from .shared.options import Dataset, JsonFile, MinSize, MinVisible, Threads
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["bench"]
 
@@ -133,7 +131,7 @@ def bench(
 
 
 def _refuse(given: Mapping[str, bool]) -> None:
-    """Raise ConfigError for options of the comparison, by whether they have another value than by default."""
+    """Raise ConfigError for options of the comparison that the user has given."""
     refused = [name for name, is_given in given.items() if is_given]
     if refused:
         raise ConfigError(f"--ablate measures Stoker alone, on the CPU, and takes no {', '.join(refused)}")

@@ -19,6 +19,9 @@ from .shared.options import (
     Columns,
     Container,
     Eos,
+    Images,
+    Instances,
+    Masks,
     MaxSize,
     MinCount,
     Overwrite,
@@ -26,6 +29,7 @@ from .shared.options import (
     Shards,
     ShardSize,
     Strict,
+    Suffix,
     Target,
     Test,
     Threads,
@@ -132,28 +136,10 @@ def convert(
     label_column: Annotated[
         str | None, typer.Option(help="Column of a list with the labels; by default label.")
     ] = None,
-    suffix: Annotated[
-        str | None, typer.Option(help="Text to append to every path of a list, such as .jpg.")
-    ] = None,
-    images: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or URL of the images that a list or a file of annotations names; by default the "
-            "folder of that file."
-        ),
-    ] = None,
-    masks: Annotated[
-        str | None,
-        typer.Option(help="Folder or URL with a mask of class numbers for each image, under the same name."),
-    ] = None,
-    instances: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or URL with a mask for each image. Its values number the objects: class * 1000 + n "
-            "as in Cityscapes, or plain numbers if --masks has the classes. For Open Images, the folder with "
-            "a mask for each object."
-        ),
-    ] = None,
+    suffix: Suffix = None,
+    images: Images = None,
+    masks: Masks = None,
+    instances: Instances = None,
     image: Annotated[
         str | None,
         typer.Option(

@@ -22,6 +22,7 @@ from .shared.options import (
     MaxSize,
     MinCount,
     Overwrite,
+    Parallel,
     ShardRecords,
     Shards,
     ShardSize,
@@ -85,12 +86,7 @@ def convert_text(
     max_size: MaxSize = None,
     bos: Bos = False,
     eos: Eos = False,
-    parallel: Annotated[
-        bool,
-        typer.Option(
-            "--parallel", help="The text files are parallel: the lines with the same number form one sample."
-        ),
-    ] = False,
+    parallel: Parallel = False,
     container: Container = DEFAULT_CONTAINER,
     seed: Annotated[
         int | None, typer.Option(help="Seed of a shuffle; without it, the lines keep their order.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,6 @@ from .shared.console import count, human_bytes, out, plain
 from .shared.options import Dataset, MinSize, MinVisible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..preview.text import ShownText
 
 __all__ = ["preview"]

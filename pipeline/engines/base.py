@@ -10,25 +10,22 @@ A new engine is a class that fulfils :class:`Engine`, and a row of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
-from stoker.errors import ConfigError
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.params.image_params import ImageParams
+from stoker.errors import ConfigError, StokerError
+from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Color, DType, Layout, Size
 
 from .left_out import NOTHING, LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Sized
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.errors import StokerError
-    from stoker.formats.dataset.reading.samples import Samples
-
     from .dali.options import DaliOptions
 
 _Side = TypeVar("_Side", bound="int | None")
@@ -56,7 +53,6 @@ class ImageFormat:
     Attributes:
         dtype: Dtype of the elements. Whole numbers are rounded half up and clipped to their range.
         layout: Order of the axes. NHWC4 has a fourth channel of zeros, which suits tensor cores.
-
         color: Which channels the images have.
         channels: Number of channels.
         bits: Bits of a level of the stored images: 8 or 16, or 32 for floats.
@@ -104,8 +100,8 @@ class ImageFormat:
 class Work:
     """A batch to execute: N samples, from 1, and the parameters of the images to make of them.
 
-    If the parameters have a composition, the samples are the parts of fewer images, and there are no other
-    images. Statuses are those of the samples.
+    If the parameters have a composition, the samples are the parts of fewer images, and ``others`` is empty.
+    Each sample has a status.
 
     Attributes:
         samples: N rows of the index.
@@ -124,7 +120,7 @@ class Work:
         return self.params, *self.others
 
     def views(self, params: Sized) -> int:
-        """V, the images of each sample under these parameters, or of as many rows."""
+        """V, the number of images of each sample; ``params`` has a row for each image."""
         return len(params) // len(self.samples)
 
 
@@ -157,22 +153,22 @@ class Result:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Settings from which an engine is made; each engine uses those that concern it.
+    """Settings that an engine is made from; each engine uses those that concern it.
 
     Attributes:
         files: Paths of the dataset's data files, in the manifest's order.
         sizes: Bytes of each, as the manifest says.
         image_format: Form of the images.
+        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
         device: Where the engine leaves images, "cpu" or "cuda:N".
         num_threads: Threads, from 1.
         depth: Batches in flight at once, from 1.
         batch_size: Samples of the largest batch.
-        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
         verify: Whether each payload is compared with its checksum.
         mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
             where a file that shrinks under a mapping ends the process.
-        exact: Whether images are decoded at their full size, also where they are then made much smaller.
-        kept: Samples of mosaics that are kept decoded, as other mosaics show them, too.
+        exact: Whether images are decoded at their full size even if they then become much smaller.
+        kept: Samples of mosaics that stay decoded in memory, because other mosaics show them again.
         allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
             the memory to the engine.
         dali: How DALI decodes.
@@ -186,11 +182,12 @@ class EngineSettings:
     files: Sequence[str]
     sizes: Sequence[int]
     image_format: ImageFormat
-    device: str
-    num_threads: int
-    depth: int
-    batch_size: int
+    _: KW_ONLY
     max_pixels: int
+    device: str = "cpu"
+    num_threads: int = 1
+    depth: int = 2
+    batch_size: int = 1
     verify: bool = True
     mapped: bool = True
     exact: bool = False

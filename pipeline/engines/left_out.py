@@ -1,16 +1,14 @@
-"""A stage that an engine leaves out, by which an ablation measures what it costs."""
+"""A stage that an engine leaves out, so that an ablation can measure its cost."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import numpy.typing as npt
 
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.reading.samples import Samples
 
 __all__ = ["NOTHING", "LeftOut"]
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy.typing as npt
+
+from stoker._native import Shards
 from stoker.errors import ImageTooLargeError
 from stoker.formats.codecs.channels import decode_channels, decode_grey
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb, is_native
 from stoker.formats.codecs.pixels import PixelCountError
 from stoker.formats.codecs.registry import CODECS
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Color
 
 from .base import Status
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker._native import Shards
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Color
 
 __all__ = ["PayloadError", "decode", "described"]
 
@@ -71,7 +69,7 @@ def decode(
 def described(
     found: tuple[Status, str], shards: Shards, samples: Samples, i: int, max_pixels: int
 ) -> tuple[Status, str]:
-    """Return the status and message of a sample that C++ could not decode: Pillow's, where Pillow says it.
+    """Return the status and message of a sample that C++ could not decode; Pillow's if Pillow fails, too.
 
     Args:
         found: What C++ says.

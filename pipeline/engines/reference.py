@@ -1,55 +1,39 @@
 """The reference engine: every transform, one sample at a time, with Pillow and NumPy.
 
-It makes an engine of :mod:`stoker.augment.reference.reference`. Other engines are tested against it, and
+It runs :mod:`stoker.augment.reference.reference` on threads. Other engines are tested against it, and
 ``engine="auto"`` takes it for transforms that they do not execute.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.params.image_params import ImageParams
 from stoker.augment.reference import reference
 from stoker.augment.reference.composing import compose, shown_parts
 from stoker.errors import ConfigError, StokerError
+from stoker.formats.dataset.reading.samples import Samples
 
-from .base import ImageFormat, Result, Status, Work
-from .left_out import NOTHING, LeftOut
+from .base import EngineSettings, Result, Status, Work
 from .payload_decode import PayloadError, decode
 from .shard_files import matches_checksum, open_shards
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-
-    _Outcome = tuple[Status, str, StokerError | None]
-    _Arrays = tuple[npt.NDArray[Any], ...]
-    _Started = list[Future[list[_Outcome]]]
-    """Outcomes of the samples of each image, in the order of the batch."""
+_Outcome = tuple[Status, str, StokerError | None]
+_Arrays = tuple[npt.NDArray[Any], ...]
+_Started = list[Future[list[_Outcome]]]
+"""Outcomes of the samples of each image, in the order of the batch."""
 
 __all__ = ["ReferenceEngine"]
 
 
 class ReferenceEngine:
     """Executes batches with Pillow and NumPy on a pool of threads.
-
-    Args:
-        files: Data files of the dataset, in the manifest's order.
-        sizes: Bytes of each.
-        image_format: Dtype and layout of the images.
-        num_threads: Threads, from 1.
-        depth: Batches in flight at once, from 1.
-        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
-        verify: Whether each payload is compared with its checksum.
-        mapped: Whether files are mapped; otherwise each payload is read.
-        left_out: Stages of the work that the engine skips, for an ablation.
 
     Raises:
         StaleIndexError: A file has another size.
@@ -60,26 +44,12 @@ class ReferenceEngine:
     device = "cpu"
     executes: frozenset[str] | None = None
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        sizes: Sequence[int],
-        image_format: ImageFormat,
-        *,
-        num_threads: int,
-        depth: int,
-        max_pixels: int,
-        verify: bool,
-        mapped: bool = True,
-        left_out: LeftOut = NOTHING,
-    ) -> None:
-        self.max_in_flight = max(1, depth)
-        self._shards = open_shards(files, sizes, mapped=mapped)
-        self._image_format = image_format
-        self._max_pixels = max_pixels
-        self._verify = verify
-        self._left_out = left_out
-        self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
+    def __init__(self, settings: EngineSettings) -> None:
+        self.max_in_flight = settings.depth
+        self._settings = settings
+        self._image_format = settings.image_format
+        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._pool = ThreadPoolExecutor(settings.num_threads, "stoker-reference")
         self._in_flight: deque[tuple[_Arrays, _Started]] = deque()
 
     def read_ahead(self, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
@@ -117,7 +87,7 @@ class ReferenceEngine:
     def _make_all(self, work: Work, i: int, arrays: _Arrays) -> list[_Outcome]:
         """Write all images of sample ``i``; returns its status, a message, and the error of a step."""
         pixels, outcome = self._read(work.samples, i, work.columns)
-        if pixels is None or self._left_out.augmentation:
+        if pixels is None or self._settings.left_out.augmentation:
             return [outcome]
         try:
             self._check_channels(pixels)
@@ -139,7 +109,7 @@ class ReferenceEngine:
             if found is not None:
                 pixels[part] = found
         good = all(status == Status.OK for status, _, _ in outcomes.values())
-        if good and not self._left_out.augmentation:
+        if good and not self._settings.left_out.augmentation:
             try:
                 image_format = self._image_format
                 made = compose(params, image, pixels, image_format.dtype, image_format.layout)
@@ -156,11 +126,11 @@ class ReferenceEngine:
             data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
         except (ValueError, OSError) as error:
             return None, (Status.READ_ERROR, str(error), None)
-        if self._verify and not matches_checksum(self._shards, data, samples, i):
+        if self._settings.verify and not matches_checksum(self._shards, data, samples, i):
             return None, (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index", None)
         try:
-            if self._left_out.decoding:  # all of the sample, as other batches show other parts
-                pixels = self._left_out.kept(samples, i, lambda: self._decode(data, samples, i, ()))
+            if self._settings.left_out.decoding:  # all of the sample, as other batches show other parts
+                pixels = self._settings.left_out.kept(samples, i, lambda: self._decode(data, samples, i, ()))
             else:
                 pixels = self._decode(data, samples, i, columns)
             return pixels, (Status.OK, "", None)
@@ -170,9 +140,9 @@ class ReferenceEngine:
     def _decode(
         self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
     ) -> npt.NDArray[Any]:
-        """The pixels of sample ``i``; PayloadError also where they are more or fewer than the index says."""
+        """The pixels of sample ``i``; raises PayloadError if their number is not that of the index."""
         color = self._image_format.color
-        pixels = decode(data, samples, i, max_pixels=self._max_pixels, color=color, reference=True)
+        pixels = decode(data, samples, i, max_pixels=self._settings.max_pixels, color=color, reference=True)
         if pixels.shape[:2] != (int(samples.height[i]), int(samples.width[i])):
             raise PayloadError(Status.SIZE_MISMATCH, "the image has another size than the index says")
         return pixels

@@ -5,19 +5,15 @@ A new engine is a module with a class that fulfils :class:`~stoker.pipeline.engi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from .base import Engine, EngineSettings
 from .dali import DaliEngine
 from .native.channel_engine import ChannelEngine
 from .native.engine import NativeEngine
 from .native.unfinished import PIXELS_DTYPE, PIXELS_LAYOUT, UnfinishedEngine
 from .reference import ReferenceEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .base import Engine, EngineSettings
 
 __all__ = ["ENGINES", "EngineRow", "make_engine"]
 
@@ -53,62 +49,13 @@ def make_engine(name: str, settings: EngineSettings) -> Engine:
 
 
 def _make_native(settings: EngineSettings) -> Engine:
-    if settings.image_format.is_deep:
-        return _make_on_threads(ChannelEngine, settings)
     form = settings.image_format
-    if settings.unfinished:
-        form = replace(form, dtype=PIXELS_DTYPE, layout=PIXELS_LAYOUT)
-    engine = NativeEngine(
-        settings.files,
-        settings.sizes,
-        form,
-        num_threads=settings.num_threads,
-        depth=settings.depth,
-        max_pixels=settings.max_pixels,
-        verify=settings.verify,
-        mapped=settings.mapped,
-        exact=settings.exact,
-        kept=settings.kept,
-        empty=settings.allocate,
-        left_out=settings.left_out,
-    )
-    return UnfinishedEngine(engine, settings.image_format) if settings.unfinished else engine
-
-
-def _make_dali(settings: EngineSettings) -> Engine:
-    return DaliEngine(
-        settings.files,
-        settings.sizes,
-        settings.image_format,
-        device=settings.device,
-        num_threads=settings.num_threads,
-        depth=settings.depth,
-        batch_size=settings.batch_size,
-        max_pixels=settings.max_pixels,
-        verify=settings.verify,
-        mapped=settings.mapped,
-        options=settings.dali,
-        largest=settings.largest,
-        typical=settings.typical,
-    )
-
-
-def _make_reference(settings: EngineSettings) -> Engine:
-    return _make_on_threads(ReferenceEngine, settings)
-
-
-def _make_on_threads(kind: type[ReferenceEngine], settings: EngineSettings) -> Engine:
-    return kind(
-        settings.files,
-        settings.sizes,
-        settings.image_format,
-        num_threads=settings.num_threads,
-        depth=settings.depth,
-        max_pixels=settings.max_pixels,
-        verify=settings.verify,
-        mapped=settings.mapped,
-        left_out=settings.left_out,
-    )
+    if form.is_deep:
+        return ChannelEngine(settings)
+    if not settings.unfinished:
+        return NativeEngine(settings)
+    pixels = replace(form, dtype=PIXELS_DTYPE, layout=PIXELS_LAYOUT)
+    return UnfinishedEngine(NativeEngine(replace(settings, image_format=pixels)), form)
 
 
 def _two_samples_a_thread(threads: int, batch_size: int) -> int:
@@ -125,8 +72,8 @@ ENGINES = {
     row.name: row
     for row in (
         EngineRow("native", NativeEngine.executes, _make_native, _two_samples_a_thread, True),
-        EngineRow("dali", DaliEngine.executes, _make_dali, _four_batches),
-        EngineRow("reference", ReferenceEngine.executes, _make_reference, _two_samples_a_thread),
+        EngineRow("dali", DaliEngine.executes, DaliEngine, _four_batches),
+        EngineRow("reference", ReferenceEngine.executes, ReferenceEngine, _two_samples_a_thread),
     )
 }
 """All engines by name."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from stoker._native import Shards, crc32c
 from stoker.errors import DatasetError, StaleIndexError
-from stoker.formats.dataset.reading.samples import NO_CHECKSUM
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from stoker.formats.dataset.reading.samples import Samples
+from stoker.formats.dataset.reading.samples import NO_CHECKSUM, Samples
 
 __all__ = ["matches_checksum", "open_shards"]
 
@@ -39,7 +34,7 @@ def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = Tr
 
 
 def matches_checksum(shards: Shards, payload: Any, samples: Samples, i: int) -> bool:
-    """Return whether the payload of sample ``i`` has its checksum; True where the index has none of it."""
+    """Return whether the payload of sample ``i`` matches its checksum; True if the index has no checksum."""
     if not shards.has_checksums(int(samples.shard[i])):
         return True
     return int(samples.crc[i]) in (NO_CHECKSUM, crc32c(payload))

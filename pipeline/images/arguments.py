@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import get_args
+
+import numpy as np
+
+from stoker.augment.plan import compile_image
+from stoker.augment.transforms.geometry.pad import RandomCrop
+from stoker.errors import ConfigError
+from stoker.formats.codecs.channels import StoredForm, stored_form
+from stoker.formats.dataset.dataset import Dataset
+from stoker.types import Color, DType, Layout
 
 from ..engines.base import ImageFormat
+from ..engines.shard_files import open_shards
 from ..execution.batch import batch_type
-from ..order.sampling import make_loader_order, open_source
+from ..order.epoch_order import BlockShuffle
+from ..order.rank_draws import LastBatch
+from ..order.sample_source import SampleSource
+from ..order.sampling import Sampler, make_loader_order, open_source
+from .annotations.objects import ObjectConfig
+from .bad_samples import BadSamplePolicy
 from .captions.captions import find_captions
-from .color import compiler, form_of
-from .columns.array_reader import ArrayConfig
+from .captions.tokens import Tokens
+from .columns.array_reader import ArrayConfig, ArrayForm
 from .columns.column_names import column_names
-from .columns.image_column import plan_columns
+from .columns.image_column import Compiled, Transforms, plan_columns
 from .config import ImageLoaderConfig
 from .sizes.size_arguments import with_captions, with_planner
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from stoker.types import Color, DType, Layout
-
-    from ..order.epoch_order import BlockShuffle
-    from ..order.rank_draws import LastBatch
-    from ..order.sample_source import SampleSource
-    from ..order.sampling import Sampler
-    from .annotations.objects import ObjectConfig
-    from .bad_samples import BadSamplePolicy
-    from .captions.tokens import Tokens
-    from .columns.array_reader import ArrayForm
-    from .columns.image_column import Transforms
-    from .sizes.size_plan import SizePlan
+from .sizes.size_plan import SizePlan
 
 __all__ = ["ColumnArguments", "EpochArguments", "make_config"]
 
@@ -93,8 +95,8 @@ def make_config(
     if planner := size_plan.planner:
         transforms, layout = planner.prepared(transforms), planner.layout(layout)
         shuffle = False  # the planner shuffles
-    form = form_of(opened, given.color)
-    compiled = compiler(given.dtype, given.color, form)
+    form = _form_of(opened, given.color)
+    compiled = _compiler(given.dtype, given.color, form)
     images, batch_transform_plan = plan_columns(transforms, compiled, size_plan.sizes, size_plan.padding)
     array_config = ArrayConfig(opened.arrays, given.arrays)
     captions = find_captions(opened, given.caption, mixes=bool(batch_transform_plan.transforms))
@@ -109,7 +111,7 @@ def make_config(
         captions=captions,
         sizes=size_plan,
     )
-    return ImageLoaderConfig(
+    config = ImageLoaderConfig(
         dataset=opened,
         order=make_loader_order(opened, shuffle, sampler, epochs.samples_per_epoch, epochs.seed),
         images=tuple(one.annotated(opened, names, given.objects, batch_transform_plan) for one in images),
@@ -124,3 +126,54 @@ def make_config(
         captions=captions,
         size_plan=size_plan,
     )
+    _check_crops(config, sampler)
+    return config
+
+
+def _check_crops(config: ImageLoaderConfig, sampler: Sampler | None) -> None:
+    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image.
+
+    A loader with a sampler is not checked: its sampler may never draw small images.
+    """
+    if sampler is not None:
+        return
+    dataset = config.dataset
+    for column in config.images:
+        crops = (one for one in column.plan.transforms if isinstance(one, RandomCrop))
+        # A mixture may draw nothing from a dataset.
+        if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
+            smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
+            positions = np.array(smallest, np.int64)
+            samples = dataset.samples(positions)
+            config.draw(column, positions, samples, samples.row, epoch=0)
+
+
+def _compiler(dtype: DType | None, color: Color, form: StoredForm) -> Compiled:
+    """Return :func:`compile_image` for images of this dtype and form."""
+    deep = ImageFormat(color=color, channels=form.channels).is_deep
+    return partial(compile_image, dtype=dtype, channels=form.channels, deep=deep, bits=form.bits)
+
+
+def _form_of(source: SampleSource, color: Color) -> StoredForm:
+    """Return the form of a loader's images; of "as_stored", that of the first sample.
+
+    Raises:
+        ConfigError: There is no such colour.
+        SampleError: The first sample cannot be read.
+    """
+    if color not in get_args(Color):
+        known = "', '".join(get_args(Color))
+        raise ConfigError(f"color must be one of '{known}', found {color!r}")
+    if color != "as_stored":
+        return StoredForm({"rgb": 3, "gray": 1, "rgba": 4}[color])
+    if not len(source):
+        return StoredForm(3)
+    samples = source.samples(np.zeros(1, np.int64))
+    shards = open_shards([str(path) for path in source.data_files], source.data_sizes, mapped=False)
+    try:
+        data = shards.view(int(samples.shard[0]), int(samples.offset[0]), int(samples.length[0]))
+        return stored_form(data, int(samples.codec[0]), int(samples.height[0]), int(samples.width[0]))
+    except Exception as error:  # Pillow's parsers raise almost anything on damaged headers
+        raise source.error(0, f"its header cannot be read: {error}") from error
+    finally:
+        shards.close()

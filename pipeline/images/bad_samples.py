@@ -15,11 +15,11 @@ __all__ = ["ERRORS", "BadSamplePolicy", "OnError", "make_bad_sample_policy"]
 OnError = Literal["raise", "skip", "replace"]
 _SHARE = 0.01
 _LEAST_SEEN = 100
-"""Samples that a loader has seen before a share counts: one bad sample of ten says little."""
+"""Samples that a loader has seen before a share counts, because one bad sample of ten says little."""
 
 _LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
 _DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
-_LARGE = "A larger max_pixels takes it; on_error='skip' or 'replace' goes on without such samples."
+_LARGE = "A larger max_pixels accepts it; on_error='skip' or 'replace' goes on without such samples."
 
 ERRORS = {
     Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
@@ -61,8 +61,8 @@ def make_bad_sample_policy(on_error: OnError, max_bad: int | float | None) -> Ba
     """Check a loader's arguments ``on_error`` and ``max_bad``, where None is one percent.
 
     Raises:
-        ConfigError: ``on_error`` has no such value; ``max_bad`` is no number from 0 or share from 0 to 1, or
-            every bad sample is an error.
+        ConfigError: ``on_error`` has no such value, ``max_bad`` is neither a number from 0 nor a share from 0
+            to 1, or ``max_bad`` is given and every bad sample is an error.
     """
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.batch.base import one_hot
 from stoker.errors import ConfigError, DatasetError
+from stoker.types import Size
 
+from ..adapters import Adapter
 from ..adapters.host_arrays import mix_in_place
 from ..execution.batch import ColumnSpec
+from ..execution.observation.stats import StatsTotals
 from ..order.sample_source import batched_values
 from .annotations.objects import pad
 from .batch_transforms import function_name
 from .columns import source_columns
-from .columns.contents import ImageContents
+from .columns.array_reader import BatchArrays
+from .columns.contents import Contents, ImageContents
+from .columns.image_column import ImageColumn
+from .config import ImageLoaderConfig
+from .planned_batches import PlannedBatch
 from .sizes.padding import IMAGE_SIZE, cut_images, cut_masks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ..adapters import Adapter
-    from ..execution.observation.stats import StatsTotals
-    from .columns.array_reader import BatchArrays
-    from .columns.contents import Contents
-    from .columns.image_column import ImageColumn
-    from .config import ImageLoaderConfig
-    from .planned_batches import PlannedBatch
-
-    Array = npt.NDArray[Any]
-    Int64 = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["BatchAssembler", "function_output_spec", "multi_hot"]
 
@@ -95,7 +89,7 @@ class BatchAssembler:
     def _kept(
         self, planned: PlannedBatch, number: int, images: Any, contents: Contents, kept: Int64 | None
     ) -> ImageContents:
-        """The images of a column to hand out, and what follows them; images on a GPU are the framework's."""
+        """The kept images of a column, with what follows them; on a GPU in the framework's arrays."""
         column, annotated, n = self._config.images[number], contents.annotated[number], len(planned)
         to_source, image_size = contents.to_source[number], contents.image_sizes[number]
         objects, masks, patches = annotated.objects, annotated.masks, self._patches(planned, column)
@@ -133,7 +127,7 @@ class BatchAssembler:
     def _transform(
         self, images: ImageContents, labels: Array | None, draw_keys: Int64, size: Size
     ) -> tuple[ImageContents, Array | None]:
-        """Images and labels after all transforms of batches, which only a loader's one column has."""
+        """Images and labels after all transforms of batches, which named columns of images do not have."""
         config = self._config
         objects = config.images[0].annotations.objects
         mix = mix_in_place if isinstance(images.images, np.ndarray) else self._adapter.mix
@@ -185,7 +179,7 @@ class BatchAssembler:
             drawn = captions.draw(planned.positions[chosen], keys, self._config.draw_seed, self._epoch)
             return captions.column(name, drawn, self._adapter)
         values: Array | list[str]
-        if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
+        if name == "mask":  # belongs to the place in the batch, even if a good sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == source_columns.SIZE:
             values = self._config.dataset.origins(planned.positions[chosen]).sizes
@@ -233,7 +227,7 @@ def _with_views(values: Array, views: int | None) -> Array:
 def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
     """Dtype and shape of the images that the user's functions return, found by calls with ``n`` zeros.
 
-    If batches differ in size, there is a call with the least and one with the largest.
+    If batches differ in size, the functions are called with the smallest and the largest size.
     """
     image_format, column = config.image_format, config.images[0]
     shapes = []

@@ -1,32 +1,26 @@
-"""What follows the engine: transforms that mix the samples of a batch, and functions of the user."""
+"""The plan of what follows the engine: transforms that mix samples of a batch, and the user's functions."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import augment
 from stoker.augment.batch.all_columns import AllColumns
-from stoker.augment.batch.base import BatchTransform
+from stoker.augment.batch.base import BatchParams, BatchTransform
+from stoker.augment.description import Description
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.policies.apply import RandomChoice
 from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.augment.description import Description
-
-    # Description is the base of transforms of images and of batches, as mypy infers for a list of both.
-    AnyTransform = Description | Callable[[Any], Any]
+# Description is the base of transforms of images and of batches, as mypy infers for a list of both.
+AnyTransform = Description | Callable[[Any], Any]
 
 __all__ = ["BatchTransformPlan", "function_name", "split_transforms"]
 
@@ -49,7 +43,7 @@ class BatchTransformPlan:
     Attributes:
         transforms: Transforms that mix samples of the batch. A RandomChoice draws one of its transforms for
             each batch.
-        functions: Functions that take the images of a batch, and return as many.
+        functions: Functions that take the images of a batch, and return the same number of images.
         whole: Functions that take the whole batch and return it, after all others.
     """
 
@@ -137,7 +131,7 @@ def _refuse_torchvision(transform: Any) -> None:
     if name in augment.__all__:
         hint = f"Write stoker.augment.{name}, which is drawn for each image."
     else:
-        hint = _INSTEAD.get(name, "To call it with whole batches, wrap it in a function of your own.")
+        hint = _INSTEAD.get(name, "To call it with whole batches, wrap it in a function.")
     raise ConfigError(f"transforms has torchvision's {name}", hint=hint)
 
 
@@ -149,7 +143,7 @@ def _rank(transform: Any) -> int:
         return 1
     if isinstance(transform, RandomChoice):
         return int(transform.on_batches)
-    # compile_image refuses everything that is no transform.
+    # compile_image refuses everything that is not a transform.
     return 2 if callable(transform) and not isinstance(transform, (Transform, type)) else 0
 
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.formats.dataset.reading.samples import Samples
+
 from ..order.changes.substitutes import drawn_at
 from ..order.draws import MixedOrder
-from ..order.epoch_order import BlockShuffle, Repeat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stoker.formats.dataset.reading.samples import Samples
-
-    from ..order.epoch_order import Order
-    from ..order.rank_draws import Schedule
-    from .config import ImageLoaderConfig
+from ..order.epoch_order import BlockShuffle, Order, Repeat
+from ..order.rank_draws import Schedule
+from .config import ImageLoaderConfig
 
 __all__ = ["block_reads"]
 
-_AT_ONCE = 1024  # samples in one request: with more, a thread could wait for a slow disk for seconds
+_AT_ONCE = 1024  # samples in one request; a larger one could block a thread for seconds on a slow disk
 
 
 def block_reads(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[Samples]:

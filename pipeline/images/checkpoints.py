@@ -6,25 +6,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from stoker.errors import CheckpointError, ConfigError
 
 from ..adapters.training_loops import lightning
 from ..cluster.loader import SharedLoader
-from ..execution.epochs.history import resumed
+from ..execution.epochs.history import History, resumed
+from ..execution.ranks.ranks import Ranks
 from ..execution.state import State, convert_stream_state
+from ..order.changes.substitutes import Fitting
 from ..order.epoch_order import Stream
 from ..order.rank_draws import LastBatch, Schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from ..execution.epochs.history import History
-    from ..execution.ranks.ranks import Ranks
-    from ..order.changes.substitutes import Fitting
-    from .config import ImageLoaderConfig
+from .config import ImageLoaderConfig
 
 __all__ = ["CheckpointedImages"]
 
@@ -71,15 +66,15 @@ class CheckpointedImages(SharedLoader):
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank.
 
-        With ``pixels_per_batch`` epochs may differ. The number is then that of the running epoch, or of the
-        next one if none is running.
+        With ``pixels_per_batch`` epochs may differ. The number is then that of the running epoch, or else of
+        the next one.
         """
         epoch = 0 if self.has_equal_epochs else self._state().epoch
         return len(self._plan.steps(self._samples, self._ranks, self._last_batch, epoch=epoch, start=0))
 
     @property
     def has_equal_epochs(self) -> bool:
-        """Whether all whole epochs have the same number of batches: not if ``pixels_per_batch`` varies it."""
+        """Whether all whole epochs have the same number of batches; ``pixels_per_batch`` may vary it."""
         return self._plan.equal_epochs
 
     def state_dict(self) -> dict[str, Any]:
@@ -100,8 +95,8 @@ class CheckpointedImages(SharedLoader):
         """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
         The number of ranks, the batch size, the engine and the threads may differ from those of the saved
-        loader. With ``steps_per_epoch``, an epoch may then have another number of samples; the stream goes on
-        at the same draw, and the number of the epoch is that of the new length.
+        loader. With ``steps_per_epoch``, an epoch may then have another number of samples. The stream goes on
+        at the same draw, and epochs count by the new length.
 
         If the dataset has changed since, a loader that was given its path without a version goes back to the
         version of the state.
@@ -156,7 +151,7 @@ class CheckpointedImages(SharedLoader):
             )
 
     def _point(self, epoch: int, position: int) -> tuple[int, ...]:
-        # Draws, or steps: these are at most as many, for each shows a sample.
+        # Counts draws or steps. An epoch has no more steps than draws, because each step shows a sample.
         before = sum(done for _, done in self._history_of(epoch))
         return (epoch * self._samples + before + position,)
 

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..engines.base import Status
+from stoker.errors import SampleError
+
+from ..adapters import Adapter
+from ..engines.base import Result, Status
 from ..execution.batch import FinishedBatch
+from ..execution.observation.stats import StatsTotals
 from .bad_samples import ERRORS
 from .batch_assembler import BatchAssembler
 from .batch_transforms import function_name
+from .columns.contents import Contents
+from .config import ImageLoaderConfig
+from .planned_batches import PlannedBatch
 from .sizes.patches.patch_assembler import PatchAssembler
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.errors import SampleError
-
-    from ..adapters import Adapter
-    from ..engines.base import Result
-    from ..execution.observation.stats import StatsTotals
-    from .columns.contents import Contents
-    from .config import ImageLoaderConfig
-    from .planned_batches import PlannedBatch
 
 __all__ = ["BatchCompletion", "MadeImages"]
 
@@ -65,7 +61,7 @@ class MadeImages:
 
 
 class BatchCompletion:
-    """Makes the batches of one epoch of what was made of their samples; counts bad samples.
+    """Makes the batches of one epoch out of :class:`MadeImages`, and counts bad samples.
 
     Args:
         config: Config of the loader.
@@ -137,7 +133,7 @@ class BatchCompletion:
         if on_error == "skip":
             return good
         chosen = np.arange(len(planned))
-        # The next good sample of the batch, and the first one after the last, so that nothing more is drawn.
+        # The next good sample of the batch, or after the last one the first: no further samples are drawn.
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]
         return chosen
 

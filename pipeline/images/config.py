@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params.parts import Parts
+from stoker.errors import ConfigError
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
+
+from ..engines.base import ImageFormat
 from ..execution.batch import ColumnSpec
 from ..order.changes.substitutes import original
 from ..order.draws import is_shuffled
 from ..order.epoch_order import Order, Stream
-from ..order.sample_source import value_dtype
-from .columns.drawing import draw_params
+from ..order.sample_source import SampleSource, value_dtype
+from .bad_samples import BadSamplePolicy
+from .batch_transforms import BatchTransformPlan
+from .captions.captions import Captions
+from .columns.array_reader import ArrayConfig
+from .columns.image_column import ImageColumn
 from .columns.source_columns import SIZE
 from .sizes.patches.patch_columns import patch_column_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.geometry.boxes import Objects
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.params.parts import Parts
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
-
-    from ..engines.base import ImageFormat
-    from ..order.sample_source import SampleSource
-    from .bad_samples import BadSamplePolicy
-    from .batch_transforms import BatchTransformPlan
-    from .captions.captions import Captions
-    from .columns.array_reader import ArrayConfig
-    from .columns.image_column import ImageColumn
-    from .sizes.size_plan import SizePlan
+from .sizes.size_plan import SizePlan
 
 __all__ = ["ImageLoaderConfig"]
 
@@ -123,7 +119,7 @@ class ImageLoaderConfig:
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
-        """The parts of :attr:`needs` that Python can run last, in each column of images that has them."""
+        """The parts of :attr:`needs` that Python can run last in all columns of images that have them."""
         last = frozenset().union(*(one.plan.last_custom_steps for one in self.images))
         return last.difference(*(one.plan.needs - one.plan.last_custom_steps for one in self.images))
 
@@ -203,19 +199,34 @@ class ImageLoaderConfig:
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
         """
-        return draw_params(
-            column,
-            self.dataset,
-            positions,
-            samples,
-            keys,
-            seed=self.draw_seed,
-            epoch=epoch,
-            objects=objects,
-            size=size,
-            parts=parts,
-        )
+        shown = column.samples_of_images(len(positions))
+        height, width, seed = samples.height[shown], samples.width[shown], self.draw_seed
+        keys, plan = parts.image_keys if parts else column.keys(keys), column.at(size)
+        try:
+            return plan.draw(height, width, keys, seed, epoch, objects=objects, parts=parts)
+        except ConfigError:
+            for i in range(len(keys)):  # finds the refused image, which is also refused alone
+                at = np.array([i])
+                own, part = objects and objects.take(at), parts and parts.take(at)
+                try:
+                    plan.draw(height[at], width[at], keys[at], seed, epoch, objects=own, parts=part)
+                except ConfigError as error:
+                    raise _named(error, self.dataset, int(positions[shown[i]])) from None
+            raise
 
     @cached_property
     def _rows_are_distinct(self) -> bool:
         return self.order.distinct and self.dataset.is_distinct
+
+
+def _named(error: ConfigError, dataset: SampleSource, position: int) -> ConfigError:
+    """The error with the name of the sample at ``position``."""
+    place = dataset.error(position, error.message)
+    return ConfigError(
+        error.message,
+        path=place.path,
+        shard=place.shard,
+        record=place.record,
+        key=place.key,
+        hint=error.hint,
+    )

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import ConfigError
 
-from .planned_batches import batches_at_first
+from ..order.rank_draws import Schedule
+from .columns.image_column import ImageColumn
+from .config import ImageLoaderConfig
+from .planned_batches import PlannedBatch, batches_at_first
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]
+"""A batch, and the parameters of its columns of images; none if they are not drawn yet."""
 
-    from stoker.augment.geometry.boxes import Objects
-    from stoker.augment.params.image_params import ImageParams
-
-    from ..order.rank_draws import Schedule
-    from .columns.image_column import ImageColumn
-    from .config import ImageLoaderConfig
-    from .planned_batches import PlannedBatch
-
-    DrawnBatch = tuple[PlannedBatch, Sequence[ImageParams]]
-    """A batch, and the parameters of its columns of images; none if they are not drawn yet."""
-
-__all__ = ["ParameterDraws"]
+__all__ = ["DrawnBatch", "ParameterDraws"]
 
 _AT_ONCE = 512  # samples: a call of NumPy costs about as much for 64
 

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Sequence
+from typing import Any
 
+from stoker.augment.geometry.boxes import BoxFormat
 from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.types import Color, DType, Layout
 
 from .. import adapters
 from ..caching.cache_prefetcher import resolve
+from ..cluster.ray_workers import RayWorkers
+from ..engines.dali import DaliOptions
 from ..execution.arguments import optional_number, whole_number
 from ..execution.ranks.ranks import find_ranks
+from ..order.epoch_order import BlockShuffle
+from ..order.rank_draws import LastBatch
+from ..order.sample_source import SampleSource
+from ..order.sampling import Sampler
 from .annotations.objects import ObjectConfig, ObjectForm
 from .arguments import ColumnArguments, EpochArguments, make_config
-from .bad_samples import make_bad_sample_policy
+from .bad_samples import OnError, make_bad_sample_policy
+from .captions.tokens import Tokens
+from .columns.array_reader import ArrayForm
+from .columns.image_column import Transforms
 from .engine.images import EngineImages
 from .engine.setup import EngineSetup, ReadOptions
-from .sizes.crop_check import check_crops
+from .sizes.schedules import Sizes
 from .sizes.size_arguments import make_size_plan
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from stoker.augment.geometry.boxes import BoxFormat
-    from stoker.types import Color, DType, Layout
-
-    from ..cluster.ray_workers import RayWorkers
-    from ..engines.dali import DaliOptions
-    from ..order.epoch_order import BlockShuffle
-    from ..order.rank_draws import LastBatch
-    from ..order.sample_source import SampleSource
-    from ..order.sampling import Sampler
-    from .bad_samples import OnError
-    from .captions.tokens import Tokens
-    from .columns.array_reader import ArrayForm
-    from .columns.image_column import Transforms
-    from .sizes.schedules import Sizes
 
 __all__ = ["ImageLoader"]
 
@@ -44,9 +38,9 @@ class ImageLoader(EngineImages):
     """Loads batches of decoded and augmented images for a training loop, ahead of the step that needs them.
 
     Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
-    columns: ``images, labels = batch`` and ``batch.image`` both work. Leaving the loop early ends the epoch;
-    after an error of the loader the next iteration goes on with the batch that was not received.
-    The loader's threads end when nothing refers to it any more, or with :meth:`close`, or a ``with`` block.
+    columns: ``images, labels = batch`` and ``batch.image`` both work. Leaving the loop early ends the epoch.
+    After an error of the loader the next iteration goes on with the batch that was not received. The loader's
+    threads end when nothing refers to the loader, at :meth:`close`, or at the end of a ``with`` block.
 
     A batch is a function of the dataset, the transforms, the seed, the epoch and the step. It does not depend
     on threads, prefetching or timing, and engines differ only by rounding.
@@ -55,8 +49,8 @@ class ImageLoader(EngineImages):
         dataset: Folder of a dataset, or what :func:`stoker.open` or :func:`stoker.mix` returns. With
             ``cache`` it may be the URL of a dataset. ``shards/train@3`` is version 3 of one.
         batch_size: Samples of a batch on this rank.
-        pixels_per_batch: Pixels of a batch on this rank, in place of ``batch_size``: as many samples as fit
-            at the size of the batch. The steps of an epoch then depend on ``sizes``.
+        pixels_per_batch: Pixels of a batch on this rank, in place of ``batch_size``. A batch has the samples
+            that fit at its size, so the number of steps of an epoch depends on ``sizes``.
         transforms: List of transforms from :mod:`stoker.augment`, which decide what happens to each image.
             All images must leave them in one size. Transforms of batches (MixUp, CutMix, Mosaic, or a
             RandomChoice of these) may follow, and functions of your own after those. A function takes the
@@ -125,10 +119,10 @@ class ImageLoader(EngineImages):
             - In annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
               float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64: the
-              stored class masks, otherwise drawn from the masks of objects as in torchvision's references for
-              segmentation: 0 is the background and 1 + label an object; 255 is where objects overlap, in
-                  crowds, and where the image shows nothing of the source. With 255 classes or more, the masks
-                  are int64 and 65535 takes the place of 255.
+              stored class masks, or else masks drawn from those of objects as in torchvision's references for
+              segmentation. There 0 is the background, 1 + label an object, and 255 a place where objects
+              overlap, a crowd lies, or the image shows nothing of the source. With 255 classes or more, the
+              masks are int64 and 65535 takes the place of 255.
             - With a mapping of transforms: "<name>" in place of "image", (V, N, 3, H, W) with V views of each
               sample; and these columns of annotated datasets, and "to_source", with the prefix "<name>_",
               which follow the images of that name.
@@ -177,14 +171,14 @@ class ImageLoader(EngineImages):
             they are needed, and at most 256 of them stay open.
         pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory, from which
             ``.to("cuda", non_blocking=True)`` copies in the background. With ``device="cuda:N"`` the loader
-            copies through page-locked memory by itself, on a stream of its own.
+            copies through page-locked memory by itself, on a separate stream.
         cache: Folder on a local disk that keeps what is fetched of a remote dataset. The loader fetches in
             the order of its batches. Ranks of one machine share a cache.
         cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit. The loader
             first evicts what this epoch and the next one need last. In a few cases that the guide "Beyond one
             machine" names, it first evicts what was used least recently.
-        workers: Processes on other machines that make batches, too, a :class:`stoker.RayWorkers`. The batches
-            are the same with them and without; see the guide to clusters.
+        workers: Processes on other machines that also make batches, a :class:`stoker.RayWorkers`. They do not
+            change the batches; see the guide to clusters.
 
     Raises:
         ConfigError: An argument is wrong, or two arguments do not fit each other.
@@ -261,7 +255,6 @@ class ImageLoader(EngineImages):
             ColumnArguments(columns, object_config, arrays, caption, dtype, layout, color),
             bad_samples=make_bad_sample_policy(on_error, max_bad),
         )
-        check_crops(self._config, sampler)
         super().__init__(self._config, ranks, last_batch, prefetch)
         adapters.specialize_loader(self, output)
         setup = EngineSetup(

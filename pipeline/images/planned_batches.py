@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.params.parts import Parts
 from stoker.augment.transforms.combining.base import Partners
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
 
 from ..caching.planned_draws import PlannedDraws, draws_of_order
 from ..caching.planned_reads import BatchReads
+from ..execution.ranks.ranks import Ranks
 from ..order.changes.substitutes import drawn_at
+from ..order.rank_draws import Schedule
+from .config import ImageLoaderConfig
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.parts import Parts
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
-
-    from ..execution.ranks.ranks import Ranks
-    from ..order.rank_draws import Schedule
-    from .config import ImageLoaderConfig
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["PlannedBatch", "batch_reads", "batches_at_first", "planned_batches", "planned_draws"]
 
-# Draws that are ordered at once: a few calls of NumPy cost as much for one draw as for thousands.
+# Draws that are ordered at once, because calls of NumPy cost as much for one draw as for thousands.
 _ORDER_CHUNK = 4096
 _FEW = 8  # batches, which a worker makes together
 
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """The samples of a batch, and those that its images show besides.
+    """The samples of a batch, and further samples that its images show.
 
     Attributes:
         positions: (N,) int64, positions of the samples in the dataset.
         mask: (N,) bool, False for samples that fill up the batch.
-        sources: (P,) int64, positions of the samples that are read: those of the batch, or where images have
-            several parts those of the parts.
+        sources: (P,) int64, positions of the samples that are read: those of the batch, or those of the parts
+            if images have several.
         samples: P rows of the index, which say where the payloads of the sources lie.
         draw_keys: (N,) int64, the keys of their random numbers.
         size: Height and width of the images, pixels; None for those that the transforms leave.
@@ -117,10 +112,10 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
 def _batches(
     config: ImageLoaderConfig, parts: list[Any], draws: Int64, drawn: tuple[Int64, Int64], epoch: int
 ) -> Iterator[PlannedBatch]:
-    """Batches whose images show their own samples, of their draws, masks, sizes and groups.
+    """Batches whose images show only their own samples.
 
     ``drawn`` are the positions without and with substitutes. A substitute has the random numbers of the
-    sample whose place it takes, so that its partners, and the choice of a transform for its batch, stay.
+    sample that it replaces, so that its partners, and the choice of a transform for its batch, stay.
     """
     places, positions = drawn
     samples = config.dataset.samples(positions)
@@ -135,10 +130,9 @@ def _batches(
 def _with_partners(
     config: ImageLoaderConfig, batches: list[PlannedBatch], draws: Int64, shown_at: Int64, epoch: int
 ) -> Iterator[PlannedBatch]:
-    """The same batches with the samples that their images show besides their own.
+    """The same batches with their partners, which are samples of other draws of the epoch.
 
-    These are samples of other draws of the epoch. Those of all batches are drawn at once, because an order
-    costs as much for one draw as for thousands.
+    All partners are drawn at once, because an order costs as much for one draw as for thousands.
 
     Args:
         config: Config of the loader.

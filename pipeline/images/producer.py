@@ -1,49 +1,40 @@
 """The producer of batches of images, which the prefetcher runs.
 
-It draws the parameters of a batch, submits them to the engine, starts its annotations, and later collects
-what both have made. :mod:`.completion` makes a batch of it.
+It draws the parameters of a batch, submits them to the engine, starts the annotations, and later collects
+both. :mod:`.completion` makes a batch of the results.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..engines.base import Result, Work
-from .annotations.annotation_processor import BatchAnnotations
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Size
+
+from ..adapters import Adapter
+from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
+from ..engines.base import Engine, Result, Work
+from ..execution.batch import FinishedBatch
+from ..execution.observation.stats import StatsTotals
+from ..order.rank_draws import Schedule
+from .annotations.annotation_processor import AnnotationProcessor, BatchAnnotations
 from .annotations.object_geometry import deciding_objects
 from .block_reads import block_reads
+from .columns.array_reader import ArrayReader
 from .columns.contents import Contents
+from .columns.image_column import ImageColumn
 from .columns.source_columns import MATRIX
-from .columns.source_matrices import source_matrices
 from .completion import BatchCompletion, MadeImages
-from .drawn_batches import ParameterDraws
-from .planned_batches import batch_reads, planned_batches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
-
-    from ..adapters import Adapter
-    from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
-    from ..engines.base import Engine
-    from ..execution.batch import FinishedBatch
-    from ..execution.observation.stats import StatsTotals
-    from ..order.rank_draws import Schedule
-    from .annotations.annotation_processor import AnnotationProcessor
-    from .columns.array_reader import ArrayReader
-    from .columns.image_column import ImageColumn
-    from .config import ImageLoaderConfig
-    from .drawn_batches import DrawnBatch
-    from .planned_batches import PlannedBatch
+from .config import ImageLoaderConfig
+from .drawn_batches import DrawnBatch, ParameterDraws
+from .planned_batches import PlannedBatch, batch_reads, planned_batches
 
 __all__ = ["ImageBatchProducer"]
 
@@ -88,17 +79,16 @@ class ImageBatchProducer:
         samples = schedule.n / schedule.world_size
         self._completion = BatchCompletion(config, adapter, totals, self._draws.epoch, samples)
         self._totals = totals
-        # The bytes that a cache fetches are in the page cache already.
+        # What a cache fetches is in the page cache already.
         blocks = block_reads(config, schedule, epoch) if read_ahead and not cache_prefetcher else iter(())
         planned = planned_batches(config, schedule, epoch)
         batches = self._draws.drawn(planned, schedule)
         self._batches = _read_ahead(batches, blocks, read_ahead, engine)
         self._cached_epoch: CachedEpoch | None = None
-        # It walks through a plan of its own, far ahead of the engine.
+        # The prefetcher walks through a separate plan, far ahead of the engine.
         self._reads = partial(batch_reads, config, schedule, epoch)
         self._cache_prefetcher = cache_prefetcher
-        names = {f"{column.prefix}{MATRIX}" for column in config.images}
-        self._leads_back = not names.isdisjoint(config.columns)
+        self._leads_back = [f"{column.prefix}{MATRIX}" in config.columns for column in config.images]
         self._in_flight: deque[tuple[PlannedBatch, Callable[[], Contents]]] = deque()
 
     def start(self) -> bool:
@@ -125,9 +115,12 @@ class ImageBatchProducer:
             params, wait = self._decide(planned, column, processor, known)
             decided.append(params)
             annotated.append(wait)
-        origins = self._config.dataset.origins(planned.positions) if self._leads_back else None
-        to_source = source_matrices(self._config.columns, self._config.images, decided, origins)
-        # Last, as an error before would leave a batch in the engine that is never collected.
+        origins = self._config.dataset.origins(planned.positions) if any(self._leads_back) else None
+        to_source = [
+            None if origins is None or not leads_back else column.to_source(params, origins)
+            for column, params, leads_back in zip(self._config.images, decided, self._leads_back, strict=True)
+        ]
+        # Last, because an error after it would leave a batch in the engine.
         if len(planned):
             self._engine.submit(Work(planned.samples, decided[0], tuple(decided[1:])))
         n, sizes = len(planned), [params.image_size for params in decided]
@@ -190,8 +183,8 @@ def _read_ahead(
 ) -> Iterator[DrawnBatch]:
     """Yield the same batches; before each, request the bytes of up to ``distance`` batches after it.
 
-    The distance grows by two with each batch, so that the first batch comes soon. This is no method of the
-    producer, because a generator that refers to its owner stays until the garbage collector runs.
+    The distance grows by two with each batch, so that the first batch comes soon. A method would keep the
+    producer alive until the garbage collector runs.
     """
     waiting: deque[DrawnBatch] = deque()
     reach = 0
@@ -207,7 +200,7 @@ def _read_ahead(
 
 
 def _ask_for(engine: Engine, samples: Samples | None, drawn: Sequence[ImageParams] = ()) -> None:
-    # Reading a payload that lies outside of its file reports the error.
+    # The engine reports a payload outside of its file when it reads the payload.
     with contextlib.suppress(ValueError):
         if samples:
             engine.read_ahead(samples, drawn)

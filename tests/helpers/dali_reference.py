@@ -13,7 +13,7 @@ from stoker.augment.params.image_params import ImageParams
 from stoker.augment.reference import reference
 from stoker.augment.transforms import Transform
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Status, Work
 from stoker.pipeline.engines.dali import DaliEngine
 
 BORDER = 4
@@ -28,7 +28,9 @@ def execute(
     params = plan.draw(samples.height, samples.width, samples.row, seed=5, epoch=0)
     files = [str(file) for file in dataset.data_files]
     engine = DaliEngine(
-        files, dataset.data_sizes, output, num_threads=2, batch_size=len(samples), max_pixels=10**8
+        EngineSettings(
+            files, dataset.data_sizes, output, num_threads=2, batch_size=len(samples), max_pixels=10**8
+        )
     )
     engine.submit(Work(samples, params))
     result = engine.collect()

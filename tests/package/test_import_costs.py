@@ -66,7 +66,7 @@ from stoker.errors import MissingDependencyError
 from stoker.pipeline import adapters
 from stoker.pipeline.engines.selection import devices
 from stoker.pipeline.engines.dali import DaliEngine
-from stoker.pipeline.engines.base import ImageFormat
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat
 assert not devices.has_dali()
 for name in ("torch", "tensorflow", "jax", "mxnet", "cupy"):
     try:
@@ -76,7 +76,7 @@ for name in ("torch", "tensorflow", "jax", "mxnet", "cupy"):
     else:
         raise AssertionError(name)
 try:
-    DaliEngine([], [], ImageFormat(), max_pixels=1)
+    DaliEngine(EngineSettings([], [], ImageFormat(), max_pixels=1))
 except MissingDependencyError as error:
     assert "pip install nvidia-dali-cuda120" in str(error), error
 else:

@@ -10,7 +10,7 @@ import numpy as np
 import stoker
 from stoker.augment import RandomResizedCrop
 from stoker.benchmarks.gpu.context import Context, Refused
-from stoker.pipeline.engines.base import ImageFormat, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.images.engine.typical_samples import largest_size
 
@@ -70,17 +70,19 @@ def _decoded_per_second(context: Context, region: bool, load: float, threads: in
         samples = dataset.samples(np.arange(first, first + size))
         works.append(Work(samples, plan.draw(samples.height, samples.width, samples.row, 0, 0)))
     engine = DaliEngine(
-        [str(file) for file in dataset.data_files],
-        dataset.data_sizes,
-        ImageFormat("uint8", "NHWC"),
-        device=context.device,
-        num_threads=threads,
-        depth=3,
-        batch_size=size,
-        max_pixels=10**8,
-        options=DaliOptions(region_decode=region, hw_decoder_load=load),
-        largest=largest_size(dataset),
-        typical=works[0],
+        EngineSettings(
+            [str(file) for file in dataset.data_files],
+            dataset.data_sizes,
+            ImageFormat("uint8", "NHWC"),
+            device=context.device,
+            num_threads=threads,
+            depth=3,
+            batch_size=size,
+            max_pixels=10**8,
+            dali=DaliOptions(region_decode=region, hw_decoder_load=load),
+            largest=largest_size(dataset),
+            typical=works[0],
+        )
     )
     try:
         return _rate(context, engine, works)

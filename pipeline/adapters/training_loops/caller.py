@@ -1,12 +1,9 @@
-"""The code that calls a loader, for checks of what frameworks do with it and do not tell it."""
+"""The code that calls a loader, for checks of how a framework uses the loader."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import FrameType
+from types import FrameType
 
 __all__ = ["calling_frame", "package"]
 

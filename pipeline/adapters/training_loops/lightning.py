@@ -1,7 +1,7 @@
 """Lightning: checks of a resume, as Lightning counts the steps of an epoch itself.
 
-Lightning restores the number of steps done and ends the epoch at ``len(loader)`` steps. Where a step has
-another number of samples after a resume, the two numbers do not fit, and the rest of the epoch is cut short.
+Lightning restores the number of steps done and ends the epoch at ``len(loader)`` steps. If a step has another
+number of samples after a resume, the two numbers do not fit, and Lightning leaves out samples of the epoch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def is_caller() -> bool:
 
 
 def check_resume(saved: int, found: int, unit: str) -> None:
-    """Check a state that Lightning loads into a loader; of other callers' states check nothing.
+    """Check a state that Lightning loads into a loader; states of other callers are not checked.
 
     Args:
         saved: Size of a step when the state was saved.

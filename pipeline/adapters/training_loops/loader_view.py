@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ...execution.loader import Loader
+from ...execution.loader import Loader
 
 __all__ = ["LoaderView", "PeekState"]
 
@@ -27,10 +25,10 @@ class PeekState:
 
 
 class LoaderView:
-    """A view of a loader that begins an epoch again if it was left after its first batch.
+    """A view of a loader that repeats an epoch if the consumer left it after the first batch.
 
-    Frameworks take a batch to see its form, drop the iterator, and iterate again. On the loader itself that
-    would begin the next epoch.
+    Frameworks take a batch to see its form, drop the iterator, and iterate again. The loader itself would
+    begin the next epoch.
 
     Args:
         loader: Loader whose batches the view yields.
@@ -43,14 +41,14 @@ class LoaderView:
 
     def __iter__(self) -> Iterator[Any]:
         loader, peek = self.loader, self._peek
-        # Unless the loader was moved meanwhile, or the epoch has no further batch.
+        # Not if the loader was moved meanwhile, or if the epoch has one batch.
         if peek.before and peek.after == loader.state_dict() and len(self) > 1:
             loader.load_state_dict(peek.before)
         peek.before = loader.state_dict()
         for step, batch in enumerate(loader):
             peek.after = loader.state_dict() if step == 0 else None
             yield batch
-            peek.after = None  # the consumer asks for more, also if the next batch is an error
+            peek.after = None  # the consumer has asked for more, even if the next batch is an error
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -1,25 +1,22 @@
 """Hugging Face's Trainer and Accelerate: checks of a resume, as both count the steps of an epoch themselves.
 
 The Trainer computes the epoch and the step at which it resumes from the number of steps done and from
-``len()`` of its data, and by default it leaves out the batches before that step. Where the loader stands
-elsewhere, samples of the epoch would not be trained.
+``len()`` of its data. By default it leaves out the batches before that step. If the loader is at another
+step, the training misses samples.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from stoker.errors import CheckpointError
 
+from ...execution.loader import Loader
 from .caller import calling_frame, package
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
-    from ...execution.loader import Loader
 
 __all__ = ["check_resume", "check_skipping"]
 
@@ -51,10 +48,10 @@ def check_resume(loader: Loader) -> None:
 
 
 def check_skipping(loader: Loader) -> None:
-    """Check that Accelerate skips no batches of a pass that begins where a loaded state stands.
+    """Check that Accelerate skips no batches of a pass that begins at the position of a loaded state.
 
     Raises:
-        CheckpointError: It would.
+        CheckpointError: Accelerate would skip batches that the loader has skipped already.
     """
     for frame in _frames():
         skipped = getattr(frame.f_locals.get("self"), "skip_batches", 0)

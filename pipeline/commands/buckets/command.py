@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from stoker.errors import ConfigError
 
-from ..shared.console import out, table
+from ..shared.console import out, table, write_json
 from ..shared.options import Dataset, JsonFile, split_names
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from stoker.bucketing import PlanReport
 
 __all__ = ["buckets"]
@@ -126,9 +124,7 @@ def buckets(
     out.print(_comparison(reports))
     out.print(f"{_LEGEND}\n", style="dim")
     out.print(_by_bucket(reports[method], method))
-    if json_out is not None:
-        document = {name: report.as_dict() for name, report in reports.items()}
-        json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
     if png is not None:
         from stoker.bucketing.report.plot import plot_report
 
@@ -137,6 +133,8 @@ def buckets(
 
 def _comparison(reports: dict[str, PlanReport]) -> Table:
     """Return a table with a row for each method."""
+    from .image_buckets import cost_cells
+
     made = table(
         "method", "padding %", "pad/sample", "shapes", "bound %", "ranks", "similar", "next", "partners"
     )
@@ -148,14 +146,7 @@ def _comparison(reports: dict[str, PlanReport]) -> Table:
             f"{report.shapes:,}",
             f"{report.lower_bound:.2f}",
             f"{report.efficiency_linear:.4f}",
-            *(
-                "-" if value is None else f"{value:{form}}"
-                for value, form in (
-                    (report.intraclass_correlation, ".3f"),
-                    (report.lag1_autocorrelation, ".3f"),
-                    (report.effective_partners, ",.0f"),
-                )
-            ),
+            *cost_cells(report),
         )
     return made
 

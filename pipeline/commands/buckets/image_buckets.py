@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+from rich.table import Table
+
+from stoker.bucketing import PlanReport
+from stoker.bucketing.report.ratio_report import RatioReport, report_ratio_groups
+from stoker.bucketing.report.shape_report import ShapeReport
+from stoker.bucketing.samplers.by_ratio import RatioGroupSampler
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 
-from ..shared.console import out, table
+from ...images.sizes.aspect_buckets import AspectBuckets, image_sizes
+from ...images.sizes.bucket_comparison import compare_shapes
+from ...images.sizes.patches.patches import Patches
+from ...images.sizes.patches.row_fill import fill_of_rows
+from ..shared.console import out, table, write_json
+from ..shared.loader_arguments import parse_caption, parse_sizes
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rich.table import Table
-
-    from stoker.bucketing.report.ratio_report import RatioReport
-    from stoker.bucketing.report.shape_report import ShapeReport
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ...images.sizes.aspect_buckets import AspectBuckets
-
-__all__ = ["compare_images", "compare_padded", "fill_packed"]
+__all__ = ["compare_images", "compare_padded", "cost_cells", "fill_packed"]
 
 _FACTORS = {"None": None, "0": 0, "1": 1, "3": 3, "6": 6}
 _PADDED_LEGEND = """\
@@ -50,21 +52,14 @@ def compare_images(
     Raises:
         ConfigError: There is no such method, or no shape has these multiples and ratios.
     """
-    from ...images.sizes.aspect_buckets import image_sizes
-    from ...images.sizes.bucket_comparison import compare_shapes
-
-    sizes = image_sizes(dataset)
-    if not len(sizes):
-        raise ConfigError("the dataset has no images", path=dataset.path)
+    sizes = _image_sizes(dataset)
     reports = compare_shapes(sizes, buckets, batch_size=batch_size, world_size=ranks, seed=seed)
     if method not in reports:
         raise ConfigError(f"method must be one of {', '.join(reports)}, found {method!r}")
     out.print(_comparison(reports))
     out.print(f"{_LEGEND}\n", style="dim")
     out.print(_by_shape(reports[method], method))
-    if json_out is not None:
-        document = {name: report.as_dict() for name, report in reports.items()}
-        json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
     if png is not None:
         from stoker.bucketing.report.shape_plot import plot_shapes
 
@@ -79,14 +74,7 @@ def compare_padded(
     Raises:
         ConfigError: The dataset has no images, or a picture was asked for.
     """
-    from stoker.bucketing.report.ratio_report import report_ratio_groups
-    from stoker.bucketing.samplers.by_ratio import RatioGroupSampler
-
-    from ...images.sizes.aspect_buckets import image_sizes
-
-    sizes = image_sizes(dataset)
-    if not len(sizes):
-        raise ConfigError("the dataset has no images", path=dataset.path)
+    sizes = _image_sizes(dataset)
     if png is not None:
         raise ConfigError("--png draws shapes of buckets", hint="Leave --png or --padded out.")
     reports = {
@@ -95,12 +83,12 @@ def compare_padded(
     }
     made = table("aspect_ratio_group_factor", "padding %", "groups", "steps", "similar", "next", "partners")
     for name, report in reports.items():
-        made.add_row(name, f"{report.padding:.2f}", f"{report.groups:,}", f"{report.steps:,}", *_cost(report))
+        made.add_row(
+            name, f"{report.padding:.2f}", f"{report.groups:,}", f"{report.steps:,}", *cost_cells(report)
+        )
     out.print(made)
     out.print(_PADDED_LEGEND, style="dim")
-    if json_out is not None:
-        document = {name: report.as_dict() for name, report in reports.items()}
-        json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    write_json({name: report.as_dict() for name, report in reports.items()}, json_out)
 
 
 def fill_packed(
@@ -117,10 +105,6 @@ def fill_packed(
     Raises:
         ConfigError: The sizes are no patches, or the dataset lacks images or captions.
     """
-    from ...images.sizes.patches.patches import Patches
-    from ...images.sizes.patches.row_fill import fill_of_rows
-    from ..shared.loader_arguments import parse_caption, parse_sizes
-
     patches = None if sizes is None else parse_sizes(sizes)
     if not isinstance(patches, Patches):
         raise ConfigError(
@@ -143,11 +127,17 @@ def fill_packed(
         f"A sample shares rows with effectively {report.effective_partners:,.0f} others.",
         style="dim",
     )
-    if json_out is not None:
-        json_out.write_text(json.dumps(report.as_dict(), indent=1, allow_nan=False) + "\n")
+    write_json(report.as_dict(), json_out)
 
 
-def _cost(report: ShapeReport | RatioReport) -> tuple[str, ...]:
+def _image_sizes(dataset: Dataset) -> npt.NDArray[np.int64]:
+    """Heights and widths of all images, (N, 2)."""
+    if not len(dataset):
+        raise ConfigError("the dataset has no images", path=dataset.path)
+    return image_sizes(dataset)
+
+
+def cost_cells(report: PlanReport | ShapeReport | RatioReport) -> tuple[str, ...]:
     """The cells of what a plan costs in randomness."""
     pair = (report.intraclass_correlation, report.lag1_autocorrelation)
     return *("-" if value is None else f"{value:.3f}" for value in pair), f"{report.effective_partners:,.0f}"
@@ -157,7 +147,9 @@ def _comparison(reports: dict[str, ShapeReport]) -> Table:
     """Return a table with a row for each method."""
     made = table("method", "cropped %", "shapes", "steps", "similar", "next", "partners")
     for name, report in reports.items():
-        made.add_row(name, f"{report.cropped:.2f}", f"{report.shapes:,}", f"{report.steps:,}", *_cost(report))
+        made.add_row(
+            name, f"{report.cropped:.2f}", f"{report.shapes:,}", f"{report.steps:,}", *cost_cells(report)
+        )
     return made
 
 

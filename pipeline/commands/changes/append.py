@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..shared.console import count, out, print_skipped
-from ..shared.options import Classes, Columns, Strict, Threads, Unlabelled, parse_columns
+from ..shared.options import (
+    Classes,
+    Columns,
+    Images,
+    Instances,
+    Masks,
+    Parallel,
+    Strict,
+    Suffix,
+    Threads,
+    Unlabelled,
+    parse_columns,
+)
 from ..shared.progress import progress
 
 if TYPE_CHECKING:
@@ -30,21 +42,16 @@ def append(
         str | None,
         typer.Option(help="Format of the source, as for stoker convert; by default it is detected."),
     ] = None,
-    images: Annotated[
-        str | None,
-        typer.Option(help="Folder or URL of the images that a list or a file of annotations names."),
-    ] = None,
-    masks: Annotated[str | None, typer.Option(help="Folder or URL with a mask for each image.")] = None,
-    instances: Annotated[
-        str | None, typer.Option(help="Folder or URL with a mask of objects for each image.")
-    ] = None,
+    images: Images = None,
+    masks: Masks = None,
+    instances: Instances = None,
     class_depth: Annotated[
         int | None, typer.Option(help="Number of directory levels that name a class.")
     ] = None,
     unlabelled: Unlabelled = False,
     path_column: Annotated[str | None, typer.Option(help="Column of a list with the paths.")] = None,
     label_column: Annotated[str | None, typer.Option(help="Column of a list with the labels.")] = None,
-    suffix: Annotated[str | None, typer.Option(help="Text to append to every path of a list.")] = None,
+    suffix: Suffix = None,
     image: Annotated[
         str | None,
         typer.Option(help="Suffixes of the images in a tar, or the column of the images in Parquet."),
@@ -54,12 +61,7 @@ def append(
         typer.Option(help="Member of a tar with the class, or the column of the labels in Parquet."),
     ] = None,
     column: Columns = None,
-    parallel: Annotated[
-        bool,
-        typer.Option(
-            "--parallel", help="The text files are parallel: the lines with the same number form one sample."
-        ),
-    ] = False,
+    parallel: Parallel = False,
     strict: Strict = False,
     threads: Threads = None,
 ) -> None:

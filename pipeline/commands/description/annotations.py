@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
 from stoker.formats.dataset.columns.list_column import ListColumn
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["annotation_facts", "class_labels"]
 
@@ -67,4 +62,4 @@ def class_labels(dataset: Dataset) -> tuple[npt.NDArray[np.int64], str]:
 
 
 def _lists(dataset: Dataset, name: str) -> ListColumn:
-    return ListColumn.from_arrow(dataset.index.arrow(name)).take(dataset.rows)
+    return dataset.index.lists(name).take(dataset.rows)

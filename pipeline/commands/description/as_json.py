@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.verification.verify import Report
 
 from .annotations import class_labels
 from .sequence_lengths import lengths_json
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.verification.verify import Report
 
 __all__ = ["dataset_json", "report_json"]
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.manifest import SKIPPED_NAME
 from stoker.formats.dataset.pixel_statistics import pixel_statistics
 from stoker.formats.dataset.versions.history import read_versions
@@ -20,14 +23,6 @@ from ...preview.page import PAGE_STYLE, sheet_rows
 from .annotations import class_labels
 from .charts import bar_chart, histogram
 from .facts import facts
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["write_card"]
 
@@ -56,18 +51,6 @@ td, th { padding: 2px 18px 2px 0; vertical-align: top; overflow-wrap: anywhere; 
 """
 
 
-def _check_name(file: Path) -> None:
-    """Check that a card can be written before the work for it begins.
-
-    Raises:
-        ConfigError: The name does not end in .html, or the folder does not exist.
-    """
-    if file.suffix != ".html":
-        raise ConfigError(f"a card is a .html file, found {str(file)!r}", hint="name it card.html")
-    if not file.parent.is_dir():
-        raise ConfigError("the folder of the card does not exist", path=file.parent, hint="make it first")
-
-
 def write_card(
     dataset: Dataset,
     file: str | os.PathLike[str],
@@ -91,7 +74,10 @@ def write_card(
         SampleError: An image cannot be read or decoded; names it.
     """
     target = Path(file)
-    _check_name(target)
+    if target.suffix != ".html":
+        raise ConfigError(f"a card is a .html file, found {str(target)!r}", hint="name it card.html")
+    if not target.parent.is_dir():
+        raise ConfigError("the folder of the card does not exist", path=target.parent, hint="make it first")
     if dataset.manifest.sample_type != "image" or not len(dataset):
         raise ConfigError("a card shows images, and this dataset holds none", path=dataset.path)
     title = escape(dataset.path.resolve().name)
@@ -126,7 +112,7 @@ def _table(rows: Iterable[Sequence[str]], kind: str = "") -> str:
 
 
 def _classes(dataset: Dataset) -> list[tuple[str, str]]:
-    """The classes in the order of their labels, or those with the most samples of very many."""
+    """The classes in the order of their labels; of very many classes, those with the most samples."""
     labels, what = class_labels(dataset)
     if not dataset.num_classes or not len(labels):
         return []
@@ -163,16 +149,14 @@ def _samples(dataset: Dataset) -> str:
     return sheet_rows(make_sheet(dataset, None, positions, draws=1, seed=0, cell=_CELL, recipe=""))
 
 
-def _channel_names(channels: int) -> list[str]:
-    return ["red", "green", "blue"] if channels == 3 else [f"channel {i}" for i in range(channels)]
-
-
 def _channels(dataset: Dataset, num_threads: int | None, progress: Callable[[int, int], None] | None) -> str:
     some = dataset.select(_spread(dataset, _DECODED))
     found = pixel_statistics(some, num_threads=num_threads, progress=progress)
+    channels = range(len(found.mean))
+    names = ["red", "green", "blue"] if len(channels) == 3 else [f"channel {i}" for i in channels]
     rows = [("", "mean", "deviation")] + [
         (name, f"{mean:.4f}", f"{std:.4f}")
-        for name, mean, std in zip(_channel_names(len(found.mean)), found.mean, found.std, strict=True)
+        for name, mean, std in zip(names, found.mean, found.std, strict=True)
     ]
     of = "all images" if len(some) == len(dataset) else f"{len(some):,} images, spread evenly"
     return _table(rows) + f"<p>Of {of}; black is 0 and white is 1.</p>"

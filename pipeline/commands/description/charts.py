@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
+import numpy.typing as npt
 
 __all__ = ["bar_chart", "histogram"]
 
@@ -21,7 +18,7 @@ _SPREAD = 12  # largest value over smallest, from which bins grow with their val
 
 
 def histogram(values: npt.NDArray[Any], title: str, unit: str = "") -> str:
-    """Return a histogram as an HTML figure; its bars say their range and their count.
+    """Return a histogram as an HTML figure, whose bars have titles with their range and count.
 
     Args:
         values: (N,) numbers, N at least 1. If they spread widely, all bins have the same ratio of their ends.
@@ -56,7 +53,7 @@ def histogram(values: npt.NDArray[Any], title: str, unit: str = "") -> str:
 
 
 def _edges(values: npt.NDArray[Any], low: float, high: float) -> npt.NDArray[np.float64]:
-    """Return the ends of the bins: of whole numbers, at least one number lies in each."""
+    """Return the ends of the bins; a bin of whole numbers has room for at least one of them."""
     if low == high:
         return np.array([low - 0.5, high + 0.5])
     whole = values.dtype.kind in "iu"

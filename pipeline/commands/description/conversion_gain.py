@@ -5,23 +5,20 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.conversion.samples.writer import Writer
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
 
 from ...images.loader import ImageLoader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["Gain", "measure_gain"]
 
@@ -33,8 +30,8 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "stoker convert --resize shorter=256": {"resize": "shorter=256"},
 }
 AS_THEY_ARE = "as they are"
-# Bytes that a decoder holds for each pixel of an image: coefficients of 16 bits where a JPEG is progressive,
-# otherwise some rows; of a PNG its stream and all rows.
+# Bytes that a decoder holds for each pixel of an image. A progressive JPEG needs coefficients of 16 bits, and
+# another JPEG needs some rows. A PNG needs its stream and all rows.
 _OF_JPEG, _OF_OTHERS = 5, 10
 
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from rich.table import Table
 
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.registry import find_container
-from stoker.formats.dataset.columns.list_column import ListColumn
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.versions.history import Version
 
 from ..shared.console import human_bytes, plain, table
 from .annotations import annotation_facts, class_labels
+from .conversion_gain import Gain
 from .sequence_lengths import length_facts
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from rich.table import Table
-
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.versions.history import Version
-
-    from .conversion_gain import Gain
 
 __all__ = ["class_table", "facts", "gain_table", "version_table"]
 
@@ -78,7 +73,7 @@ def _restart_facts(dataset: Dataset) -> list[tuple[str, str]]:
     """Return how many images have restart markers; nothing where the dataset was made without them."""
     if "jpeg_bands" not in dataset.columns:
         return []
-    marked = int((ListColumn.from_arrow(dataset.index.arrow("jpeg_bands")).counts[dataset.rows] > 0).sum())
+    marked = np.count_nonzero(dataset.index.lists("jpeg_bands").counts[dataset.rows])
     return [("restart markers", f"in {marked:,} of {len(dataset):,} images")]
 
 

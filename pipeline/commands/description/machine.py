@@ -7,7 +7,7 @@ import platform
 import sys
 from dataclasses import dataclass
 
-from stoker import __version__
+from stoker import __version__, _native
 from stoker.errors import install_hint
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import is_native
@@ -49,57 +49,38 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return a finding for everything that decides how fast a loader runs on this machine."""
+    ranks = find_ranks()
     return [
         Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
-        _native(),
-        Finding("JPEG decoder", _jpeg_decoder()),
-        Finding("PNG decoder", _png_decoder()),
-        _webp_decoder(),
+        *_decoders(),
         Finding("cores", f"{available_cores()} that this process may use"),
-        *_ranks(),
+        Finding("ranks", f"rank {ranks.rank} of {ranks.world_size} ({ranks.source})"),
         *_gpu(),
         *_packages(),
-        _engine(),
+        _engine(ranks.local_rank),
         *_measured_rates(),
     ]
 
 
-def _native() -> Finding:
-    from stoker import _native
-
-    level = _native.cpu_level()
-    advice = "" if level != "plain" else "This processor has no AVX2: the engine is several times slower."
-    return Finding("native engine", f"built, uses {level}", advice)
-
-
-def _jpeg_decoder() -> str:
-    from stoker import _native
-
-    library = _native.LIBRARIES["JPEG"]
-    own = _native.jpeg_decoder() == "stoker"
-    return f"Stoker's for baseline images, {library} for others" if own else library
-
-
-def _png_decoder() -> str:
-    from stoker import _native
-
-    return f"Stoker's, with {_native.LIBRARIES['PNG']}"
-
-
-def _webp_decoder() -> Finding:
-    if is_native(Codec.WEBP):
-        from stoker import _native
-
-        return Finding("WebP decoder", f"{_native.LIBRARIES['WebP']}, in the native engine")
-    advice = (
-        "Pillow takes longer. Install libwebp (Debian: libwebp-dev), then install Stoker again from source."
+def _decoders() -> list[Finding]:
+    libraries, level = _native.LIBRARIES, _native.cpu_level()
+    slow = "This processor has no AVX2: the engine is several times slower." if level == "plain" else ""
+    jpeg = libraries["JPEG"]
+    if _native.jpeg_decoder() == "stoker":
+        jpeg = f"Stoker's for baseline images, {jpeg} for others"
+    webp = Finding(
+        "WebP decoder",
+        "Pillow",
+        "Pillow takes longer. Install libwebp (Debian: libwebp-dev), then install Stoker again from source.",
     )
-    return Finding("WebP decoder", "Pillow", advice)
-
-
-def _ranks() -> list[Finding]:
-    ranks = find_ranks()
-    return [Finding("ranks", f"rank {ranks.rank} of {ranks.world_size} ({ranks.source})")]
+    if is_native(Codec.WEBP):
+        webp = Finding("WebP decoder", f"{libraries['WebP']}, in the native engine")
+    return [
+        Finding("native engine", f"built, uses {level}", slow),
+        Finding("JPEG decoder", jpeg),
+        Finding("PNG decoder", f"Stoker's, with {libraries['PNG']}"),
+        webp,
+    ]
 
 
 def _gpu() -> list[Finding]:
@@ -113,19 +94,10 @@ def _gpu() -> list[Finding]:
 
 
 def _packages() -> list[Finding]:
-    found = []
-    for name in _PACKAGES:
-        version = _version(name)
-        if version:
-            found.append(Finding(name, version))
+    found = [Finding(name, version) for name in _PACKAGES if (version := _version(name))]
     if _version(_FOREIGN_PACKAGE):
-        found.append(
-            Finding(
-                _FOREIGN_PACKAGE,
-                "installed",
-                f"NVIDIA does not publish this package: pip uninstall {_FOREIGN_PACKAGE}.",
-            )
-        )
+        advice = f"NVIDIA does not publish this package: pip uninstall {_FOREIGN_PACKAGE}."
+        found.append(Finding(_FOREIGN_PACKAGE, "installed", advice))
     if _version("nvidia-dali-cuda120") and _version("nvidia-dali-cuda130"):
         found.append(Finding("DALI", "two builds", "They exclude each other: pip uninstall one of them."))
     return found
@@ -138,8 +110,8 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _engine() -> Finding:
-    engine, device = choose_engine("auto", None, frozenset(), this_machine(None), find_ranks().local_rank)
+def _engine(local_rank: int) -> Finding:
+    engine, device = choose_engine("auto", None, frozenset(), this_machine(None), local_rank)
     advice = "" if sys.platform == "linux" else "Stoker is tested on Linux only."
     found = f"{engine} on {device}"
     if device != "cpu":

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.text.encoder import length_column, trained_column
 from stoker.formats.tokenization.captions import LENGTHS_COLUMN
-
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["length_facts", "lengths_json"]
 
@@ -49,29 +48,35 @@ def _lengths_of(dataset: Dataset) -> dict[str, _Lengths]:
 def _lengths(dataset: Dataset, field: str) -> _Lengths:
     lengths = dataset.column(length_column(field)).astype(np.int64)
     longest = int(lengths.argmax())
-    # The smallest length that as many samples have or fall below, so that it is one that occurs.
-    found = np.percentile(lengths, _PERCENTILES, method="inverted_cdf").tolist()
     trained = None
     if trained_column(field) in dataset.columns:
         runs = dataset.lists(trained_column(field), np.arange(len(dataset))).values.astype(np.int64)
         trained = int((runs[1::2] - runs[::2]).sum())
     return _Lengths(
         int(lengths.sum()),
-        dict(zip(_PERCENTILES, map(int, found), strict=True)),
+        _percentiles(lengths),
         int(lengths[longest]),
         dataset.keys([longest])[0],
         trained,
     )
 
 
+def _percentiles(lengths: npt.NDArray[Any]) -> dict[int, int]:
+    """The smallest length that this percentage of the samples do not exceed, and that a sample has."""
+    found = np.percentile(lengths, _PERCENTILES, method="inverted_cdf").tolist()
+    return dict(zip(_PERCENTILES, map(int, found), strict=True))
+
+
+def _in_words(percentiles: dict[int, int]) -> str:
+    return ", ".join(f"{percent} % up to {length:,}" for percent, length in percentiles.items())
+
+
 def length_facts(dataset: Dataset) -> list[tuple[str, str]]:
     """Return name and value of each fact; nothing for images without captions."""
     rows = []
     for field, one in _lengths_of(dataset).items():
-        shares = ", ".join(f"{percent} % up to {length:,}" for percent, length in one.percentiles.items())
-        rows.append(
-            (f"tokens, {field}", f"{one.tokens:,}: {shares}, longest {one.longest:,} ({one.longest_key})")
-        )
+        longest = f"longest {one.longest:,} ({one.longest_key})"
+        rows.append((f"tokens, {field}", f"{one.tokens:,}: {_in_words(one.percentiles)}, {longest}"))
         if one.trained is not None:
             rows.append(
                 (f"trained, {field}", f"{one.trained:,}, {one.trained / one.tokens:.1%} of the tokens")
@@ -84,12 +89,8 @@ def _caption_facts(dataset: Dataset) -> list[tuple[str, str]]:
     if LENGTHS_COLUMN not in dataset.columns or not len(dataset):
         return []
     lengths = dataset.lists(LENGTHS_COLUMN, np.arange(len(dataset))).values
-    found = np.percentile(lengths, _PERCENTILES, method="inverted_cdf").tolist()
-    shares = ", ".join(
-        f"{percent} % up to {int(length):,}" for percent, length in zip(_PERCENTILES, found, strict=True)
-    )
-    total = int(lengths.sum())
-    return [("captions", f"{len(lengths):,} of {total:,} tokens: {shares}, longest {int(lengths.max()):,}")]
+    shares, longest = _in_words(_percentiles(lengths)), int(lengths.max())
+    return [("captions", f"{len(lengths):,} of {int(lengths.sum()):,} tokens: {shares}, longest {longest:,}")]
 
 
 def lengths_json(dataset: Dataset) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from stoker.errors import ConfigError
 
@@ -14,9 +15,7 @@ from ..shared.console import human_bytes, out, print_json, table
 from ..shared.options import Dataset, JsonOutput
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from .step_demand import Advice, Demand
+    from .demand import Advice, Demand
 
 __all__ = ["advise"]
 
@@ -61,8 +60,7 @@ def advise(
     from stoker.formats.open import open as open_dataset
 
     from ..description.conversion_gain import measure_gain
-    from .cluster_demand import cluster_demand
-    from .step_demand import TRAINING_FORMS, Demand, advise_on
+    from .demand import TRAINING_FORMS, Demand, advise_on, cluster_demand
 
     opened = open_dataset(dataset)
     if opened.manifest.sample_type != "image" or not len(opened):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -15,8 +17,6 @@ from rich.text import Text
 from stoker.errors import StokerError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stoker.formats.conversion.execution import Summary
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "print_skipped",
     "print_summary",
     "table",
+    "write_json",
 ]
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -62,7 +63,7 @@ def print_error(error: Exception) -> None:
 
 
 def error_console() -> Console:
-    """Return a console on standard error, which is looked up now: tests and users redirect it."""
+    """Return a console on the present standard error, because tests and users redirect it."""
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -91,6 +92,12 @@ def human_bytes(size: float) -> str:
 def print_json(value: Any) -> None:
     """Print a value as JSON, in ASCII whatever the encoding of the terminal."""
     print(json.dumps(value, indent=1))
+
+
+def write_json(document: Any, file: Path | None) -> None:
+    """Write a report to a file as JSON, if the user has named one."""
+    if file is not None:
+        file.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def print_rows(rows: list[tuple[str, Any]]) -> None:

@@ -1,35 +1,31 @@
-"""Arguments of a loader as a command line takes them: in the words of a program."""
+"""Arguments of a loader on the command line, written as in a program."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, load_recipe, load_views
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 
 from ...images.captions.tokens import Tokens
+from ...images.columns.image_column import Transforms
 from ...images.sizes.aspect_buckets import AspectBuckets
 from ...images.sizes.patches.patches import Patches
-from ...images.sizes.schedules import RandomSizes
-
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ...images.columns.image_column import Transforms
-    from ...images.sizes.schedules import Sizes
+from ...images.sizes.schedules import RandomSizes, Sizes
 
 __all__ = ["parse_caption", "parse_sizes", "recipe_columns", "recipe_transforms"]
 
 
 def recipe_transforms(recipe: str | None, views: str | None, size: int | None) -> Transforms:
-    """The argument ``transforms`` of a loader: of a recipe, or random crops without one.
+    """The argument ``transforms`` of a loader: those of a recipe, or random crops without a recipe.
 
     Args:
         recipe: Name or file of a recipe of transforms.
         views: Name or file of a recipe of views.
-        size: Side of the random crops, pixels; None for 224, or with a recipe.
+        size: Side of the random crops, pixels; None is 224. A recipe has its own size.
 
     Raises:
         ConfigError: There is no such recipe, there are two, or one comes with a size.
@@ -37,9 +33,7 @@ def recipe_transforms(recipe: str | None, views: str | None, size: int | None) -
     if recipe is None and views is None:
         return [RandomResizedCrop(size or 224), RandomHorizontalFlip(), Normalize()]
     if size is not None or (recipe and views):
-        raise ConfigError(
-            "--transforms, --views and --size exclude each other: a recipe has a size of its own"
-        )
+        raise ConfigError("--transforms, --views and --size exclude each other: a recipe has its own size")
     return load_views(views) if views else load_recipe(str(recipe))
 
 

@@ -18,17 +18,22 @@ __all__ = [
     "Container",
     "Dataset",
     "Eos",
+    "Images",
+    "Instances",
     "JsonFile",
     "JsonOutput",
+    "Masks",
     "MaxSize",
     "MinCount",
     "MinSize",
     "MinVisible",
     "Overwrite",
+    "Parallel",
     "ShardRecords",
     "ShardSize",
     "Shards",
     "Strict",
+    "Suffix",
     "Target",
     "Test",
     "Threads",
@@ -117,6 +122,32 @@ Unlabelled = Annotated[
     typer.Option(
         "--unlabelled",
         help="Take all images of a folder as samples without labels.",
+    ),
+]
+Suffix = Annotated[str | None, typer.Option(help="Text to append to every path of a list, such as .jpg.")]
+Images = Annotated[
+    str | None,
+    typer.Option(
+        help="Folder or URL of the images that a list or a file of annotations names; by default the "
+        "folder of that file."
+    ),
+]
+Masks = Annotated[
+    str | None,
+    typer.Option(help="Folder or URL with a mask of class numbers for each image, under the same name."),
+]
+Instances = Annotated[
+    str | None,
+    typer.Option(
+        help="Folder or URL with a mask for each image. Its values number the objects: class * 1000 + n "
+        "as in Cityscapes, or plain numbers if --masks has the classes. For Open Images, the folder with "
+        "a mask for each object."
+    ),
+]
+Parallel = Annotated[
+    bool,
+    typer.Option(
+        "--parallel", help="The text files are parallel: the lines with the same number form one sample."
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first sample that would be skipped.")]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -19,9 +19,6 @@ from rich.progress import (
 )
 
 from .console import error_console, is_terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = ["progress"]
 
@@ -37,7 +34,7 @@ def progress(title: str, unit: str, *, resumes: bool = False) -> Iterator[Callab
     Args:
         title: Name of the task, such as "converting".
         unit: Noun of the units that ``done`` and ``total`` count, in the plural.
-        resumes: Whether the same command continues a stopped task; a user who presses Ctrl-C reads so.
+        resumes: Whether the same command continues a stopped task. A message after Ctrl-C then says so.
     """
     try:
         with _shown(title, unit) as show:

@@ -5,47 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from stoker.errors import ConfigError
-
+from ..base import EngineSettings
 from ..bfloat16 import to_bfloat16
-from .pipeline import Decoding, define_pipeline
+from .inputs import DaliBatch
+from .pipeline import define_pipeline
 
-if TYPE_CHECKING:
-    from ..base import ImageFormat
-    from .inputs import DaliBatch
-
-__all__ = ["BuiltPipeline", "PipelineSettings"]
-
-
-@dataclass(frozen=True)
-class PipelineSettings:
-    """What all pipelines of an engine share; see :class:`~stoker.pipeline.engines.dali.DaliEngine`."""
-
-    image_format: ImageFormat
-    device: str
-    num_threads: int
-    depth: int
-    batch_size: int
-    decoding: Decoding = field(default_factory=Decoding)
-
-    @property
-    def device_id(self) -> int | None:
-        """Number of the GPU, or None for the CPU.
-
-        Raises:
-            ConfigError: The device is neither.
-        """
-        if self.device == "cpu":
-            return None
-        device_type, _, number = self.device.partition(":")
-        if device_type != "cuda" or not (number or "0").isdigit():
-            raise ConfigError(f"device must be 'cpu' or 'cuda:N', found {self.device!r}")
-        return int(number or 0)
+__all__ = ["BuiltPipeline"]
 
 
 class BuiltPipeline:
@@ -53,19 +22,10 @@ class BuiltPipeline:
 
     alive: ClassVar[weakref.WeakSet[BuiltPipeline]] = weakref.WeakSet()
 
-    def __init__(self, batch: DaliBatch, settings: PipelineSettings) -> None:
+    def __init__(self, batch: DaliBatch, settings: EngineSettings) -> None:
         self._settings = settings
         batch_size = settings.batch_size * batch.repeats
-        self._pipeline = define_pipeline(
-            batch.spec,
-            settings.image_format,
-            device_id=settings.device_id,
-            batch_size=batch_size,
-            num_threads=settings.num_threads,
-            depth=settings.depth,
-            decoding=settings.decoding,
-            cuts=batch.cuts,
-        )
+        self._pipeline = define_pipeline(batch.spec, settings, batch_size=batch_size, cuts=batch.cuts)
         self._pipeline.build()
         self.alive.add(self)
         # From the first batch of a decoder nvImageCodec (0.8, image_generic_codec.h) decides how many samples

@@ -7,30 +7,23 @@ DALI neither reads, nor shuffles, nor draws random numbers. The engine checks ev
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.dataset.reading.samples import Samples
 
-from ..base import ImageFormat, Result, Work
-from .built_pipeline import BuiltPipeline, PipelineSettings
-from .failures import engine_error, is_sticky
+from ..base import EngineSettings, Result, Work
+from .built_pipeline import BuiltPipeline
+from .failures import engine_error, is_sticky, recover
 from .inputs import DaliBatch, united_crops
-from .options import DaliOptions
 from .payloads import PayloadReader, Payloads
-from .pipeline import Decoding
-from .recovery import recover
 from .spec import PipelineSpec
 from .steps import STEPS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Size
 
 __all__ = ["DaliEngine"]
 
@@ -42,21 +35,8 @@ at least 32 MiB for each thread."""
 class DaliEngine:
     """Executes batches with NVIDIA DALI.
 
-    Args:
-        files: Data files of the dataset, in the manifest's order.
-        sizes: Bytes of each.
-        image_format: Form of the images. DALI has no bfloat16, so on a GPU such images are left as float32.
-        device: "cpu" or "cuda:N". On a GPU JPEGs are decoded there, and images stay there.
-        num_threads: DALI's CPU threads.
-        depth: Batches in flight at once.
-        batch_size: Samples in the largest batch.
-        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
-        verify: Whether each payload is compared with its checksum.
-        mapped: Whether files are mapped; otherwise each payload is read, as suits network file systems.
-        options: How JPEGs are decoded.
-        largest: Height and width, pixels, for which a GPU's JPEG engines allocate memory beforehand.
-        typical: Samples and parameters like those of later batches. The pipeline for them is built at once;
-            otherwise the first batch waits for it.
+    DALI has no bfloat16, so on a GPU such images are left as float32. JPEGs are decoded on the device of the
+    engine. The pipeline for ``EngineSettings.typical`` is built at once; without it the first batch waits.
 
     Raises:
         MissingDependencyError: DALI is not installed.
@@ -70,40 +50,19 @@ class DaliEngine:
         {"interpolation", "antialias=False", "mean_matrix", "warp", "perspective", "nearest", "erase"}
     )
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        sizes: Sequence[int],
-        image_format: ImageFormat,
-        *,
-        device: str = "cpu",
-        num_threads: int = 1,
-        depth: int = 2,
-        batch_size: int = 1,
-        max_pixels: int,
-        verify: bool = True,
-        mapped: bool = True,
-        options: DaliOptions | None = None,
-        largest: Size | None = None,
-        typical: Work | None = None,
-    ) -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         _require_dali()
-        self.device = device
-        self.max_in_flight = max(1, depth)
-        decoding = Decoding(options or DaliOptions(), largest)
-        self._settings = PipelineSettings(
-            image_format, device, num_threads, max(1, depth), batch_size, decoding
-        )
-        self._reader = PayloadReader(
-            files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped, color=image_format.color
-        )
+        self.device = settings.device
+        self.max_in_flight = settings.depth
+        self._settings = settings
+        self._reader = PayloadReader(settings)
         self._specs: dict[tuple[int, PipelineSpec], PipelineSpec] = {}  # the one in use, by family
         # By column of images and specification. The pipeline that was used last stands last.
         self._pipelines: dict[tuple[int, PipelineSpec], BuiltPipeline] = {}
         self._works: deque[tuple[int, Payloads]] = deque()  # numbers of batches, and payloads of the samples
         self._in_flight: deque[tuple[DaliBatch, BuiltPipeline]] = deque()
-        if typical is not None:
-            self._prepare(typical)
+        if settings.typical is not None:
+            self._prepare(settings.typical)
 
     def submit(self, work: Work) -> None:
         """Check the payloads of a batch and start it."""
@@ -168,9 +127,9 @@ class DaliEngine:
         return DaliBatch(spec, params, payloads.repeated(views), column=column, repeats=views)
 
     def _spec(self, samples: Samples, column: int, params: ImageParams) -> PipelineSpec:
-        """The specification of the pipeline for a batch: it can do what batches before have needed.
+        """The specification of the pipeline for a batch, which covers the needs of all batches so far.
 
-        So what one batch happens to need, such as a vertical flip, builds one more pipeline at most once.
+        So a need of a single batch, such as a vertical flip, builds a pipeline at most once.
         """
         encoded = bool(engine_decodes("dali", samples.codec).any())
         needed = PipelineSpec.of(params, encoded=encoded)

@@ -5,26 +5,20 @@ Nothing here imports DALI.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.params.image_params import ImageParams
 
 from ..base import Status
-from .operators import mean_and_deviation
 from .payloads import BLACK_PIXEL, Payloads
+from .spec import PipelineSpec
 from .steps import inputs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-
-    from .spec import PipelineSpec
 
 __all__ = ["DaliBatch", "cut_prefix", "united_crops"]
 
@@ -40,7 +34,7 @@ class DaliBatch:
         spec: Specification of the pipeline.
         params: Parameters of the batch that was submitted.
         payloads: Payloads to execute.
-        rows: None where payload i is sample i of the parameters; else the sample that each payload is.
+        rows: The sample of the parameters that each payload belongs to; None if payload i is sample i.
         column: Place of the images among those that the work asks for.
         cuts: Images that are cut out of each decoded payload. The parameters have as many for each sample,
             view by view.
@@ -76,7 +70,7 @@ class DaliBatch:
         crop = np.where(
             self._bad()[rows, None], (0, 0, 1, 1), united_crops(self.params.crop, self.cuts)[rows]
         )
-        # Cropped here, so that no more than is needed goes to a GPU; a crop of full width is no copy.
+        # Crops before the transfer keep the transfer to a GPU small. A crop of full width is not copied.
         return [
             np.ascontiguousarray(pixels[top : top + height, left : left + width])
             for pixels, (top, left, height, width) in zip(self.payloads.data, crop.tolist(), strict=True)
@@ -91,14 +85,12 @@ class DaliBatch:
         if self.spec.encoded:
             feeds = {"anchor": self._anchors(decoded)[rows], "shape": decoded[rows, 2:]}
         of_images = self._of_images(params, bad)
-        if self.cuts == 1:
-            feeds |= {name: values[rows] for name, values in of_images.items()}
-            return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
-        of_images["cut_anchor"] = params.crop[:, :2] - np.tile(decoded[:, :2], (self.cuts, 1))
-        of_images["cut_shape"] = params.crop[:, 2:]
+        if self.cuts > 1:
+            of_images["cut_anchor"] = params.crop[:, :2] - np.tile(decoded[:, :2], (self.cuts, 1))
+            of_images["cut_shape"] = params.crop[:, 2:]
         for cut in range(self.cuts):
-            own = cut * len(decoded) + rows
-            feeds |= {cut_prefix(cut) + name: values[own] for name, values in of_images.items()}
+            prefix, own = cut_prefix(cut) if self.cuts > 1 else "", cut * len(decoded) + rows
+            feeds |= {prefix + name: values[own] for name, values in of_images.items()}
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
 
     def _of_images(self, params: ImageParams, bad: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
@@ -165,13 +157,14 @@ def _colors(params: ImageParams, spec: PipelineSpec) -> dict[str, npt.NDArray[An
         if params.mean_matrix is not None:
             feeds["mean"] = params.mean_matrix
     else:
-        diagonal = np.einsum("nii->ni", params.color[:, :, :3])
-        feeds["average"], feeds["deviation"] = mean_and_deviation(diagonal, params.color[:, :, 3])
+        scale, shift = np.einsum("nii->ni", params.color[:, :, :3]), params.color[:, :, 3]
+        # DALI computes (x - mean) / stddev, and this is scale * x + shift.
+        feeds["average"], feeds["deviation"] = -shift / scale, 1 / scale
     return feeds
 
 
 def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
-    """The parameters, where one black pixel fills the output of each bad sample, its colours unmapped."""
+    """The parameters, changed so that one black pixel fills the output of each bad sample."""
     crop, region, dest, color = (
         array.copy() for array in (params.crop, params.region, params.dest, params.color)
     )
@@ -197,7 +190,7 @@ def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.ND
 
 
 def _is_interpolated(params: ImageParams) -> npt.NDArray[np.bool_]:
-    """Which samples a warp interpolates, (N,)."""
+    """(N,) bool, True for samples that a warp interpolates."""
     if params.warp is None:
         return np.zeros(len(params), np.bool_)
     warped = np.any(params.warp.matrix != np.eye(3), axis=(1, 2)) | (params.warp.canvas != params.size)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from stoker.types import Size
 
-    from stoker.types import Size
+# (name, dtype of DALI, dimensions of a sample) -> external source
+Source = Callable[[str, Any, int], Any]
 
-    # (name, dtype of DALI, dimensions of a sample) -> external source
-    Source = Callable[[str, Any, int], Any]
-
-__all__ = ["mean_and_deviation", "mixed", "rounded", "warped"]
+__all__ = ["mixed", "rounded", "warped"]
 
 
 def mixed(image: Any, source: Source, uses_mean: bool) -> Any:
@@ -51,8 +49,3 @@ def warped(image: Any, matrix: Any, size: Size, fill: Sequence[int], *, nearest:
         interp_type=types.INTERP_NN if nearest else types.INTERP_LINEAR,
         pixel_origin="corner",
     )
-
-
-def mean_and_deviation(scale: Any, shift: Any) -> tuple[Any, Any]:
-    """Mean and deviation of DALI's ``(x - mean) / stddev`` that are ``scale * x + shift``."""
-    return -shift / scale, 1 / scale

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.dataset.reading.samples import Samples
 
-from ..base import Status
+from ..base import EngineSettings, Status
 from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Color
 
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 
@@ -87,33 +81,16 @@ class Payloads:
 class PayloadReader:
     """Reads payloads from the shards and checks them, a batch at a time.
 
-    Args:
-        files: Data files of the dataset, in the manifest's order.
-        sizes: Bytes of each.
-        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
-        verify: Whether each payload is compared with its checksum.
-        mapped: Whether files are mapped; otherwise each payload is read.
-        color: What payloads become that DALI does not decode: "rgb", or "gray", three equal channels.
+    Payloads that DALI does not decode become pixels: RGB, or for grey images three equal channels.
 
     Raises:
         StaleIndexError: A file has another size.
         DatasetError: A file cannot be opened.
     """
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        sizes: Sequence[int],
-        *,
-        max_pixels: int,
-        verify: bool,
-        mapped: bool = True,
-        color: Color = "rgb",
-    ) -> None:
-        self._shards = open_shards(files, sizes, mapped=mapped)
-        self._max_pixels = max_pixels
-        self._verify = verify
-        self._color = color
+    def __init__(self, settings: EngineSettings) -> None:
+        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._settings = settings
 
     def read(self, samples: Samples, crops: npt.NDArray[np.int32] | None = None) -> Payloads:
         """The payloads of samples; those that DALI does not decode become pixels here.
@@ -128,8 +105,8 @@ class PayloadReader:
             self._shards,
             pack(_native.SAMPLE_COLUMNS, samples),
             len(samples),
-            self._max_pixels,
-            self._verify,
+            self._settings.max_pixels,
+            self._settings.verify,
             crops if crops is None or samples.bands is None else np.ascontiguousarray(crops, np.int32),
         )
         payloads = Payloads(data, origin=None if samples.bands is None else origin, memory=memory)
@@ -151,7 +128,8 @@ class PayloadReader:
     def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
         size = int(samples.height[i]), int(samples.width[i])
         try:
-            pixels = decode(payloads.data[i].data, samples, i, max_pixels=self._max_pixels, color=self._color)
+            data, color = payloads.data[i].data, self._settings.image_format.color
+            pixels = decode(data, samples, i, max_pixels=self._settings.max_pixels, color=color)
         except PayloadError as error:
             return payloads.reject(i, error.status, str(error))
         if pixels.shape[:2] != size:

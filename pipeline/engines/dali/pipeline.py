@@ -5,50 +5,35 @@ Node functions take and return nodes of DALI's graph; none of them holds data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from stoker.errors import ConfigError
+
+from ..base import EngineSettings, ImageFormat
 from .inputs import cut_prefix
-from .operators import mixed, warped
+from .operators import Source, mixed, warped
 from .options import DaliOptions
+from .spec import PipelineSpec
 from .steps import add_steps, prefixed
 
-if TYPE_CHECKING:
-    from stoker.types import Size
-
-    from ..base import ImageFormat
-    from .operators import Source
-    from .spec import PipelineSpec
-
-__all__ = ["Decoding", "define_pipeline"]
+__all__ = ["define_pipeline"]
 
 
-def define_pipeline(
-    spec: PipelineSpec,
-    image_format: ImageFormat,
-    *,
-    device_id: int | None,
-    batch_size: int,
-    num_threads: int,
-    depth: int,
-    decoding: Decoding | None = None,
-    cuts: int = 1,
-) -> Any:
+def define_pipeline(spec: PipelineSpec, settings: EngineSettings, *, batch_size: int, cuts: int = 1) -> Any:
     """Define a DALI pipeline; the caller builds it.
 
     It decodes a region, resamples it once, executes steps on pixels, maps colours, and erases boxes.
 
     Args:
         spec: What the pipeline must be able to do.
-        image_format: Form of the images.
-        device_id: Number of the GPU; None for the CPU.
-        batch_size: Samples in the largest batch.
-        num_threads: CPU threads.
-        depth: Batches in flight at once.
-        decoding: How JPEGs are decoded; by default as :class:`DaliOptions` says.
+        settings: Settings of the engine.
+        batch_size: Images that are decoded for the largest batch.
         cuts: Images that are cut out of each decoded image, an output for each.
+
+    Raises:
+        ConfigError: The device is neither "cpu" nor "cuda:N".
     """
     from nvidia.dali import pipeline_def
 
@@ -57,34 +42,27 @@ def define_pipeline(
         # Conditionals cost half a second, once in a process.
         enable_conditionals=bool(spec.steps) or spec.perspective or spec.nearest,
         batch_size=batch_size,
-        num_threads=num_threads,
-        device_id=device_id,
-        prefetch_queue_depth=depth,
+        num_threads=settings.num_threads,
+        device_id=_device_id(settings.device),
+        prefetch_queue_depth=settings.depth,
         exec_dynamic=True,
     )
-    device = "cpu" if device_id is None else "gpu"
-    return pipeline(spec, image_format, device, decoding or Decoding(), cuts)
+    return pipeline(spec, settings, cuts)
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How a pipeline decodes JPEGs.
-
-    Attributes:
-        options: Options of the user.
-        largest: Height and width, pixels, for which a GPU's JPEG engines allocate memory beforehand; None
-            lets them allocate as images come.
-    """
-
-    options: DaliOptions = field(default_factory=DaliOptions)
-    largest: Size | None = None
+def _device_id(device: str) -> int | None:
+    """Number of the GPU; None for the CPU."""
+    if device == "cpu":
+        return None
+    device_type, _, number = device.partition(":")
+    if device_type != "cuda" or not (number or "0").isdigit():
+        raise ConfigError(f"device must be 'cpu' or 'cuda:N', found {device!r}")
+    return int(number or 0)
 
 
-def _images(
-    spec: PipelineSpec, image_format: ImageFormat, device: str, decoding: Decoding, cuts: int
-) -> tuple[Any, ...]:
-    grey = image_format.color == "gray"
-    crop = _decoded(device, decoding, grey=grey) if spec.encoded else _sent(device)
+def _images(spec: PipelineSpec, settings: EngineSettings, cuts: int) -> tuple[Any, ...]:
+    device, image_format = "cpu" if settings.device == "cpu" else "gpu", settings.image_format
+    crop = _decoded(device, settings) if spec.encoded else _sent(device)
     if cuts == 1:
         return (_image(crop, spec, image_format, device, _source),)
     sources = [prefixed(cut_prefix(cut), _source) for cut in range(cuts)]
@@ -121,22 +99,23 @@ def _source(name: str, dtype: Any, ndim: int) -> Any:
     return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
 
 
-def _decoded(device: str, decoding: Decoding, *, grey: bool) -> Any:
+def _decoded(device: str, settings: EngineSettings) -> Any:
     from nvidia.dali import fn, types
 
+    dali, grey = settings.dali or DaliOptions(), settings.image_format.color == "gray"
     payload = _source("payload", types.UINT8, 1)
     anchor, shape = (_source(name, types.INT32, 1) for name in ("anchor", "shape"))
     options: dict[str, Any] = {"device": "cpu"}
     if grey:
         options["output_type"] = types.GRAY
     if device == "gpu":
-        options |= {"device": "mixed", "hw_decoder_load": float(decoding.options.hw_decoder_load)}
+        options |= {"device": "mixed", "hw_decoder_load": float(dali.hw_decoder_load)}
         # True would send the regions of most JPEGs to the CPU (nvImageCodec 0.9 with nvJPEG before 13.2).
         options["jpeg_fancy_upsampling"] = False
-        if decoding.largest:
-            height, width = decoding.largest
+        if settings.largest:
+            height, width = settings.largest
             options |= {"preallocate_height_hint": height, "preallocate_width_hint": width}
-    if not decoding.options.decodes_regions(device):
+    if not dali.decodes_regions(device):
         # ``resize`` could take the region as well, but its filter would read beyond the crop.
         image = fn.slice(fn.decoders.image(payload, **options), start=anchor, shape=shape, axis_names="HW")
     else:

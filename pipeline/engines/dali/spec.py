@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from .steps import signatures_of
+from stoker.augment.params.image_params import ImageParams
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-
-    from .steps import StepSignature
+from .steps import StepSignature, signatures_of
 
 __all__ = ["PipelineSpec"]
 
@@ -23,8 +18,8 @@ __all__ = ["PipelineSpec"]
 class PipelineSpec:
     """What a pipeline must be able to do.
 
-    Some fields say what the samples of a batch happen to need: a pipeline that can do more executes them too.
-    So a family of specifications, which agree in all other fields, shares one pipeline.
+    Some fields say what the samples of a batch happen to need. A pipeline that can do more executes them as
+    well. So the specifications of a family, which agree in all other fields, share one pipeline.
 
     Attributes:
         size: Height and width of the output, pixels.
@@ -39,7 +34,7 @@ class PipelineSpec:
         antialias: Whether the resize antialiases.
         steps: Steps on pixels, in order.
         mean: Whether the mean RGB of an image has a share in its colour.
-        warp: Whether images are resampled by a matrix, which then mirrors and pads, too.
+        warp: Whether images are resampled by a matrix, which then also mirrors and pads.
         perspective: Whether the matrix may have a horizon.
         nearest: Whether some samples take the nearest pixel, and are not interpolated.
         erase: RGB of each box that is overwritten.
@@ -101,7 +96,7 @@ class PipelineSpec:
         return replace(self, padded=False, fill=fill, vertical=False, mixing=False, whole=True, encoded=False)
 
     def covering(self, other: PipelineSpec) -> PipelineSpec:
-        """The specification of a pipeline that executes what either of two of one family executes."""
+        """The specification of a pipeline that executes the batches of both, which are of one family."""
         return replace(
             self,
             padded=self.padded or other.padded,

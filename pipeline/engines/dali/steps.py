@@ -8,10 +8,12 @@ The last node of a step must be uint8, as the next step takes it; ``fn.cast`` to
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.steps import (
     Affine,
@@ -26,20 +28,12 @@ from stoker.augment.steps import (
     Step,
     WeightedSum,
 )
+from stoker.types import Size
 
-from .operators import mixed, rounded, warped
+from .operators import Source, mixed, rounded, warped
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from .operators import Source
-
-    Inputs = dict[str, npt.NDArray[Any]]
-    Bool = npt.NDArray[np.bool_]
+Inputs = dict[str, npt.NDArray[Any]]
+Bool = npt.NDArray[np.bool_]
 
 __all__ = ["STEPS", "StepSignature", "add_steps", "inputs_of", "prefixed", "signatures_of"]
 
@@ -215,37 +209,9 @@ def _affine_inputs(step: Affine) -> Inputs:
     return {"color": step.color} | mean
 
 
-def _posterize_inputs(step: Posterize) -> Inputs:
-    return {"kept": (0xFF00 >> step.bits.astype(np.int64) & 0xFF).astype(np.uint8)}
-
-
-def _solarize_inputs(step: Solarize) -> Inputs:
-    return {"threshold": step.threshold}
-
-
-def _sharpen_inputs(step: Sharpen) -> Inputs:
-    return {"smoothing": 1 - step.factor}
-
-
-def _blur_inputs(step: Blur) -> Inputs:
-    return {"sigma": step.sigma}
-
-
-def _compress_inputs(step: Compress) -> Inputs:
-    return {"quality": step.quality.astype(np.int32)}
-
-
-def _distort_inputs(step: Distort) -> Inputs:
-    return {"matrix": step.matrix.astype(np.float32)}
-
-
 def _weighted_sum_inputs(step: WeightedSum) -> Inputs:
     own, *chains = step.weights.T
     return {"weight": own} | {f"{number}.weight": weight for number, weight in enumerate(chains)}
-
-
-def _no_inputs(step: Step) -> Inputs:
-    return {}
 
 
 @dataclass(frozen=True)
@@ -253,30 +219,36 @@ class _Operators:
     """How DALI executes one class of step.
 
     Attributes:
-        inputs: Inputs of a step of N samples, (N, ...) by name.
         add: Adds the step's nodes; takes what :func:`add_steps` takes, for one signature.
+        inputs: Inputs of a step of N samples, (N, ...) by name.
         options: Values of a step that are fixed when the pipeline is built; others build another pipeline.
     """
 
-    inputs: Callable[[Any], Inputs]
     add: Callable[[StepSignature, Any, Source, Size, str], Any]
+    inputs: Callable[[Any], Inputs] = lambda step: {}
     options: Callable[[Any], tuple[Any, ...]] = lambda step: ()
 
 
 # ``Table`` has no row: DALI's ``lookup_table`` takes one table when a pipeline is defined, for all samples of
-# all batches, and a Table has one for each sample. DALI draws noise of its own, so ``AddNoise`` and
-# ``Displace`` have no row: all engines must make the same noise.
+# all batches, and a Table has one for each sample. ``AddNoise`` and ``Displace``
+# have no row: all engines must make the same noise, and DALI draws other noise.
 _OPERATORS: dict[type[Step], _Operators] = {
-    Affine: _Operators(_affine_inputs, _affine, lambda step: (step.mean_matrix is not None,)),
-    Posterize: _Operators(_posterize_inputs, _posterize),
-    Solarize: _Operators(_solarize_inputs, _solarize),
-    Autocontrast: _Operators(_no_inputs, _autocontrast),
-    Equalize: _Operators(_no_inputs, _equalize),
-    Sharpen: _Operators(_sharpen_inputs, _sharpen),
-    Blur: _Operators(_blur_inputs, _blur, lambda step: step.kernel_size),
-    Compress: _Operators(_compress_inputs, _compress),
-    Distort: _Operators(_distort_inputs, _distort, lambda step: (step.fill, step.nearest)),
-    WeightedSum: _Operators(_weighted_sum_inputs, _weighted_sum),
+    Affine: _Operators(_affine, _affine_inputs, lambda step: (step.mean_matrix is not None,)),
+    Posterize: _Operators(
+        _posterize, lambda step: {"kept": (0xFF00 >> step.bits.astype(np.int64) & 0xFF).astype(np.uint8)}
+    ),
+    Solarize: _Operators(_solarize, lambda step: {"threshold": step.threshold}),
+    Autocontrast: _Operators(_autocontrast),
+    Equalize: _Operators(_equalize),
+    Sharpen: _Operators(_sharpen, lambda step: {"smoothing": 1 - step.factor}),
+    Blur: _Operators(_blur, lambda step: {"sigma": step.sigma}, lambda step: step.kernel_size),
+    Compress: _Operators(_compress, lambda step: {"quality": step.quality.astype(np.int32)}),
+    Distort: _Operators(
+        _distort,
+        lambda step: {"matrix": step.matrix.astype(np.float32)},
+        lambda step: (step.fill, step.nearest),
+    ),
+    WeightedSum: _Operators(_weighted_sum, _weighted_sum_inputs),
 }
 STEPS = frozenset(step.__name__ for step in _OPERATORS)
 """Names of the classes of steps that DALI executes."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    from stoker import _native
-    from stoker.errors import StokerError
+from stoker import _native
+from stoker.errors import StokerError
 
-    from ..base import Status, Work
+from ..base import Status, Work
 
 __all__ = ["Batch"]
 

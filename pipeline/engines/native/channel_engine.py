@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.params.image_params import ImageParams
 from stoker.augment.params.optional_params import Channels
 from stoker.augment.reference.reference import convert
 from stoker.augment.steps import Displace
+from stoker.formats.dataset.reading.samples import Samples
 
 from ..reference import ReferenceEngine
 from .mean_image import subtract_mean
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-
-    Pixels = npt.NDArray[Any]
-    Levels = npt.NDArray[np.float32]
+Pixels = npt.NDArray[Any]
+Levels = npt.NDArray[np.float32]
 
 __all__ = ["ChannelEngine"]
 
@@ -33,8 +29,7 @@ __all__ = ["ChannelEngine"]
 class ChannelEngine(ReferenceEngine):
     """Executes batches of images of any number of channels on a pool of threads.
 
-    It takes the arguments of :class:`~stoker.pipeline.engines.reference.ReferenceEngine`. Its threads work
-    side by side, because decoders and resampling run without the interpreter's lock.
+    Its threads work side by side, because decoders and resampling run without the interpreter's lock.
     """
 
     name = "native"
@@ -42,13 +37,13 @@ class ChannelEngine(ReferenceEngine):
     def _decode(
         self, data: Any, samples: Samples, i: int, columns: Sequence[ImageParams]
     ) -> npt.NDArray[Any]:
-        """See :class:`ReferenceEngine`. Pillow decodes the images that C++ does not decode, or refuses."""
+        """See :class:`ReferenceEngine`; Pillow decodes the images that C++ cannot decode."""
         if samples.orientation[i] == 1:
             codec, alpha = int(samples.codec[i]), self._image_format.color == "rgba"
             whole = np.array((0, 0, samples.height[i], samples.width[i]), np.int32)
             window = _window(columns, i, len(samples)) if columns else whole
             with contextlib.suppress(ValueError):
-                pixels = _native.decode_stored(codec, data, alpha, self._max_pixels, window)
+                pixels = _native.decode_stored(codec, data, alpha, self._settings.max_pixels, window)
                 if pixels is not None and pixels.shape[:2] == (samples.height[i], samples.width[i]):
                     return pixels
         return super()._decode(data, samples, i, columns)
@@ -110,7 +105,7 @@ def _levels(params: ImageParams, i: int, pixels: Pixels, fill: Levels) -> Levels
 
 
 def _warp(params: ImageParams, i: int, pixels: Pixels, levels: Levels, fill: Levels) -> None:
-    """Write the warped image into ``levels``: from the source, or from a canvas whose pixels are picked."""
+    """Write the warped image into ``levels``, resampled from the source or picked from a canvas."""
     warp = params.warp
     if warp is None:
         raise AssertionError("the image is not warped")

@@ -5,25 +5,20 @@ from __future__ import annotations
 import weakref
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
-from stoker.augment.steps import BatchStep
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.steps import BatchStep, Step
 from stoker.augment.steps.custom import split_last_custom
 from stoker.errors import EngineError, StokerError
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from .batch import Batch
 
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.steps import Step
-
-    from .batch import Batch
-
-    Pixels = npt.NDArray[np.uint8]
-    Rows = npt.NDArray[np.int64]
+Pixels = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.int64]
 
 __all__ = ["CustomSteps", "split_custom"]
 
@@ -39,7 +34,7 @@ class CustomSteps:
 
     Args:
         steps: The steps, at least one.
-        batch: The batch, which takes down errors; image i shows its sample i % N.
+        batch: The batch, which records errors; image i shows its sample i % N.
         one_size: Whether all images have one size, so that an array can hold several.
     """
 
@@ -57,16 +52,16 @@ class CustomSteps:
         return _native.PythonSteps(where, function, memory, takes_several=self.together)
 
     def _run_one(self, i: int, image: Pixels) -> Pixels:
-        """Change image ``i``, (H, W, 3) uint8, and take down what a step raises."""
+        """Change image ``i``, (H, W, 3) uint8, and record the error of a step."""
         try:
             for step in self._steps:
                 image = step.run(i, image)
         except BaseException as error:
-            self._take_down(i, error)
+            self._record(i, error)
         return np.ascontiguousarray(image)
 
-    def _take_down(self, i: int, error: BaseException, *, only: bool = False) -> None:
-        """Record the error of image ``i``, or ``only`` if there is no other; C++ must see none of them."""
+    def _record(self, i: int, error: BaseException, *, only: bool = False) -> None:
+        """Record the error of image ``i``, which C++ must not see; ``only`` if there is no other error."""
         if not isinstance(error, StokerError):
             ended = EngineError(f"a custom step ended with {type(error).__name__}: {error}")
             ended.__cause__, error = error, ended
@@ -89,6 +84,6 @@ class CustomSteps:
         except BaseException as error:
             for i, image in zip(rows.tolist(), pixels, strict=True):
                 self._run_one(i, image)
-            self._take_down(int(rows[0]), error, only=True)
+            self._record(int(rows[0]), error, only=True)
             return pixels
         return np.ascontiguousarray(images)

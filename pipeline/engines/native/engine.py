@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import EngineError
 from stoker.formats.codecs.decode import engine_decodes
+from stoker.formats.dataset.reading.samples import Samples
+from stoker.types import Layout
 
-from ..base import ImageFormat, Result, Status, Work
+from ..base import EngineSettings, Result, Status, Work
 from ..column_arrays import pack
-from ..left_out import NOTHING, LeftOut
 from ..payload_decode import PayloadError, decode, described
 from ..shard_files import matches_checksum, open_shards
 from .batch import Batch
@@ -24,15 +28,6 @@ from .image_memory import ImageMemory, clear_images
 from .mean_image import subtract_means
 from .needed_bytes import GAP, needed_bytes
 from .steps import EXECUTES, pack_images
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-    from stoker.types import Layout
 
 __all__ = ["LAYOUT_NUMBERS", "NativeEngine"]
 
@@ -49,20 +44,6 @@ class NativeEngine:
     C++ calls custom steps that come last, before it writes an image. Such a batch is executed on threads of
     Python.
 
-    Args:
-        files: Data files of the dataset, in the manifest's order.
-        sizes: Bytes of each.
-        image_format: Form of the images.
-        num_threads: Threads that decode, from 1.
-        depth: Batches in flight at once, from 1.
-        max_pixels: An image with more pixels is refused by its header.
-        verify: Compare each payload with its checksum.
-        mapped: Map the files; otherwise read each payload, see :class:`~..base.EngineSettings`.
-        exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
-        kept: Samples of mosaics that are kept decoded, as other mosaics show them, too.
-        left_out: Stages of the work that the engine skips, for an ablation.
-        empty: Makes the array of a batch, of a shape and dtype; by default of memory that is used again.
-
     Raises:
         StaleIndexError: A file has another size.
         DatasetError: A file cannot be opened.
@@ -72,37 +53,18 @@ class NativeEngine:
     device = "cpu"
     executes = EXECUTES
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        sizes: Sequence[int],
-        image_format: ImageFormat,
-        *,
-        num_threads: int,
-        depth: int,
-        max_pixels: int,
-        verify: bool,
-        mapped: bool = True,
-        exact: bool = False,
-        kept: int = 0,
-        left_out: LeftOut = NOTHING,
-        empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None,
-    ) -> None:
-        self.max_in_flight = max(1, depth)
-        self._image_format = image_format
-        self._layout = _GREY if image_format.color == "gray" else LAYOUT_NUMBERS[image_format.layout]
-        self._max_pixels = max_pixels
-        self._verify = verify
-        self._exact = exact
-        self._left_out = left_out
-        self._shards = open_shards(files, sizes, mapped=mapped)
-        self._reads_parts = mapped and _native.jpeg_decoder() == "stoker"
-        self._pool = _native.Pool(num_threads, kept)
-        self._num_threads = num_threads
-        self._python = ThreadPoolExecutor(num_threads, "stoker-python")
+    def __init__(self, settings: EngineSettings) -> None:
+        self.max_in_flight = settings.depth
+        self._settings = settings
+        self._is_grey = settings.image_format.color == "gray"
+        self._layout = _GREY if self._is_grey else LAYOUT_NUMBERS[settings.image_format.layout]
+        self._shards = open_shards(settings.files, settings.sizes, mapped=settings.mapped)
+        self._reads_parts = settings.mapped and _native.jpeg_decoder() == "stoker"
+        self._pool = _native.Pool(settings.num_threads, settings.kept)
+        self._python = ThreadPoolExecutor(settings.num_threads, "stoker-python")
         self._buffers = _native.BufferPool(_SPARE_BUFFERS)
-        self._memory = ImageMemory(image_format, empty or self._buffers.array)
-        self._step_memory = _native.BufferPool(2 * num_threads)
+        self._memory = ImageMemory(settings.image_format, settings.allocate or self._buffers.array)
+        self._step_memory = _native.BufferPool(2 * settings.num_threads)
         self._under_way: deque[Batch] = deque()
         self._closed = False
 
@@ -139,7 +101,7 @@ class NativeEngine:
         self._under_way.popleft()
         if batch.error:
             raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
-        subtract_means(batch.work.columns, batch.images, self._image_format.layout, self._python)
+        subtract_means(batch.work.columns, batch.images, self._settings.image_format.layout, self._python)
         for i, (found, _) in batch.failed.items():
             clear_images(batch.work, batch.images, i)
             batch.status[i] = found
@@ -164,7 +126,7 @@ class NativeEngine:
 
     def _on_host(self, samples: Samples) -> Sequence[int]:
         """Positions of the samples whose pixels Python hands to C++."""
-        if self._left_out.decoding:
+        if self._settings.left_out.decoding:
             return range(len(samples))
         found: list[int] = np.flatnonzero(~_DECODES[samples.codec]).tolist()
         return found
@@ -173,17 +135,16 @@ class NativeEngine:
         samples = batch.work.samples
 
         def pixels() -> npt.NDArray[Any]:
-            color = self._image_format.color
-            return decode(view, samples, i, max_pixels=self._max_pixels, color=color)
+            color = self._settings.image_format.color
+            return decode(view, samples, i, max_pixels=self._settings.max_pixels, color=color)
 
         try:
             view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-            if self._verify and not matches_checksum(self._shards, view, samples, i):
+            if self._settings.verify and not matches_checksum(self._shards, view, samples, i):
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
-                batch.decoded[i] = (
-                    self._left_out.kept(samples, i, pixels) if self._left_out.decoding else pixels()
-                )
+                left_out = self._settings.left_out
+                batch.decoded[i] = left_out.kept(samples, i, pixels) if left_out.decoding else pixels()
         except PayloadError as error:
             batch.failed[i] = (error.status, str(error))
         except (ValueError, OSError, MemoryError) as error:
@@ -196,8 +157,8 @@ class NativeEngine:
         job.wait()
         for i in np.flatnonzero(batch.status).tolist():
             if i not in batch.failed:
-                found = Status(int(batch.status[i])), job.reason(i)
-                batch.failed[i] = described(found, self._shards, batch.work.samples, i, self._max_pixels)
+                found, samples = (Status(int(batch.status[i])), job.reason(i)), batch.work.samples
+                batch.failed[i] = described(found, self._shards, samples, i, self._settings.max_pixels)
 
     def _one_less(self, batch: Batch) -> None:
         """Start the batch if it waits for nothing any more."""
@@ -215,36 +176,36 @@ class NativeEngine:
         """Start a batch: on the threads of C++, or on those of Python if C++ calls custom steps."""
         columns, steps = zip(*map(split_custom, batch.work.columns), strict=True)
         images = [self._pack(*pair) for pair in zip(columns, batch.images, strict=True)]
-        if self._left_out.augmentation:
+        if self._settings.left_out.augmentation:
             steps = ((),) * len(steps)
         n, share = len(batch.status), 1
         for params, custom, packed in zip(columns, steps, images, strict=True):
             if custom:
                 calls = CustomSteps(custom, batch, one_size=params.image_size is None)
                 packed["last_steps"] = calls.for_cpp(self._step_memory)
-                share = max(share, math.ceil(n / self._num_threads)) if calls.together else share
+                share = max(share, math.ceil(n / self._settings.num_threads)) if calls.together else share
         job = self._pool.submit(
             self._shards,
             pack(_native.SAMPLE_COLUMNS, batch.work.samples),
             status=batch.status,
-            max_pixels=self._max_pixels,
-            verify=self._verify,
+            max_pixels=self._settings.max_pixels,
+            verify=self._settings.verify,
             decoded=batch.decoded,
             others=[_native.ImageArray(**options) for options in images[1:]],
-            grey=self._image_format.color == "gray",
-            decode_only=self._left_out.augmentation,
+            grey=self._is_grey,
+            decode_only=self._settings.left_out.augmentation,
             share=share,
             start=not any(steps),
             **images[0],
         )
         if any(steps):
-            for _ in range(self._num_threads):
+            for _ in range(self._settings.num_threads):
                 self._python.submit(job.work)
         batch.job = job
         batch.started.set()
 
     def _pack(self, params: ImageParams, images: npt.NDArray[Any]) -> dict[str, Any]:
         """The arguments of ``_native.ImageArray``; grey is written as NCHW, the same memory as NHWC."""
-        if self._layout == _GREY:
+        if self._is_grey:
             images = images.reshape(params.image_count, 1, *params.size)
-        return pack_images(params, images, self._layout, exact=self._exact)
+        return pack_images(params, images, self._layout, exact=self._settings.exact)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+import numpy.typing as npt
 
-    import numpy.typing as npt
-
-    from ..base import ImageFormat, Work
+from ..base import ImageFormat, Work
 
 __all__ = ["ImageMemory", "clear_images"]
 
@@ -18,7 +16,7 @@ __all__ = ["ImageMemory", "clear_images"]
 class ImageMemory:
     """Makes the arrays of batches, each as large as the largest so far of its column of images.
 
-    The pool behind it uses memory again only for as many bytes, and new pages cost more than writing them.
+    The pool reuses memory only for arrays of the same number of bytes, and new pages cost more than writing.
 
     Args:
         image_format: Dtype and layout of the images.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.params.image_params import ImageParams
+from stoker.types import Layout
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from concurrent.futures import Executor
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.types import Layout
-
-    Images = npt.NDArray[np.float32]
+Images = npt.NDArray[np.float32]
 
 __all__ = ["subtract_mean", "subtract_means"]
 

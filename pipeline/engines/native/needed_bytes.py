@@ -5,19 +5,16 @@ For a JPEG with restart markers, these are its headers and the bands of its crop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.reading.samples import Samples
 
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.reading.samples import Samples
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["GAP", "ByteRanges", "needed_bytes"]
 

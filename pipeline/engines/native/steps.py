@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
+
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment import steps as kinds
 from stoker.augment.formulas.noise import quantiles
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.params.optional_params import Erase
 from stoker.errors import EngineError
 
 from ..column_arrays import pack
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.augment.params.optional_params import Erase
 
 __all__ = ["EXECUTES", "pack_images", "pack_steps"]
 
@@ -29,7 +26,7 @@ _STEPS = frozenset(
 """The steps that C++ executes, each by its ``operation``."""
 
 _QUANTILES = "quantiles"
-"""The column of a box to erase that is no attribute of it."""
+"""The column of a box to erase that is not an attribute of :class:`Erase`."""
 
 EXECUTES = frozenset(
     {"channels", "interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}

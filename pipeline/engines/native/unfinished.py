@@ -7,27 +7,20 @@ cluster leaves these steps to the trainer, because uint8 pixels are a quarter of
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.reading.samples import Samples
 
-from ..base import Result, Work
-from .engine import LAYOUT_NUMBERS
+from ..base import ImageFormat, Result, Work
+from .engine import LAYOUT_NUMBERS, NativeEngine
 from .steps import pack_images
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
-    from stoker.formats.dataset.reading.samples import Samples
-
-    from ..base import ImageFormat
-    from .engine import NativeEngine
 
 __all__ = ["PIXELS_DTYPE", "PIXELS_LAYOUT", "UnfinishedEngine", "UnfinishedImages"]
 

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine offers to a loader; tests of the plans give one of their own.
+    """What a machine offers to a loader.
 
     Attributes:
         cores: CPU cores that this process may use.

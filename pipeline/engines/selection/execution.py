@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
+from ...execution.ranks.ranks import Ranks
 from ..registry import ENGINES
-from .devices import numbered_device, place_batches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...execution.ranks.ranks import Ranks
-    from .devices import BatchPlacement, Machine
+from .devices import BatchPlacement, Machine, numbered_device, place_batches
 
 __all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution", "slow_needs"]
 

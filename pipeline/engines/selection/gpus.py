@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 __all__ = ["gpu_count", "gpu_model", "visible_count"]
 

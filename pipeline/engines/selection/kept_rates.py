@@ -5,15 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from stoker.cache_folder import cache_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 __all__ = ["KeptRates", "MeasuredRates"]
 
@@ -45,7 +43,7 @@ class MeasuredRates:
 
 
 class KeptRates:
-    """A file of measurements. A folder that cannot be written keeps none, and a damaged file has none.
+    """A file of measurements. A damaged file, and one whose folder cannot be written, counts as empty.
 
     Args:
         name: Name of the file without its suffix.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from stoker.errors import MissingDependencyError, StokerError
 
 from .kept_rates import KeptRates, MeasuredRates
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["MEASURED_SECONDS", "choose_by_rate"]
 
@@ -32,10 +30,10 @@ def choose_by_rate(
     Args:
         engines: Names of the engines.
         measure: Returns images per second of an engine in a number of seconds.
-        conditions: What decides the rates, as JSON has it. Another value of any is measured anew.
+        conditions: What decides the rates, as JSON has it. A change of any value leads to a new measurement.
         dataset: Path of the dataset, for people.
         machine: GPU and threads, for people.
-        kept: Measurements of before.
+        kept: Earlier measurements.
 
     Raises:
         StokerError: Every engine failed; the error is that of the last one.

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from stoker.augment.plan import ImagePlan
 from stoker.augment.steps import Displace
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
 
 from ...execution.batch import ColumnSpec
-from .annotation_processor import AnnotationProcessor, MaskConfig
+from ...order.sample_source import SampleSource
+from ..batch_transforms import BatchTransformPlan
 from .objects import EXTRA_PREFIX, ObjectConfig
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_Sides = tuple[int | None, int | None]
 
-    from stoker.augment.plan import ImagePlan
-
-    from ...order.sample_source import SampleSource
-    from ..batch_transforms import BatchTransformPlan
-
-    _Sides = tuple[int | None, int | None]
-
-__all__ = ["AnnotationConfig", "make_annotation_config", "task_columns"]
+__all__ = ["AnnotationConfig", "MaskConfig", "make_annotation_config", "task_columns"]
 
 _BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
 _DTYPES = {
@@ -37,6 +31,21 @@ _IGNORE = 255
 """The value to ignore if the dataset names none: that of PASCAL VOC, Cityscapes and ADE20K."""
 _IGNORE_OF_MANY = 65535
 """The value to ignore in masks drawn from objects of more classes than 8 bits can hold."""
+
+
+@dataclass(frozen=True)
+class MaskConfig:
+    """Form of class masks.
+
+    Attributes:
+        dtype: "uint8", or "int64" if the classes need it.
+        ignore: Value of pixels that show nothing of the source.
+        from_objects: Whether they are drawn from polygons and run lengths, and not stored.
+    """
+
+    dtype: str
+    ignore: int
+    from_objects: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,24 +70,10 @@ class AnnotationConfig:
         count = {"count"} if self.objects.columns else set()
         return self.objects.columns | count | ({"segmentation"} if self.masks else set())
 
-    def processor(self, dataset: SampleSource, num_threads: int) -> AnnotationProcessor | None:
-        """Make the processor of annotations, which the caller closes; None if there is nothing to make.
-
-        Args:
-            dataset: Dataset or mixture that has the annotations.
-            num_threads: Threads, from 1.
-        """
-        objects = self.objects if self.objects.columns else None
-        if not (objects or self.masks or self.needs_boxes or self.pastes):
-            return None
-        return AnnotationProcessor(
-            dataset,
-            objects,
-            self.masks,
-            needs_boxes=self.needs_boxes,
-            pastes=self.pastes,
-            num_threads=num_threads,
-        )
+    @property
+    def is_empty(self) -> bool:
+        """Whether neither a column nor a transform needs annotations."""
+        return not (self.objects.columns or self.masks or self.needs_boxes or self.pastes)
 
     def spec(
         self, column: str, name: str, dataset: SampleSource, size: _Sides, views: int | None = None

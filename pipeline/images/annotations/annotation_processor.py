@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.annotations import transform_mask
 from stoker.augment.geometry.displaced import displace_masks
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
+from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.reading.samples import Samples
 
+from ...order.sample_source import SampleSource
+from .annotation_config import AnnotationConfig, MaskConfig
 from .class_drawing import draw_classes
 from .composing import composed_errors, composed_masks, composed_objects
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from .objects import EXTRA_PREFIX, BatchObjects, ObjectConfig, transform_objects
 from .pasting import covered_objects, remaining, with_pasted_masks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+Int64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.integer[Any]]
 
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.annotations import Annotations
-    from stoker.formats.dataset.reading.samples import Samples
-
-    from ...order.sample_source import SampleSource
-
-    Int64 = npt.NDArray[np.int64]
-    Mask = npt.NDArray[np.integer[Any]]
-
-__all__ = ["AnnotationProcessor", "BatchAnnotations", "MaskConfig", "decode_mask"]
+__all__ = ["AnnotationProcessor", "BatchAnnotations", "decode_mask"]
 
 # Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
 _MODES = ("1", "L", "P", "I;16", "I")
 
 _BAD_RUNS = "the run lengths of a mask are not those of its image"
 _BAD_POLYGON = "a polygon has a vertex that is not finite"
-
-
-@dataclass(frozen=True)
-class MaskConfig:
-    """Form of class masks.
-
-    Attributes:
-        dtype: "uint8", or "int64" if the classes need it.
-        ignore: Value of pixels that show nothing of the source.
-        from_objects: Whether they are drawn from polygons and run lengths, and not stored.
-    """
-
-    dtype: str
-    ignore: int
-    from_objects: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +58,19 @@ class AnnotationProcessor:
 
     Args:
         dataset: Dataset or mixture that has the annotations.
-        objects: Columns of objects; None if there are none.
-        masks: Form of class masks; None if there is no such column.
-        needs_boxes: Whether a transform decides by boxes, so that :meth:`read` reads objects in any case.
+        config: Which columns to make, and what transforms need.
         num_threads: Threads, from 1.
-        pastes: Whether a transform pastes objects, which needs masks in any case.
     """
 
-    def __init__(
-        self,
-        dataset: SampleSource,
-        objects: ObjectConfig | None,
-        masks: MaskConfig | None,
-        *,
-        needs_boxes: bool,
-        num_threads: int,
-        pastes: bool = False,
-    ) -> None:
+    def __init__(self, dataset: SampleSource, config: AnnotationConfig, num_threads: int) -> None:
+        objects, masks = config.objects if config.objects.columns else None, config.masks
         self._dataset = dataset
         self._objects = objects
         self._masks = masks
         self._draws_classes = masks is not None and masks.from_objects
-        self._draws_objects = pastes or (objects is not None and "masks" in objects.columns)
-        self._pastes = pastes
-        self._reads = needs_boxes or pastes or objects is not None or self._draws_classes
+        self._draws_objects = config.pastes or (objects is not None and "masks" in objects.columns)
+        self._pastes = config.pastes
+        self._reads = config.needs_boxes or config.pastes or objects is not None or self._draws_classes
         self._parts = frozenset() if objects is None else _parts(objects)
         if self._draws_classes or self._draws_objects:
             self._parts |= {"polygons", "runs"}
@@ -149,7 +119,7 @@ class AnnotationProcessor:
             A function that waits for the annotations and returns them.
         """
         if not self._has_masks:
-            # A few hundred numbers take less time than it takes a thread to get the interpreter.
+            # The work on a few hundred numbers takes less time than a thread needs to get the interpreter.
             annotated = self._annotate(positions, samples, params, annotations)
             return lambda: annotated
         return self._pool.submit(self._annotate, positions, samples, params, annotations).result
@@ -247,7 +217,7 @@ class AnnotationProcessor:
     def _decode_mask(
         self, position: int, file: bytes | SampleError, size: tuple[int, int], dtype: str
     ) -> Mask | SampleError:
-        """A mask, (H, W), of the size of its image; or the error that it raised."""
+        """A mask, (H, W), of the size of its image; or the error of the mask."""
         if isinstance(file, SampleError):
             return file
         try:
@@ -279,7 +249,6 @@ def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
     if int(mask.max(initial=0)) > np.iinfo(dtype).max:
         raise ValueError(
             f"it holds the value {mask.max()}, and the loader hands out masks of this dataset as {dtype}; "
-            f"convert it with "
-            "--ignore-index 65535, or with the names of all classes in classes.txt, for int64"
+            "convert it with --ignore-index 65535, or with the names of all classes in classes.txt, for int64"
         )
     return mask.astype(dtype)

@@ -3,29 +3,26 @@
 :mod:`.annotation_processor` calls it for the column "segmentation" of a dataset without stored class masks.
 The rule is that of ``ConvertCocoPolysToMask`` in torchvision's references for segmentation, which train
 DeepLab on COCO: a pixel has the class of the only object that covers it, and the value to ignore if several
-objects cover it. Here a crowd is ignored, too.
+objects cover it. Here crowds are also ignored.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.annotations import transform_mask
 from stoker.augment.geometry.displaced import displace_masks
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.columns.annotations import Annotations
 
 from .mask_drawing import MaskMemory, draw_segments
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.annotations import Annotations
-
-    Ints = npt.NDArray[np.integer[Any]]
-    Mask = npt.NDArray[np.integer[Any]]
+Ints = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.integer[Any]]
 
 __all__ = ["draw_classes"]
 

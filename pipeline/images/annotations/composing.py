@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from stoker.augment.params.composition import Composition
+from stoker.errors import SampleError
 
 from .objects import BatchObjects
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.composition import Composition
-    from stoker.errors import SampleError
-
-    Mask = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.integer[Any]]
 
 __all__ = ["composed_errors", "composed_masks", "composed_objects"]
 

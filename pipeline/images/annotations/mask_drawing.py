@@ -6,23 +6,19 @@ and :func:`stoker.augment.geometry.annotations.transform_mask`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.geometry.annotations import forward_matrix, shown
+from stoker.augment.params.image_params import ImageParams
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-
-    Ints = npt.NDArray[np.integer[Any]]
-    Mask = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.uint8]
 
 __all__ = ["MaskMemory", "bad_polygons", "bad_runs", "draw_class_masks", "draw_segments"]
 

@@ -1,26 +1,21 @@
 """Boxes and keypoints of a batch under its transforms: in C++, or in NumPy for images that C++ does not take.
 
-For a hundred boxes a call of NumPy costs more than its work. Both give the same numbers.
+For a hundred boxes the call of NumPy costs more than the computation. Both give the same numbers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
 from stoker.augment.geometry.annotations import shown, transform_boxes, transform_keypoints
 from stoker.augment.geometry.boxes import Objects
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.columns.annotations import Annotations
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.annotations import Annotations
-
-    Float = npt.NDArray[np.float64]
-    Owner = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Owner = npt.NDArray[np.int64]
 
 __all__ = ["deciding_objects", "place_boxes", "place_keypoints"]
 

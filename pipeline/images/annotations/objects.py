@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.batch.base import BatchParams
 from stoker.augment.geometry.annotations import area_scale
 from stoker.augment.geometry.boxes import BoxFormat, box_areas, box_format, convert_boxes
 from stoker.augment.geometry.displaced import displace_boxes, displace_keypoints, displace_masks
+from stoker.augment.params.image_params import ImageParams
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.dataset.columns.list_column import expand_ranges
 
-from .mask_drawing import draw_segments
+from .mask_drawing import MaskMemory, draw_segments
 from .object_geometry import place_boxes, place_keypoints
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy.typing as npt
-
-    from stoker.augment.batch.base import BatchParams
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.annotations import Annotations
-
-    from .mask_drawing import MaskMemory
-
-    Array = npt.NDArray[Any]
-    Int64 = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["EXTRA_PREFIX", "BatchObjects", "ObjectConfig", "ObjectForm", "pad", "transform_objects"]
 
 ObjectForm = Literal["ragged", "padded"]
 
 EXTRA_PREFIX = "object_"
-"""Start of the names of columns with a source's own facts about objects, such as "object_difficult". The
-column "object_id" is none of them: every source has it."""
+"""Start of the names of columns with a source's own facts about objects, such as "object_difficult".
+"object_id" is not such a column, because every source has it."""
 
 
 @dataclass(frozen=True)

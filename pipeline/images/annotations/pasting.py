@@ -1,34 +1,29 @@
-"""Pasted objects: which ones a batch pastes, their masks for the engine, and what they cover.
+"""Pasted objects: the choice of objects, their masks for the engine, and the objects that they cover.
 
-``CopyPaste`` draws the other image and a key. Only the annotations tell which objects there are, so the
-loader draws the objects by this key, and their masks with the parameters of the image.
+``CopyPaste`` draws the other image and a key. It does not know the annotations, so the loader chooses the
+objects by this key, and draws their masks with the parameters of the image.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.geometry.segments import mask_boxes
+from stoker.augment.params.composition import Composition
+from stoker.augment.params.image_params import ImageParams
+from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.random import sequence, unit_interval
 
-from .mask_drawing import draw_segments
+from .mask_drawing import MaskMemory, draw_segments
 from .object_geometry import place_boxes
 from .objects import BatchObjects, ObjectConfig
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.params.composition import Composition
-    from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.columns.annotations import Annotations
-
-    from .mask_drawing import MaskMemory
-
-    Ints = npt.NDArray[np.integer[Any]]
-    Masks = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.integer[Any]]
+Masks = npt.NDArray[np.uint8]
 
 __all__ = ["covered_objects", "remaining", "with_pasted_masks"]
 
@@ -121,7 +116,7 @@ def covered_objects(objects: BatchObjects, params: ImageParams, config: ObjectCo
 
 
 def _cover(columns: dict[str, Any], k: int, mask: Masks, min_left: float, min_size: float) -> bool:
-    """Take what ``mask`` covers from object ``k``; returns whether enough of it is left."""
+    """Remove the pixels of ``mask`` from object ``k``; return whether enough of the object is visible."""
     own = columns["masks"][k]
     before = int(np.count_nonzero(own))
     hidden = own & mask

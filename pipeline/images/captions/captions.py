@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing import Pack, Packed, Pad, Ragged
+from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError, StaleIndexError
 from stoker.formats.dataset.columns.list_column import ListColumn, expand_ranges
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN, LENGTHS_COLUMN, split_captions
 from stoker.formats.tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
 from stoker.formats.tokenization.special_tokens import count_special_tokens
+from stoker.formats.tokenization.tokenizers import Tokenizer
 from stoker.random import derive_key, uniform
 
+from ...adapters import Adapter
 from ...execution.batch import ColumnSpec
+from ...order.sample_source import SampleSource
+from .tokens import Tokens
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy.typing as npt
-
-    from stoker.bucketing.batchify.sequences import Output
-    from stoker.formats.tokenization.tokenizers import Tokenizer
-
-    from ...adapters import Adapter
-    from ...order.sample_source import SampleSource
-    from .tokens import Tokens
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["MASK", "Captions", "find_captions"]
 
@@ -111,7 +106,7 @@ class Captions:
     def lengths(self, seed: int, epoch: int) -> Int64:
         """(N,) int64, tokens of the drawn caption of each sample of a dataset with token ids, after the cut.
 
-        The samples have the keys of an order that draws each of them once.
+        Keys of random numbers are those of an order that draws each sample once.
         """
         positions = np.arange(len(self.dataset))
         keys = self.dataset.rows if self.dataset.is_distinct else positions
@@ -119,9 +114,8 @@ class Captions:
         if not lists.counts.all():
             raise self._damaged()
         if self.tokens.too_long == "error" and self.tokens.choose == "random":
-            self._cut(
-                np.maximum.reduceat(lists.values, lists.starts[:-1]), positions
-            )  # before the first epoch
+            # Raises before the first epoch.
+            self._cut(np.maximum.reduceat(lists.values, lists.starts[:-1]), positions)
         at = _drawn(lists, self._numbers(keys, seed, epoch))
         return self._cut(lists.values[at].astype(np.int64), positions)
 
@@ -156,7 +150,7 @@ class Captions:
         """Lengths of captions after the cut.
 
         Raises:
-            ConfigError: A caption is too long, and shall not be cut.
+            ConfigError: A caption is too long, and ``too_long`` is "error".
         """
         most = self.tokens.max_length
         if self.tokens.too_long == "error" and (long := lengths > most).any():

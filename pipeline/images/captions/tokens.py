@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from stoker.errors import ConfigError
 from stoker.formats.tokenization.captions import CAPTION
 
 from ...execution.arguments import optional_number, whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 __all__ = ["Tokens"]
 
@@ -42,7 +40,7 @@ class Tokens:
             the token ids of ``stoker convert --caption-column``.
         column: Name of the column of texts; a text that is a JSON list of texts is several captions.
         pad_id: Token id for padding; None takes the id of the tokenizer, or 0 for a function.
-        row: Tokens of a packed row, at least ``max_length``; with ``form="packed"`` alone.
+        row: Tokens of a packed row, at least ``max_length``; only with ``form="packed"``.
         too_long: "truncate" cuts a caption of more than ``max_length`` tokens, and "error" raises a
             ConfigError that names its sample.
 
@@ -103,7 +101,7 @@ class Tokens:
         return {**made, "tokenizer": self._identity()}
 
     def _identity(self) -> str | None:
-        """What states know the tokenizer by: the digest of its file, or the name of a function."""
+        """The identity of the tokenizer in states: the digest of its file, or the name of a function."""
         given = self.tokenizer
         if given is None or given == "bytes":
             return given

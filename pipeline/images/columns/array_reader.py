@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker import _native
-from stoker.errors import ConfigError, CorruptRecordError
+from stoker.errors import ConfigError, CorruptRecordError, SampleError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.columns.array_columns import place_of, shape_column
+from stoker.formats.dataset.columns.array_columns import ArrayColumn, place_of, shape_column
 
+from ...adapters import Adapter
 from ...engines.shard_files import open_shards
 from ...execution.batch import ColumnSpec
+from ...order.sample_source import SampleSource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy.typing as npt
-
-    from stoker.errors import SampleError
-    from stoker.formats.dataset.columns.array_columns import ArrayColumn
-
-    from ...adapters import Adapter
-    from ...order.sample_source import SampleSource
-
-    Array = npt.NDArray[Any]
-    Int64 = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["ArrayConfig", "ArrayForm", "ArrayReader", "BatchArrays"]
 
@@ -40,7 +33,7 @@ _ANY_NUMBER = 1 << 62
 
 @dataclass(frozen=True)
 class ArrayConfig:
-    """The array columns of a dataset, or those of them that a loader hands out, and their form.
+    """The array columns of a dataset, or those that a loader hands out, and their form.
 
     Attributes:
         columns: Dtype and shape of the columns, by name.
@@ -55,24 +48,9 @@ class ArrayConfig:
             raise ConfigError(f"arrays must be one of {', '.join(get_args(ArrayForm))}, found {self.form!r}")
 
     def wanted(self, names: tuple[str, ...]) -> ArrayConfig:
-        """The same, with only the columns that a batch has, or that a batch has the shapes of."""
+        """The same, with only those columns that a batch holds, or whose shapes a batch holds."""
         wanted = {name: one for name, one in self.columns.items() if {name, shape_column(name)} & set(names)}
         return replace(self, columns=wanted)
-
-    def reader(
-        self, dataset: SampleSource, num_threads: int, *, mapped: bool, verify: bool
-    ) -> ArrayReader | None:
-        """Make the reader of these columns, which the caller closes; None if there are none.
-
-        Args:
-            dataset: Dataset or mixture that has the arrays.
-            num_threads: Threads, from 1.
-            mapped: Whether shards are mapped into memory.
-            verify: Whether every array is compared with its checksum.
-        """
-        if not self.columns:
-            return None
-        return ArrayReader(dataset, self, num_threads=num_threads, mapped=mapped, verify=verify)
 
     def with_shapes(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Names of the columns of a batch, and those of the shapes that padding hides."""
@@ -206,7 +184,7 @@ class ArrayReader:
         where = dict(zip(("offset", "length", "crc"), place_of(name), strict=True), shard="shard")
         samples = {column: self._dataset.values(index, positions) for column, index in where.items()}
         n = len(positions)
-        # Bytes of an unknown codec are only compared with their checksum.
+        # C++ only compares bytes of an unknown codec with their checksum.
         samples["codec"] = np.full(n, Codec.OTHER, np.uint8)
         samples["orientation"] = np.ones(n, np.uint8)
         samples["height"] = samples["width"] = np.ones(n, np.int32)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 from stoker.formats.dataset.columns.array_columns import shape_column
 from stoker.formats.tokenization.captions import CAPTION, IDS_COLUMN
 
-from ...order.sample_source import batchable_columns
+from ...order.rank_draws import LastBatch
+from ...order.sample_source import SampleSource, batchable_columns
 from ..annotations.annotation_config import task_columns
-from ..captions.captions import MASK
+from ..annotations.objects import ObjectConfig
+from ..captions.captions import MASK, Captions
 from ..sizes.padding import IMAGE_SIZE
 from ..sizes.patches.patch_columns import patch_column_names
+from ..sizes.size_plan import SizePlan
 from . import source_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ...order.rank_draws import LastBatch
-    from ...order.sample_source import SampleSource
-    from ..annotations.objects import ObjectConfig
-    from ..captions.captions import Captions
-    from ..sizes.size_plan import SizePlan
-    from .array_reader import ArrayConfig
-    from .image_column import ImageColumn
+from .array_reader import ArrayConfig
+from .image_column import ImageColumn
 
 __all__ = ["column_names"]
 
@@ -105,7 +99,7 @@ def _names_of_images(column: ImageColumn, annotated: Sequence[str]) -> list[str]
 
 
 def _check_captions(names: Sequence[str], captions: Captions | None, dataset: SampleSource) -> None:
-    """Raise ConfigError if captions are asked for without their form, or have a form alone."""
+    """Raise ConfigError if captions are in the columns but have no form, or the other way round."""
     if captions and not {CAPTION, MASK, *captions.columns} & set(names):
         raise ConfigError(
             "caption= says how captions are handed out, and columns names none",
@@ -150,7 +144,7 @@ def _check_known(names: Sequence[str], known: set[str], dataset: SampleSource) -
 
 
 def _only_in_some(name: str, dataset: SampleSource) -> str:
-    """What says that some datasets of a mixture lack a column; empty for other columns."""
+    """The part of the message that some datasets of a mixture lack a column; empty for other columns."""
     lacking = [one.path for one in dataset.datasets if not _has_column(one, name)]
     if not 0 < len(lacking) < len(dataset.datasets):
         return ""

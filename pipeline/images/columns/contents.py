@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+import numpy.typing as npt
 
-    import numpy.typing as npt
+from stoker.augment.batch.base import BatchParams
+from stoker.errors import SampleError
+from stoker.types import Layout
 
-    from stoker.augment.batch.base import BatchParams
-    from stoker.errors import SampleError
-    from stoker.types import Layout
+from ..annotations.annotation_processor import BatchAnnotations
+from ..annotations.objects import BatchObjects, ObjectConfig
+from .array_reader import BatchArrays
 
-    from ..annotations.annotation_processor import BatchAnnotations
-    from ..annotations.objects import BatchObjects, ObjectConfig
-    from .array_reader import BatchArrays
-
-    Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]
 
 __all__ = ["Contents", "ImageContents"]
 

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.params.image_params import ImageParams
+from stoker.augment.patch_masks import PatchMask
+from stoker.augment.plan import ImagePlan
 from stoker.augment.resizing import resized
 from stoker.augment.views import Views, view_keys
 from stoker.errors import ConfigError
+from stoker.formats.dataset.columns.origin_columns import Origins
+from stoker.types import Size
 
+from ...engines.base import ImageFormat
 from ...execution.batch import ColumnSpec
+from ...order.sample_source import SampleSource
 from ..annotations.annotation_config import AnnotationConfig, make_annotation_config
-from ..batch_transforms import BatchTransformPlan, function_name, split_transforms
-from ..sizes.padding import IMAGE_SIZE
+from ..annotations.objects import ObjectConfig
+from ..batch_transforms import AnyTransform, BatchTransformPlan, function_name, split_transforms
+from ..sizes.padding import IMAGE_SIZE, Padding
 from . import source_columns
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
-
-    from stoker.augment.patch_masks import PatchMask
-    from stoker.augment.plan import ImagePlan
-    from stoker.types import Size
-
-    from ...engines.base import ImageFormat
-    from ...order.sample_source import SampleSource
-    from ..annotations.objects import ObjectConfig
-    from ..batch_transforms import AnyTransform
-    from ..sizes.padding import Padding
-
-    Int64 = npt.NDArray[np.int64]
-    # A list of transforms, or lists and views by the names of their columns.
-    Compiled = Callable[..., ImagePlan]
-    Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
+Int64 = npt.NDArray[np.int64]
+# A list of transforms, or lists and views by the names of their columns.
+Compiled = Callable[..., ImagePlan]
+Transforms = Sequence[AnyTransform] | Mapping[str, Sequence[AnyTransform] | Views]
 
 __all__ = ["ImageColumn", "plan_columns"]
 
@@ -87,7 +81,7 @@ class ImageColumn:
             ConfigError: The dataset lacks what the columns or the transforms need.
         """
         own = tuple(name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
-        own = (*own, *({"label"} & set(names)))  # it belongs to no column of images, but is checked with all
+        own = (*own, *({"label"} & set(names)))  # belongs to no column of images, but is checked with each
         annotations = make_annotation_config(dataset, own, objects, self.plan, batch_transform_plan)
         return replace(self, annotations=annotations)
 
@@ -127,6 +121,16 @@ class ImageColumn:
         """
         return view_keys(keys, self.name, self.views or 1) if self.prefix else keys
 
+    def to_source(self, params: ImageParams, origins: Origins) -> npt.NDArray[np.float64]:
+        """Matrices from the pixels of the images to those of their sources, (M, 3, 3) float64.
+
+        Args:
+            params: Parameters of the M images.
+            origins: The way from the N stored images to those of the source.
+        """
+        shown = self.samples_of_images(len(origins.sizes))
+        return origins.matrices[shown] @ params.to_source()
+
     def spec(self, name: str, part: str, image_format: ImageFormat, dataset: SampleSource) -> ColumnSpec:
         """Dtype and shape of the column ``name``, which holds ``part``."""
         size = self._common_size()
@@ -146,11 +150,9 @@ class ImageColumn:
         """Height and width of the images, pixels; None where batches differ in it."""
         if self.plan.multiple:
             return None, None
-        heights, widths = ({size[axis] for size in self.by_size or (self.plan.size,)} for axis in (0, 1))
-        return (
-            self.plan.size[0] if len(heights) == 1 else None,
-            self.plan.size[1] if len(widths) == 1 else None,
-        )
+        heights, widths = map(set, zip(*(self.by_size or (self.plan.size,)), strict=True))
+        height, width = self.plan.size
+        return height if len(heights) == 1 else None, width if len(widths) == 1 else None
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the images, as a dictionary that JSON can hold."""
@@ -240,7 +242,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 def _refuse_views(transforms: object) -> None:
-    """Raise ConfigError for views that stand in a list, or where a mapping or a list stands."""
+    """Raise ConfigError for Views outside a mapping."""
     given = transforms if isinstance(transforms, Sequence) else (transforms,)
     if any(isinstance(one, Views) for one in given):
         raise ConfigError(

@@ -8,30 +8,25 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
 from stoker.version import __version__
 
 from ...caching.cache_prefetcher import is_remote
 from ...engines.left_out import NOTHING, LeftOut
 from ...engines.selection.kept_rates import KeptRates, MeasuredRates
+from ...execution.loader import Loader
 from ...execution.observation.stats import factors_in_words
 from ..batch_transforms import split_transforms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ...execution.loader import Loader
-    from ..config import ImageLoaderConfig
+from ..config import ImageLoaderConfig
 
 __all__ = ["Ablation", "ablate", "kept_factors"]
 
@@ -153,7 +148,7 @@ def _key(config: ImageLoaderConfig) -> str:
 
 
 def _some(dataset: Dataset, images: int) -> Dataset:
-    """Evenly spread samples, as many as fit into memory when they are decoded."""
+    """Evenly spread samples, so few that they fit into memory when they are decoded."""
     spread = np.unique(np.linspace(0, len(dataset) - 1, images).astype(np.int64))
     shown = dataset.samples(spread)
     size = float(np.mean(3.0 * shown.height * shown.width))
@@ -161,7 +156,7 @@ def _some(dataset: Dataset, images: int) -> Dataset:
 
 
 def _smaller(options: Mapping[str, Any], images: int) -> dict[str, int]:
-    """The batch size, if there is one: an epoch has some batches, as in a training."""
+    """The batch size, if there is one, reduced so that an epoch has some batches, as in a training."""
     given = options.get("batch_size")
     return {} if given is None else {"batch_size": min(given, max(1, images // _BATCHES))}
 
@@ -171,8 +166,8 @@ def _turns(
 ) -> dict[str, Callable[[], Loader]]:
     """A function that makes the loader of each turn, by what it leaves out.
 
-    Batch transforms and functions are augmentation, too. The native engine cannot decode alone what a mosaic
-    shows, so that there is no rate without augmentation.
+    Batch transforms and functions count as augmentation. With mosaics there is no rate without augmentation,
+    because the native engine cannot only decode the parts that a mosaic shows.
     """
     turns: dict[str, Callable[[], Loader]] = {
         AS_IT_IS: partial(make, NOTHING, **options),
@@ -187,7 +182,7 @@ def _turns(
 
 
 def _rate(make: Callable[[], Loader], cold: Iterable[Path]) -> float:
-    """Images a second over epochs of new loaders, before which the bytes of ``cold`` files are forgotten."""
+    """Images a second over epochs of new loaders; the system forgets ``cold`` files before each."""
     images, seconds = 0, 0.0
     while not images or seconds < _SECONDS:
         for file in cold:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,30 +16,27 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ...engines.base import ImageFormat
+from ...engines.left_out import LeftOut
 from ...engines.native.unfinished import PIXELS_DTYPE
+from ...execution.batch import ColumnSpec
+from ...execution.observation.counters import Counters
+from ...order.changes.ledger import Ledger
 from ...order.changes.substitutes import original, substituted
+from ...order.epoch_order import Order
+from ...order.rank_draws import Schedule
+from ...order.sample_source import SampleSource
 from ..checkpoints import CheckpointedImages
-from .ablation import ablate, kept_factors
+from ..config import ImageLoaderConfig
+from ..producer import ImageBatchProducer
+from .ablation import Ablation, ablate, kept_factors
+from .setup import ProducerFactory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from ...cluster.own_memory import Allocate
-    from ...engines.left_out import LeftOut
-    from ...execution.batch import ColumnSpec
-    from ...execution.observation.counters import Counters
-    from ...order.changes.ledger import Ledger
-    from ...order.epoch_order import Order
-    from ...order.rank_draws import Schedule
-    from ...order.sample_source import SampleSource
-    from ..config import ImageLoaderConfig
-    from ..producer import ImageBatchProducer
-    from .ablation import Ablation
-    from .setup import ProducerFactory
 
 __all__ = ["EngineImages"]
 
-_TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # bytes of images, and batches, that one request of a worker has
+_TOGETHER, _MOST_TOGETHER = 48 << 20, 8  # most bytes of images, and most batches, in a request to a worker
 
 
 class EngineImages(CheckpointedImages):
@@ -78,8 +76,8 @@ class EngineImages(CheckpointedImages):
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Dtype and shape of each column of a batch, without the batch axis.
 
-        Functions of your own at the end of the transforms may change the shape and dtype of images. They are
-        called once, with a batch of zeros, to find out.
+        Your functions at the end of the transforms may change the shape and dtype of images. They are called
+        once, with a batch of zeros, to find out.
         """
         return tuple(self._producers.spec(name) for name in self._config.columns)
 
@@ -105,13 +103,13 @@ class EngineImages(CheckpointedImages):
     def ablate(self, images: int = 192, rounds: int = 3) -> Ablation:
         """Measure what reading, decoding and augmentation cost: the rate without each, in turns.
 
-        The loader's arguments are measured on some images of its dataset, in passes of other loaders. The
-        full loader reads shards again from their storage, as far as the operating system drops their bytes
-        from its cache. Without reading, the bytes are in memory, and are not compared with checksums. Without
-        decoding, pixels are in memory. Without augmentation, the same parts of images are decoded and not
-        processed further; images of several samples, such as mosaics, have no such rate.
+        Other loaders with this loader's arguments are measured on some images of its dataset. The full
+        loader reads shards from their storage, if the operating system drops their bytes from its cache.
+        Without reading, the bytes are in memory, and are not compared with checksums. Without decoding,
+        pixels are in memory. Without augmentation, the same parts of images are decoded and not processed
+        further; images of several samples, such as mosaics, have no such rate.
 
-        Later verdicts of ``stats()`` have the factors, also in other processes on this machine that load the
+        Later verdicts of ``stats()`` state the factors, in all processes on this machine that load the
         dataset with these transforms.
 
         Args:

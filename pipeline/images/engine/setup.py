@@ -1,7 +1,4 @@
-"""The engine of an image loader: its choice, its making, and the measurement where several engines would do.
-
-It also holds what the producers of all epochs share with the engine.
-"""
+"""The engine of an image loader: its choice, by a measurement if needed, its making, and its producers."""
 
 from __future__ import annotations
 
@@ -10,12 +7,13 @@ import json
 import warnings
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import ConfigError
 from stoker.version import __version__
 
 from ... import adapters
+from ...adapters import Adapter, Framework
 from ...caching.cache_prefetcher import is_remote, make_cache_prefetcher
 from ...engines.base import Engine, EngineSettings
 from ...engines.dali import DaliOptions
@@ -26,20 +24,19 @@ from ...engines.selection.execution import ExecutionPlan, plan_execution, slow_n
 from ...engines.selection.gpus import gpu_model
 from ...engines.selection.kept_rates import KeptRates
 from ...engines.selection.measured_choice import choose_by_rate
+from ...execution.batch import ColumnSpec
 from ...execution.observation.counters import Counters
 from ...execution.observation.stats import StatsTotals, explain_slow_engine
+from ...execution.ranks.ranks import Ranks
+from ...order.rank_draws import Schedule
+from ..annotations.annotation_processor import AnnotationProcessor
 from ..batch_assembler import function_output_spec
+from ..columns.array_reader import ArrayReader
+from ..config import ImageLoaderConfig
 from ..planned_batches import planned_draws
 from ..producer import ImageBatchProducer
 from .trial import images_per_second
 from .typical_samples import largest_size, typical_work
-
-if TYPE_CHECKING:
-    from ...adapters import Adapter, Framework
-    from ...execution.batch import ColumnSpec
-    from ...execution.ranks.ranks import Ranks
-    from ...order.rank_draws import Schedule
-    from ..config import ImageLoaderConfig
 
 __all__ = ["EngineSetup", "ProducerFactory", "ReadOptions"]
 
@@ -155,20 +152,19 @@ class EngineSetup:
         return make_engine(plan.engine, settings)
 
     def _kept(self) -> int:
-        """Samples to keep decoded: a sample is in four mosaics on average, which many ranks share.
+        """Samples to keep decoded, because a sample is in four mosaics on average.
 
-        A quarter more than the buffer is kept, as the first draws of an epoch are decoded in another order.
+        A quarter more than the buffer is kept, because the first draws of an epoch have another order.
         """
         buffer = self.config.images[0].plan.buffer
         shared = self.ranks.world_size <= _MOST_RANKS_THAT_KEEP and self.config.shuffled
         return buffer + buffer // 4 if shared else 0
 
     def _fastest(self, engines: tuple[str, ...], device: str) -> str:
-        if is_remote(self.config.dataset) or not len(self.config.dataset):
-            return engines[0]
-        threads = replace(self, engine=engines[0], device=device).plan().num_threads
-        gpu = gpu_model()
         config = self.config
+        if is_remote(config.dataset) or not len(config.dataset):
+            return engines[0]
+        gpu, threads = gpu_model(), replace(self, engine=engines[0], device=device).plan().num_threads
         batch_transforms = config.batch_transform_plan.to_json()
         work = json.dumps([config.transforms_to_json(), batch_transforms, config.columns], sort_keys=True)
         return choose_by_rate(
@@ -179,7 +175,7 @@ class EngineSetup:
                 "dataset": config.dataset.fingerprint,
                 "gpu": gpu,
                 "threads": threads,
-                "batch_size": self.config.size_plan.batch_size,
+                "batch_size": config.size_plan.batch_size,
                 "format": [config.image_format.dtype, config.image_format.layout, config.image_format.color],
                 "dali": repr(self.dali),
                 "work": hashlib.blake2b(work.encode(), digest_size=16).hexdigest(),
@@ -201,7 +197,7 @@ class EngineSetup:
 
 
 class ProducerFactory:
-    """What the producers of all epochs share: the engine, the adapter, and what fetches and annotates.
+    """Makes the producers of all epochs, which share the engine, the adapter and the readers.
 
     Args:
         setup: What the engine depends on.
@@ -224,12 +220,16 @@ class ProducerFactory:
         self._adapter = adapters.load(setup.framework, plan.placement)
         self.engine = setup.make_engine(plan, self._adapter)
         self.allocate = self._adapter.allocate
+        dataset, threads = config.dataset, plan.num_threads
         self._annotations = [
-            column.annotations.processor(config.dataset, plan.num_threads) for column in config.images
+            None if one.annotations.is_empty else AnnotationProcessor(dataset, one.annotations, threads)
+            for one in config.images
         ]
-        self._arrays = config.arrays.reader(
-            config.dataset, plan.num_threads, mapped=reading.mapped, verify=reading.verify
-        )
+        self._arrays = None
+        if config.arrays.columns:
+            self._arrays = ArrayReader(
+                dataset, config.arrays, num_threads=threads, mapped=reading.mapped, verify=reading.verify
+            )
 
     def make(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
         """Make the producer of the batches of these steps."""
@@ -267,7 +267,7 @@ class ProducerFactory:
         self._setup = replace(self._setup, config=config)
 
     def alone(self) -> ProducerFactory:
-        """Return a factory with an engine of its own, whose batches do not count. The caller closes it."""
+        """Return a factory with a separate engine, whose batches do not count. The caller closes it."""
         return ProducerFactory(self._setup, self._plan, StatsTotals(), read_ahead=0)
 
     def begun_anew(self, **changes: Any) -> ProducerFactory:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import count
 from time import perf_counter
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ...execution.batch import FinishedBatch
-    from ..producer import ImageBatchProducer
+from ...execution.batch import FinishedBatch
+from ..producer import ImageBatchProducer
 
 __all__ = ["images_per_second"]
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
 from ...engines.base import Work
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...order.sample_source import SampleSource
-    from ..config import ImageLoaderConfig
+from ...order.sample_source import SampleSource
+from ..config import ImageLoaderConfig
 
 __all__ = ["largest_size", "typical_work"]
 

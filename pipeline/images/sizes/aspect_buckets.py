@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.description import is_finite
+from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.geometry.cover_crop import CoverCrop
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes, nearest_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+from stoker.types import Size
 
 from ...execution.arguments import optional_number, whole_number
+from ...execution.epochs.history import History
+from ...execution.ranks.ranks import Ranks
 from ...order.changes.substitutes import Fitting
-from .cover import cover_by_default
+from ..columns.image_column import Transforms
 from .image_planner import ImagePlanner, PlannedSchedule
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+Int64 = npt.NDArray[np.int64]
 
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.types import Size
+__all__ = ["AspectBuckets", "BucketPlanner", "BucketSchedule", "cover_by_default", "image_sizes"]
 
-    from ...execution.epochs.history import History
-    from ...execution.ranks.ranks import Ranks
-    from ..columns.image_column import Transforms
-
-    Int64 = npt.NDArray[np.int64]
-
-__all__ = ["AspectBuckets", "BucketPlanner", "BucketSchedule", "image_sizes"]
+_ANY = (64, 64)  # a size, which that of the batch replaces
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,11 @@ class AspectBuckets:
     """Shapes of about one area for batches of images of similar aspect ratios (NovelAI, 2022; SDXL, 2023).
 
     Args:
-        area: Pixels of a shape, about.
+        area: Approximate pixels of a shape.
         multiple: Heights and widths are multiples of this, pixels.
         max_ratio: Largest ratio of the longer side to the shorter one, from 1.
-        buckets: Most shapes, chosen so that the least area is cropped; None for all that fit some image best.
+        buckets: Largest number of shapes, chosen so that the least area is cropped; None for all shapes that
+            fit some image best.
     """
 
     area: int
@@ -125,12 +126,21 @@ class BucketSchedule(PlannedSchedule):
         height, width = self.plan.lengths[self.done + step].tolist()
         return height, width
 
-    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
-        """See :class:`Schedule`."""
-        at = self.done + step
-        return self.plan.batch(at, self.rank).rows, self.plan.mask(at, self.rank)
-
 
 def image_sizes(dataset: Dataset) -> Int64:
     """Heights and widths of all images, (N, 2), read from the index alone."""
     return np.stack([dataset.column(name).astype(np.int64) for name in ("height", "width")], axis=1)
+
+
+def cover_by_default(transforms: Transforms, *, random: bool) -> Transforms:
+    """The same transforms, after a CoverCrop if no transform gives images a size.
+
+    Args:
+        transforms: The loader's argument.
+        random: Whether the crop lies anywhere, or in the centre.
+    """
+    if isinstance(transforms, Mapping) or any(
+        isinstance(one, Transform) and one.with_size(_ANY) for one in transforms
+    ):
+        return transforms
+    return [CoverCrop(_ANY, random=random), *transforms]

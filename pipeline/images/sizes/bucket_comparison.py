@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes
 from stoker.bucketing.report.shape_report import ShapeReport, report_shapes
 from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from .aspect_buckets import AspectBuckets
 
-    from .aspect_buckets import AspectBuckets
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["compare_shapes"]
 
@@ -25,8 +21,8 @@ def compare_shapes(
 ) -> dict[str, ShapeReport]:
     """A report of the first epoch of each way, by name.
 
-    "one" has one shape for all images, the best one, so its batches are random. "even" has as many shapes as
-    ``buckets.buckets`` says, at even distances. "optimal" has as many, the best ones. "all" has every shape.
+    "one" has the best single shape, so its batches are random. "even" has ``buckets.buckets`` shapes at even
+    distances, and "optimal" the same number of best shapes. "all" has every shape.
 
     Args:
         sizes: (N, 2), heights and widths of the images.
@@ -38,10 +34,8 @@ def compare_shapes(
     Raises:
         ConfigError: No shape has these multiples and ratios.
     """
-    candidates, count = (
-        candidate_shapes(buckets.area, buckets.multiple, buckets.max_ratio),
-        buckets.buckets or 8,
-    )
+    candidates = candidate_shapes(buckets.area, buckets.multiple, buckets.max_ratio)
+    count = buckets.buckets or 8
     even = np.unique(np.rint(np.linspace(0, len(candidates) - 1, count)).astype(np.int64))
     chosen = {
         "one": best_shapes(sizes, candidates, 1),

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.bucketing import BatchPlan
+from stoker.bucketing.samplers.batch_sampler import BatchSampler
+from stoker.types import Layout, Size
 
 from ...execution.epochs.epoch_cache import SharedEpochs
-from ...order.rank_draws import Schedule
+from ...execution.epochs.history import History
+from ...execution.ranks.ranks import Ranks
+from ...order.changes.substitutes import Fitting
+from ...order.rank_draws import LastBatch, Schedule
+from ..columns.image_column import Transforms
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.bucketing import BatchPlan
-    from stoker.bucketing.samplers.batch_sampler import BatchSampler
-    from stoker.types import Layout, Size
-
-    from ...execution.epochs.history import History
-    from ...execution.ranks.ranks import Ranks
-    from ...order.changes.substitutes import Fitting
-    from ...order.rank_draws import LastBatch
-    from ..columns.image_column import Transforms
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["ImagePlanner", "PlannedSchedule"]
 
@@ -110,3 +107,8 @@ class PlannedSchedule(Schedule):
     def consumed(self, steps: int) -> int:
         """Steps of the plan that are done after ``steps`` more."""
         return self.done + steps
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """See :class:`Schedule`."""
+        at = self.done + step
+        return self.plan.batch(at, self.rank).rows, self.plan.mask(at, self.rank)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+import numpy as np
+import numpy.typing as npt
 
-    import numpy as np
-    import numpy.typing as npt
-
-    from stoker.types import Layout
+from stoker.types import Layout
 
 __all__ = ["IMAGE_SIZE", "Padding", "cut_images", "cut_masks"]
 

@@ -1,22 +1,19 @@
-"""Groups of aspect ratios: padded batches whose images are alike in shape, so that they need less padding."""
+"""Groups of aspect ratios: padded batches of images of similar shape, which need less padding."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from stoker.bucketing.samplers.by_ratio import RatioGroupSampler, ratio_groups
 
+from ...execution.epochs.history import History
+from ...execution.ranks.ranks import Ranks
 from ...order.changes.substitutes import Fitting
-from .aspect_buckets import BucketSchedule
-from .image_planner import ImagePlanner
+from .image_planner import ImagePlanner, PlannedSchedule
+from .padding import Padding
 
-if TYPE_CHECKING:
-    from ...execution.epochs.history import History
-    from ...execution.ranks.ranks import Ranks
-    from .padding import Padding
-
-__all__ = ["RatioGroupPlanner", "RatioGroupSchedule", "RatioGroups"]
+__all__ = ["RatioGroupPlanner", "RatioGroups"]
 
 
 @dataclass(frozen=True)
@@ -55,10 +52,10 @@ class RatioGroupPlanner(ImagePlanner):
         sampling = self.sampling(world_size)
         return RatioGroupSampler(self.image_sizes, self.groups.factor, self.batch_size, **sampling)
 
-    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> RatioGroupSchedule:
+    def steps(self, ranks: Ranks, *, epoch: int, start: int, history: History) -> PlannedSchedule:
         """The steps of a rank from the step ``start`` on, of an epoch or of its rest after ``history``."""
         common = (len(self.image_sizes), self.batch_size, ranks.rank, ranks.world_size, self.last_batch)
-        return RatioGroupSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)
+        return PlannedSchedule(*common, plan=self.plan(ranks, epoch, history), done=start)
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the batches but the number of ranks, as a dictionary that JSON can hold."""
@@ -69,10 +66,3 @@ class RatioGroupPlanner(ImagePlanner):
             "shuffle": self.shuffle,
             "last_batch": self.last_batch,
         }
-
-
-class RatioGroupSchedule(BucketSchedule):
-    """The steps of a rank by a plan of padded batches, whose images have the sizes that transforms leave."""
-
-    def size(self, step: int) -> None:
-        """See :class:`Schedule`."""

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.augment.description import as_tuple, is_count
 from stoker.errors import ConfigError
 from stoker.random import hash_words, unit_interval
+from stoker.types import Size
 
 from ...execution.arguments import whole_number
 from .aspect_buckets import AspectBuckets
 from .patches.patches import Patches
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["EpochSizes", "RandomSizes", "SizeSchedule", "Sizes", "make_schedule"]
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
+from stoker.types import Size
 
 from ...execution.arguments import optional_number
+from ...order.rank_draws import LastBatch
+from ...order.sample_source import SampleSource
+from ..bad_samples import OnError
+from ..captions.captions import Captions
 from .aspect_buckets import AspectBuckets, BucketPlanner, image_sizes
 from .padding import Padding
 from .patches.patch_planner import PatchPlanner
 from .patches.patches import Patches
 from .ratio_groups import RatioGroupPlanner, RatioGroups
-from .schedules import make_schedule
+from .schedules import Sizes, make_schedule
 from .size_plan import SizePlan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoker.types import Size
-
-    from ...order.rank_draws import LastBatch
-    from ...order.sample_source import SampleSource
-    from ..bad_samples import OnError
-    from ..captions.captions import Captions
-    from .schedules import Sizes
 
 __all__ = ["make_size_plan", "with_captions", "with_planner"]
 
@@ -87,10 +81,10 @@ def with_planner(
     Args:
         plan: Of :func:`make_size_plan`.
         dataset: The heights and widths of its images decide the batches.
-        shuffle: The loader's argument, as are the three that follow.
-        sampler: Buckets and patches have none.
+        shuffle: The loader's argument.
+        sampler: The loader's argument, which buckets and patches do not take.
         last_batch: The loader's argument.
-        on_error: Patches cannot replace samples.
+        on_error: The loader's argument; patches cannot replace samples.
 
     Raises:
         ConfigError: No shape suits, or the arguments do not go with buckets or patches.
@@ -124,10 +118,10 @@ def with_planner(
 
 
 def with_captions(plan: SizePlan, captions: Captions | None, draw_seed: int) -> SizePlan:
-    """The plan whose packed rows of patches hold the captions of their images, too, if there are any.
+    """The plan whose packed rows of patches also hold the captions of their images, if there are any.
 
     Raises:
-        ConfigError: Rows of patches have captions that are not packed, or there are no rows to pack for.
+        ConfigError: Rows of patches have captions that are not packed, or packed captions have no rows.
     """
     if captions is None:
         return plan

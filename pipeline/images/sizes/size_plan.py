@@ -2,35 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import Size
 
-from ...order.rank_draws import Schedule
+from ...execution.epochs.history import History
+from ...execution.ranks.ranks import Ranks
+from ...order.rank_draws import LastBatch, Schedule
+from .aspect_buckets import AspectBuckets, BucketPlanner
+from .padding import Padding
 from .patches.patch_planner import PatchPlanner
-from .sized_schedule import SizedSchedule
+from .patches.patches import Patches
+from .ratio_groups import RatioGroupPlanner, RatioGroups
+from .schedules import SizeSchedule
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Size
-
-    from ...execution.epochs.history import History
-    from ...execution.ranks.ranks import Ranks
-    from ...order.rank_draws import LastBatch
-    from .aspect_buckets import AspectBuckets, BucketPlanner
-    from .padding import Padding
-    from .patches.patches import Patches
-    from .ratio_groups import RatioGroupPlanner, RatioGroups
-    from .schedules import SizeSchedule
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["SizePlan"]
+
+
+@dataclass(frozen=True, eq=False)
+class SizedSchedule(Schedule):
+    """Which draws of an epoch a rank receives at each of S steps, and the size of its images.
+
+    ``batch_size`` is that of the largest batch.
+
+    Attributes:
+        firsts: (S,) int64, first draw of each step over all ranks.
+        batch_sizes: (S,) int64, samples of each step's batch on one rank.
+        sizes: S heights and widths, pixels.
+    """
+
+    _: KW_ONLY
+    firsts: Int64
+    batch_sizes: Int64
+    sizes: tuple[Size, ...]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def last_is_empty(self) -> bool:
+        """See :class:`Schedule`."""
+        if self.last_batch != "partial" or not len(self):
+            return False
+        return bool(self.firsts[-1] + self.rank >= self.n)
+
+    def size(self, step: int) -> Size:
+        """Height and width of the images of a step, pixels."""
+        return self.sizes[step]
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """See :class:`Schedule`."""
+        return self.dealt(int(self.firsts[step]), int(self.batch_sizes[step]))
+
+    def consumed(self, steps: int) -> int:
+        """See :class:`Schedule`."""
+        if not steps:
+            return self.start
+        last = int(self.firsts[steps - 1] + self.batch_sizes[steps - 1] * self.world_size)
+        return min(self.n, last)
 
 
 @dataclass(frozen=True)
@@ -68,7 +105,7 @@ class SizePlan:
 
     @property
     def planned_by(self) -> str:
-        """What plans the batches, in the plural, for messages; see :attr:`given`."""
+        """The plural name of :attr:`given`, for messages."""
         return getattr(self.given, "label", type(self.given).__name__)
 
     @property
@@ -99,7 +136,7 @@ class SizePlan:
         return f"{self.pixels} pixels" if self.pixels else str(self.batch_size)
 
     def samples(self, steps: int | None, ranks: Ranks) -> int | None:
-        """Draws of ``steps`` steps on all ranks; None if there is no such number of steps.
+        """Draws of ``steps`` steps on all ranks; None if ``steps`` is None.
 
         Raises:
             ConfigError: Steps differ in their samples.

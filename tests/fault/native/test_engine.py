@@ -17,7 +17,7 @@ from helpers.pillow_decoding import decode_with_pillow
 from stoker.augment.reference import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.engines.base import ImageFormat, Status, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 PROGRESSIVE = encode(picture(7), progressive=True)
@@ -124,15 +124,11 @@ def test_files_of_another_size_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"123")
     for size in (0, 2, 4, 2**40):
         with pytest.raises(StaleIndexError, match="3 bytes"):
-            NativeEngine(
-                [str(path)], [size], ImageFormat(), num_threads=1, depth=1, max_pixels=1, verify=True
-            )
+            NativeEngine(EngineSettings([str(path)], [size], ImageFormat(), max_pixels=1))
     with pytest.raises(DatasetError, match="No such file"):
-        NativeEngine(["/none"], [0], ImageFormat(), num_threads=1, depth=1, max_pixels=1, verify=True)
+        NativeEngine(EngineSettings(["/none"], [0], ImageFormat(), max_pixels=1))
     with pytest.raises(StaleIndexError):
-        NativeEngine(
-            [str(tmp_path)], [4096], ImageFormat(), num_threads=1, depth=1, max_pixels=1, verify=True
-        )
+        NativeEngine(EngineSettings([str(tmp_path)], [4096], ImageFormat(), max_pixels=1))
 
 
 @pytest.mark.parametrize(
@@ -245,13 +241,13 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     script.write_text(
         "import hashlib, pickle, sys\n"
         "from pathlib import Path\n"
-        "from stoker.pipeline.engines.base import ImageFormat, Work\n"
+        "from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work\n"
         "from stoker.pipeline.engines.native.engine import NativeEngine\n"
         "path, samples, params = pickle.load(sys.stdin.buffer)\n"
         "for dtype in ('float32', 'float16', 'bfloat16', 'uint8'):\n"
         "    for layout in ('NCHW', 'NHWC', 'NHWC4'):\n"
-        "        engine = NativeEngine([path], [Path(path).stat().st_size], ImageFormat(dtype, layout),\n"
-        "                              num_threads=1, depth=1, max_pixels=10**6, verify=True)\n"
+        "        form, size = ImageFormat(dtype, layout), Path(path).stat().st_size\n"
+        "        engine = NativeEngine(EngineSettings([path], [size], form, max_pixels=10**6))\n"
         "        engine.submit(Work(samples, params))\n"
         "        print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"
         "        engine.close()\n"

@@ -34,7 +34,7 @@ from stoker.augment import (
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import ImageFormat, Status, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
@@ -64,7 +64,9 @@ def both(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """What DALI makes of all samples, and the truth."""
     files = [str(file) for file in dataset.data_files]
-    engine = DaliEngine(files, dataset.data_sizes, output, num_threads=2, batch_size=N, max_pixels=10**8)
+    engine = DaliEngine(
+        EngineSettings(files, dataset.data_sizes, output, num_threads=2, batch_size=N, max_pixels=10**8)
+    )
     engine.submit(Work(dataset.samples(np.arange(N)), params))
     result = engine.collect()
     engine.close()
@@ -224,7 +226,9 @@ def test_a_bad_sample_is_zeros_after_any_operation(dataset: Dataset) -> None:
     transforms = [CenterCrop(SIDE), RandomRotation(45), ColorJitter(0.4, 0.4), RandomErasing(1)]
     params = replace(draw(dataset, *transforms), steps=everything)
     files = [str(file) for file in dataset.data_files]
-    engine = DaliEngine(files, dataset.data_sizes, BYTES, num_threads=1, batch_size=N, max_pixels=10**8)
+    engine = DaliEngine(
+        EngineSettings(files, dataset.data_sizes, BYTES, num_threads=1, batch_size=N, max_pixels=10**8)
+    )
     samples = dataset.samples(np.arange(N))
     crc = samples.crc.copy()
     crc[4] ^= 1

@@ -37,7 +37,7 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import ImageFormat, Status, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
@@ -271,7 +271,9 @@ def test_bad_samples_are_zeros_in_every_form(
     plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))
     params = plan.draw(samples.height, samples.width, samples.row, 0, 0)
     files = [str(file) for file in opened.data_files]
-    engine = DaliEngine(files, opened.data_sizes, ImageFormat(), batch_size=3, max_pixels=10**8)
+    engine = DaliEngine(
+        EngineSettings(files, opened.data_sizes, ImageFormat(), batch_size=3, max_pixels=10**8)
+    )
     engine.submit(Work(samples, params))
     result = engine.collect()
     engine.close()

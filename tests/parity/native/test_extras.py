@@ -275,11 +275,10 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(
         "import hashlib, pickle, sys\n"
-        "from stoker.pipeline.engines.base import ImageFormat, Work\n"
+        "from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work\n"
         "from stoker.pipeline.engines.native.engine import NativeEngine\n"
         "path, bytes, samples, works = pickle.load(sys.stdin.buffer)\n"
-        "engine = NativeEngine([path], [bytes], ImageFormat('uint8'), num_threads=1, depth=1,\n"
-        "                      max_pixels=10**6, verify=True)\n"
+        "engine = NativeEngine(EngineSettings([path], [bytes], ImageFormat('uint8'), max_pixels=10**6))\n"
         "for params in works:\n"
         "    engine.submit(Work(samples, params))\n"
         "    print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"

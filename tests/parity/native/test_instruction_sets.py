@@ -24,12 +24,11 @@ HEIGHT, WIDTH = 24, 300
 N = 8
 RUN = """
 import hashlib, pickle, sys
-from stoker.pipeline.engines.base import ImageFormat, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 path, bytes, samples, works = pickle.load(sys.stdin.buffer)
 for dtype, layout, params in works:
-    engine = NativeEngine([path], [bytes], ImageFormat(dtype, layout), num_threads=1, depth=1,
-                          max_pixels=10**6, verify=True)
+    engine = NativeEngine(EngineSettings([path], [bytes], ImageFormat(dtype, layout), max_pixels=10**6))
     engine.submit(Work(samples, params))
     result = engine.collect()
     assert not result.status.any(), result.reason

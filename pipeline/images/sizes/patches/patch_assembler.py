@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.bucketing import Pack, Packed, Ragged
 
+from ....adapters import Adapter
+from ....execution.observation.stats import StatsTotals
+from ...columns.contents import Contents
+from ...config import ImageLoaderConfig
+from ...planned_batches import PlannedBatch
 from .patch_planner import PatchPlanner
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ....adapters import Adapter
-    from ....execution.observation.stats import StatsTotals
-    from ...columns.contents import Contents
-    from ...config import ImageLoaderConfig
-    from ...planned_batches import PlannedBatch
-
-    Array = npt.NDArray[Any]
-    Int64 = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["PatchAssembler", "cut_patches"]
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from stoker.arguments import list_of_names
 from stoker.errors import ConfigError
 
+from ....engines.base import ImageFormat
 from ....execution.batch import ColumnSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ....engines.base import ImageFormat
-    from ....order.rank_draws import LastBatch
-    from ....order.sample_source import SampleSource
-    from ...captions.captions import Captions
-    from .patch_planner import PatchPlanner
+from ....order.rank_draws import LastBatch
+from ....order.sample_source import SampleSource
+from ...captions.captions import Captions
+from .patch_planner import PatchPlanner
 
 __all__ = ["patch_column_names", "patch_column_spec"]
 

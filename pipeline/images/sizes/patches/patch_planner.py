@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from stoker.bucketing import FixedBucketSampler, pack
+from stoker.bucketing import FixedBucketSampler, PackingPlan, pack
 from stoker.errors import ConfigError
+from stoker.types import Layout
 
 from ....execution.epochs.epoch_cache import SharedEpochs
+from ....execution.epochs.history import History
+from ....execution.ranks.ranks import Ranks
 from ....order.changes.substitutes import Fitting
+from ...captions.captions import Captions
+from ...columns.image_column import Transforms
 from ..image_planner import ImagePlanner, PlannedSchedule
-from .patches import patch_grids, resize_to_patches
+from .patches import Patches, patch_grids, resize_to_patches
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.bucketing import PackingPlan
-    from stoker.types import Layout
-
-    from ....execution.epochs.history import History
-    from ....execution.ranks.ranks import Ranks
-    from ...captions.captions import Captions
-    from ...columns.image_column import Transforms
-    from .patches import Patches
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["PatchPlanner", "PatchSchedule"]
 
@@ -60,7 +54,7 @@ class PatchPlanner(ImagePlanner):
 
     @property
     def fitting(self) -> Fitting:
-        """See :class:`ImagePlanner`: those of at most as many patches, which keep a row within its length."""
+        """See :class:`ImagePlanner`: images with no more patches, so that a row keeps its length."""
         return Fitting(self._image_patches, smaller=True)
 
     def packing(self, epoch: int) -> PackingPlan:
@@ -73,7 +67,7 @@ class PatchPlanner(ImagePlanner):
         return resize_to_patches(transforms, self.patches)
 
     def layout(self, layout: Layout) -> Layout:
-        """The layout of the images that patches are cut from, whose values have the channels last.
+        """The layout of the images that patches are cut from, with the channels last.
 
         Raises:
             ConfigError: The images would have a channel too many.

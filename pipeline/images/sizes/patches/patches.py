@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from stoker.augment.state.transform_state import TransformState
 from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
+from stoker.types import Size
 
 from ....execution.arguments import whole_number
+from ...columns.image_column import Transforms
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.augment.state.transform_state import TransformState
-    from stoker.types import Size
-
-    from ...columns.image_column import Transforms
-
-    Int64 = npt.NDArray[np.int64]
+Int64 = npt.NDArray[np.int64]
 
 __all__ = ["Patches", "ResizeToPatches", "patch_grids", "resize_to_patches"]
 
@@ -57,7 +52,7 @@ class Patches:
 
 @dataclass(frozen=True)
 class ResizeToPatches(Transform):
-    """Resize an image to whole patches, at most so many; see :class:`Patches`."""
+    """Resize an image to at most ``most`` whole patches; see :class:`Patches`."""
 
     size: int
     most: int
@@ -74,9 +69,9 @@ class ResizeToPatches(Transform):
 def patch_grids(sizes: Int64, most: int) -> Int64:
     """Rows and columns of patches of images, (N, 2), by the rule of :class:`Patches`.
 
-    ``a`` rows and at most ``most // a`` columns are possible where more than ``a - 1`` rows of patches are as
-    high as at most ``most // a`` columns are wide: ``W * (a - 1) < H * (most // a)``. The largest such ``a``
-    is found by bisection, for both sides of the inequality are monotone.
+    ``a`` rows and at most ``most // a`` columns are possible if ``W * (a - 1) < H * (most // a)``: at the
+    scale of ``most // a`` columns the image has more than ``a - 1`` rows. The largest such ``a`` is found by
+    bisection, because both sides of the inequality are monotone.
 
     Args:
         sizes: (N, 2) int64, heights and widths, pixels.
@@ -112,4 +107,4 @@ def resize_to_patches(transforms: Transforms, patches: Patches) -> Transforms:
     return [ResizeToPatches(patches.size, patches.most), *transforms]
 
 
-_PROBES = ((1021, 509), (509, 1021))  # sizes that no list of transforms has by chance
+_PROBES = ((1021, 509), (509, 1021))  # sizes that no transform has by chance

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stoker.bucketing.report.row_report import RowReport, report_rows
+from stoker.formats.dataset.dataset import Dataset
 
 from ...captions.captions import find_captions
+from ...captions.tokens import Tokens
 from ..size_arguments import make_size_plan, with_captions, with_planner
-
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ...captions.tokens import Tokens
-    from .patches import Patches
+from .patches import Patches
 
 __all__ = ["fill_of_rows"]
 

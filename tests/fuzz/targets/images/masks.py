@@ -20,11 +20,8 @@ from stoker.formats.conversion.images.mask_values import MaskRules
 from stoker.formats.conversion.images.resize_geometry import resize_geometry
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.verification.annotations import mask_problem
-from stoker.pipeline.images.annotations.annotation_processor import (
-    AnnotationProcessor,
-    MaskConfig,
-    decode_mask,
-)
+from stoker.pipeline.images.annotations.annotation_config import AnnotationConfig, MaskConfig
+from stoker.pipeline.images.annotations.annotation_processor import AnnotationProcessor, decode_mask
 
 _SIZE = (21, 34)
 _N = 4
@@ -56,8 +53,8 @@ def make(scratch: Path) -> Callable[[np.random.Generator], bool]:
     """Attack with batches of four masks in every format of masks; accepted if one of them is drawn."""
     corpus = seeds()
     masks: Any = _Masks()
-    config = MaskConfig("uint8", _IGNORE)
-    processor = AnnotationProcessor(masks, None, config, needs_boxes=False, num_threads=1)
+    config = AnnotationConfig(masks=MaskConfig("uint8", _IGNORE))
+    processor = AnnotationProcessor(masks, config, num_threads=1)
     plan = compile_image([RandomResizedCrop((17, 19)), RandomHorizontalFlip()])
     sizes: Any = _Sizes()
 

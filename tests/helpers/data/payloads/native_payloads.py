@@ -13,7 +13,7 @@ from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.reading.samples import Samples
-from stoker.pipeline.engines.base import ImageFormat, Result, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 SIZE = (48, 64)
@@ -83,7 +83,7 @@ def execute(
     size = path.stat().st_size
     output = output or ImageFormat("uint8", "NHWC")
     engine = NativeEngine(
-        [str(path)], [size], output, num_threads=threads, depth=1, max_pixels=10**8, verify=True
+        EngineSettings([str(path)], [size], output, num_threads=threads, depth=1, max_pixels=10**8)
     )
     engine.submit(Work(samples, params))
     result = engine.collect()
@@ -100,9 +100,11 @@ class Dataset:
         self.params = whole(OUT, SIZE, len(payloads), fill=np.zeros(3, np.uint8))
 
     def engine(self, threads: int = 2, **options: Any) -> NativeEngine:
-        settings: dict[str, Any] = {"depth": 2, "max_pixels": 10**6, "verify": True, **options}
+        settings: dict[str, Any] = {"depth": 2, "max_pixels": 10**6, **options}
         size = self.path.stat().st_size
-        return NativeEngine([str(self.path)], [size], ImageFormat(), num_threads=threads, **settings)
+        return NativeEngine(
+            EngineSettings([str(self.path)], [size], ImageFormat(), num_threads=threads, **settings)
+        )
 
     def execute(self, **options: Any) -> Result:
         engine = self.engine(**options)

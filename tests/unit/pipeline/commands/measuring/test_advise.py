@@ -16,9 +16,14 @@ from PIL import Image
 import stoker
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.description.conversion_gain import Gain, _decoder_bytes
-from stoker.pipeline.commands.measuring.cluster_demand import cluster_demand
-from stoker.pipeline.commands.measuring.memory_demand import _LIBRARIES, MemoryDemand
-from stoker.pipeline.commands.measuring.step_demand import TRAINING_FORMS, Demand, advise_on
+from stoker.pipeline.commands.measuring.demand import (
+    _LIBRARIES,
+    TRAINING_FORMS,
+    Demand,
+    MemoryDemand,
+    advise_on,
+    cluster_demand,
+)
 
 # 2,000 images a second on two cores from 100 KB each, and 8,000 from 20 KB each.
 GAINS = [Gain("as they are", 2000, 10**8), Gain("small", 8000, 2 * 10**7)]

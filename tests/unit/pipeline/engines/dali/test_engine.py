@@ -24,13 +24,13 @@ from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import ImageFormat, Status
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
 from stoker.pipeline.engines.dali.inputs import DaliBatch
 from stoker.pipeline.engines.dali.payloads import PayloadReader
-from stoker.pipeline.engines.dali.pipeline import Decoding, define_pipeline
+from stoker.pipeline.engines.dali.pipeline import define_pipeline
 from stoker.pipeline.engines.dali.spec import PipelineSpec
 
 PADDED = [Resize((6, 6)), CenterCrop(8)]
@@ -88,7 +88,8 @@ def test_every_operator_of_a_pipeline_exists_on_a_gpu(
     sides = np.full(64, 8)  # of as many samples as meet most operations of a policy
     params = compile_image([CenterCrop(8), *transforms], dtype).draw(sides, sides, np.arange(64), 0, 0)
     spec = PipelineSpec.of(params, encoded=encoded)
-    pipeline = define_pipeline(spec, ImageFormat(dtype), device_id=0, batch_size=4, num_threads=1, depth=2)
+    settings = EngineSettings((), (), ImageFormat(dtype), max_pixels=1, device="cuda:0")
+    pipeline = define_pipeline(spec, settings, batch_size=4)
     pipeline._build_graph()
     operators = [operator._op for operator in pipeline._ops if not isinstance(operator._op, ExternalSource)]
     used = {(operator.device, operator.schema_name) for operator in operators}
@@ -107,7 +108,12 @@ def test_a_batch_of_black_pixels_alone_is_executed(
     dataset = open_dataset(request.getfixturevalue(folder))
     one = work(dataset, 0, transforms)
     reader = PayloadReader(
-        list(map(str, dataset.data_files)), dataset.data_sizes, max_pixels=10**6, verify=True
+        EngineSettings(
+            list(map(str, dataset.data_files)),
+            dataset.data_sizes,
+            ImageFormat(),
+            max_pixels=10**6,
+        )
     )
     encoded = bool((one.samples.codec == Codec.JPEG).any())
     batch = DaliBatch(PipelineSpec.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
@@ -182,20 +188,13 @@ class TestPipelinesDoNotMultiply:
 
 
 class TestDecoding:
-    def graph(self, **decoding: Any) -> dict[str, dict[str, Any]]:
+    def graph(self, **options: Any) -> dict[str, dict[str, Any]]:
         """Arguments of the operators of a pipeline on a GPU, by name."""
         sides = np.full(4, 64)
         params = compile_image([RandomResizedCrop(8)], "uint8").draw(sides, sides, np.arange(4), 0, 0)
         spec = PipelineSpec.of(params)
-        pipeline = define_pipeline(
-            spec,
-            ImageFormat("uint8"),
-            device_id=0,
-            batch_size=4,
-            num_threads=1,
-            depth=2,
-            decoding=Decoding(**decoding),
-        )
+        settings = EngineSettings((), (), ImageFormat("uint8"), max_pixels=1, device="cuda:0", **options)
+        pipeline = define_pipeline(spec, settings, batch_size=4)
         pipeline._build_graph()
         nodes = [one._op for one in pipeline._ops if not isinstance(one._op, ExternalSource)]
         return {node.schema_name: dict(node._init_args) for node in nodes}
@@ -203,7 +202,7 @@ class TestDecoding:
     def test_regions_are_not_decoded_on_a_gpu_unless_asked_for(self) -> None:
         assert "decoders__ImageSlice" not in self.graph()
         assert {"decoders__Image", "Slice"} <= set(self.graph())
-        asked = self.graph(options=DaliOptions(region_decode=True))
+        asked = self.graph(dali=DaliOptions(region_decode=True))
         assert "decoders__ImageSlice" in asked
         assert "decoders__Image" not in asked
 
@@ -212,7 +211,7 @@ class TestDecoding:
         assert plain["hw_decoder_load"] == 1.0
         assert plain["jpeg_fancy_upsampling"] is False
         assert "preallocate_width_hint" not in plain
-        given = self.graph(options=DaliOptions(hw_decoder_load=0), largest=(300, 400))["decoders__Image"]
+        given = self.graph(dali=DaliOptions(hw_decoder_load=0), largest=(300, 400))["decoders__Image"]
         assert given["hw_decoder_load"] == 0.0
         assert (given["preallocate_height_hint"], given["preallocate_width_hint"]) == (300, 400)
 

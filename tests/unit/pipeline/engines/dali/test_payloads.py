@@ -15,7 +15,7 @@ from PIL import Image
 from stoker.errors import StaleIndexError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import Status
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
 from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, PayloadReader, Payloads
 
 MAX_PIXELS = 10_000
@@ -37,7 +37,9 @@ def read(pack_images: Callable[..., Path]) -> Callable[..., Found]:
         columns = {name: np.array([value]) for name, value in columns.items()}
         dataset = open_dataset(pack_images([payload], **columns))
         files = [str(file) for file in dataset.data_files]
-        reader = PayloadReader(files, dataset.data_sizes, max_pixels=MAX_PIXELS, verify=verify)
+        reader = PayloadReader(
+            EngineSettings(files, dataset.data_sizes, ImageFormat(), max_pixels=MAX_PIXELS, verify=verify)
+        )
         found = reader.read(dataset.samples([0]))
         reader.close()
         return Found(found)
@@ -169,7 +171,7 @@ def test_a_file_of_another_size_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "shard"
     file.write_bytes(b"12345")
     with pytest.raises(StaleIndexError, match="5 bytes and should have 4"):
-        PayloadReader([str(file)], [4], max_pixels=MAX_PIXELS, verify=True)
+        PayloadReader(EngineSettings([str(file)], [4], ImageFormat(), max_pixels=MAX_PIXELS))
 
 
 def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
@@ -179,7 +181,7 @@ def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
     data = [encoded(), encoded(kind="PNG")]
     dataset = open_dataset(pack_images(data))
     files = [str(file) for file in dataset.data_files]
-    reader = PayloadReader(files, dataset.data_sizes, max_pixels=MAX_PIXELS, verify=True)
+    reader = PayloadReader(EngineSettings(files, dataset.data_sizes, ImageFormat(), max_pixels=MAX_PIXELS))
     payloads = reader.read(dataset.samples([0, 1]))
     files_of_dali = payloads.encoded()
     jpeg, pixels = (tensors.TensorCPU(one, "") for one in payloads.memory.capsules(files_of_dali))

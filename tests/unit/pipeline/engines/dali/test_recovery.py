@@ -13,10 +13,9 @@ import pytest
 from stoker.augment import Resize, compile_image
 from stoker.errors import EngineError
 from stoker.pipeline.engines.base import Status
-from stoker.pipeline.engines.dali.failures import engine_error, is_sticky, last_line, named_samples
+from stoker.pipeline.engines.dali.failures import engine_error, is_sticky, last_line, named_samples, recover
 from stoker.pipeline.engines.dali.inputs import DaliBatch
 from stoker.pipeline.engines.dali.payloads import Payloads
-from stoker.pipeline.engines.dali.recovery import recover
 from stoker.pipeline.engines.dali.spec import PipelineSpec
 
 # As DALI 2.4 says it.

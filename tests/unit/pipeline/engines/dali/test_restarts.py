@@ -24,7 +24,7 @@ from stoker.augment import (
     Resize,
 )
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.engines.base import ImageFormat, Status
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali.payloads import PayloadReader
 
@@ -36,7 +36,9 @@ CROPS = [RandomResizedCrop(24, scale=(0.05, 0.4)), RandomHorizontalFlip(), Rando
 def images(dataset: Dataset, transforms: Any) -> np.ndarray:
     files = [str(file) for file in dataset.data_files]
     engine = DaliEngine(
-        files, dataset.data_sizes, ImageFormat("uint8", "NHWC"), batch_size=COUNT, max_pixels=10**6
+        EngineSettings(
+            files, dataset.data_sizes, ImageFormat("uint8", "NHWC"), batch_size=COUNT, max_pixels=10**6
+        )
     )
     found = []
     for seed in range(3):
@@ -64,7 +66,7 @@ def test_the_images_are_the_same(datasets: dict[bool, Dataset], transforms: Any)
 
 
 def reader(dataset: Dataset, files: list[str]) -> PayloadReader:
-    return PayloadReader(files, dataset.data_sizes, max_pixels=10**6, verify=True)
+    return PayloadReader(EngineSettings(files, dataset.data_sizes, ImageFormat(), max_pixels=10**6))
 
 
 def test_payloads_are_smaller(datasets: dict[bool, Dataset]) -> None:

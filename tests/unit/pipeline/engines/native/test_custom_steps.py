@@ -33,7 +33,7 @@ from stoker.augment.steps import Solarize
 from stoker.augment.steps.custom import is_custom
 from stoker.errors import ConfigError, EngineError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import ImageFormat, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 
@@ -136,7 +136,7 @@ def test_bad_samples_are_skipped_before_the_step(
     samples, files = opened.samples(np.arange(8)), [str(path) for path in opened.data_files]
     params = compile_image([*own, Normalize()]).draw(samples.height, samples.width, samples.row, 0, 0)
     engine = NativeEngine(
-        files, opened.data_sizes, ImageFormat(), num_threads=2, depth=1, max_pixels=10**6, verify=True
+        EngineSettings(files, opened.data_sizes, ImageFormat(), num_threads=2, depth=1, max_pixels=10**6)
     )
     engine.submit(Work(samples, params))
     result = engine.collect()

@@ -22,15 +22,15 @@ from stoker.augment.params.image_params import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.dataset.reading.samples import Samples
-from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Status, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 def run(files: list[str], sizes: Any, batches: list[Work], **options: Any) -> list[Result]:
-    given: dict[str, Any] = {"num_threads": 2, "depth": 2, "max_pixels": 10**6, "verify": True, **options}
-    engine = NativeEngine(files, sizes, ImageFormat("uint8", "NHWC"), **given)
+    given: dict[str, Any] = {"num_threads": 2, "depth": 2, "max_pixels": 10**6, **options}
+    engine = NativeEngine(EngineSettings(files, sizes, ImageFormat("uint8", "NHWC"), **given))
     results = []
     for batch in batches:
         engine.submit(batch)

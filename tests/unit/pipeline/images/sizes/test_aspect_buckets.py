@@ -14,7 +14,7 @@ import stoker
 from stoker import AspectBuckets, ImageLoader
 from stoker.augment import CoverCrop, RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline.images.sizes.cover import cover_by_default
+from stoker.pipeline.images.sizes.aspect_buckets import cover_by_default
 
 BUCKETS = AspectBuckets(area=24 * 24, multiple=8)
 OPTIONS: dict[str, Any] = {
