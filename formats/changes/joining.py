@@ -110,14 +110,12 @@ def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
 
 def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
     """Write the rows of all datasets as one index, and sync it; temporary files lie beside it."""
-    columns: dict[str, str] = {}
-    for part in parts:
-        columns |= {name: one for name, one in part.manifest.columns.items() if name not in columns}
+    columns = list(dict.fromkeys(name for part in parts for name in part.manifest.columns))
     first_shard = 0
     files = []
     for number, part in enumerate(parts):
         file = out.with_name(f"{number}.arrow")
-        files.append(_rewritten(part, list(columns), first_shard, classes, file))
+        files.append(_rewritten(part, columns, first_shard, classes, file))
         first_shard += len(part.manifest.shards)
     merge_parts(files, out)
 

@@ -68,10 +68,7 @@ def test_another_process_sees_the_blocks(tmp_path: Path, contents: list[bytes]) 
 
 
 def test_the_least_recently_used_block_is_evicted(
-    tmp_path: Path,
-    contents: list[bytes],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, contents: list[bytes], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # That of the module says nothing for ten seconds after another test has evicted blocks.
     monkeypatch.setattr("stoker.formats.caching.block_files._LOG", EventLog("cache", lambda: 0.0))
