@@ -111,7 +111,7 @@ def open_remote(
     """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading.
 
     Raises:
-        DatasetError: There is no dataset, no such version of it, or its payloads lie outside of its folder.
+        DatasetError: There is no dataset, or no such version of it; or payloads lie outside of its folder.
         StorageError: The manifest cannot be read.
     """
     store = Store(url, stop)

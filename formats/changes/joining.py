@@ -164,7 +164,7 @@ def join_manifest(
 ) -> Manifest:
     """Return the manifest of joined datasets, whose shards are in the order of the parts.
 
-    ``name`` is the final name of the joined index; None for that of a first version.
+    ``name`` is the final name of the joined index; None in a first version.
     """
     opened = Index.open(index)
     first = parts[0].manifest

@@ -192,7 +192,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], name: str = MANIFEST_NAME) -> Manifest:
-        """Read the manifest of the dataset in ``folder``, or that of an earlier version by its file's name.
+        """Read the manifest of the dataset in ``folder``; ``name`` may be the file of an earlier version.
 
         Raises:
             DatasetError: There is none, or it cannot be used; the error names the command to run.
