@@ -32,7 +32,7 @@ class RemoteFile:
     Attributes:
         name: Path in the dataset's folder.
         size: Bytes.
-        digest: Digest as in manifests; None where it is not known.
+        digest: Digest as in manifests; None if it is not known.
         shard: Name of its shard; None for the index.
         url: URL of the file.
     """

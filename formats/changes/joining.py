@@ -137,7 +137,7 @@ def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[st
 
 
 def _label_of(own: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
-    """Return (L,) int64, the new label of each class; None where labels stay as they are."""
+    """Return (L,) int64, the new label of each class; None if labels stay as they are."""
     if own == classes[: len(own)]:
         return None
     number = {name: label for label, name in enumerate(classes)}
@@ -190,7 +190,7 @@ def join_manifest(
 
 
 def _joined_ids(parts: Sequence[Part], classes: tuple[str, ...]) -> tuple[int | str, ...]:
-    """Return the source's id of each class; -1 where datasets have none or another one for it."""
+    """Return the source's id of each class; -1 if datasets have none or another one for it."""
     ids: dict[str, set[int | str]] = {name: set() for name in classes}
     for part in parts:
         for name, number in zip(part.manifest.classes, part.manifest.category_ids, strict=False):

@@ -62,7 +62,7 @@ class Manifest:
         columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
         shards: The shards; the index column ``shard`` has their positions here.
         index: The index.
-        classes: Names of the classes; position is label. Empty where there are none.
+        classes: Names of the classes; position is label. Empty if there are none.
         options: The options that the dataset was made with.
         skipped: Numbers of files, records and objects of the source that were left out, by reason.
         annotations: The meaning of the annotations; absent from the file if it has its default values.
