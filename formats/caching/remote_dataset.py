@@ -32,7 +32,7 @@ class RemoteFile:
     Attributes:
         name: Path in the dataset's folder.
         size: Bytes.
-        digest: Digest as in manifests; None where it is not known.
+        digest: Digest as in manifests; None if it is not known.
         shard: Name of its shard; None for the index.
         url: URL of the file.
     """
@@ -111,7 +111,7 @@ def open_remote(
     """Read the manifest of a version of a remote dataset, None for the last; ``stop`` ends all reading.
 
     Raises:
-        DatasetError: There is no dataset, no such version of it, or its payloads lie outside of its folder.
+        DatasetError: There is no dataset, or no such version of it; or payloads lie outside of its folder.
         StorageError: The manifest cannot be read.
     """
     store = Store(url, stop)

@@ -43,7 +43,7 @@ def append(
 ) -> ChangeSummary:
     """Add the samples of a source to a dataset as its next version. Shards and earlier versions stay.
 
-    The samples are converted like those of the dataset: with its container, size, encoding and tokenizer. If
+    The samples are converted as the dataset was: with its container, size, encoding and tokenizer. If
     the call is killed, the last version stays valid, and the same call resumes. If the dataset already has
     all samples of the source, with the same keys and bytes, no version is made.
 
@@ -61,7 +61,7 @@ def append(
             ``parallel`` and ``strict``.
 
     Raises:
-        ConfigError: An option is none of these, or the samples do not have the form of the dataset's.
+        ConfigError: An option is not one of these, or the samples differ in form from those of the dataset.
         DatasetError: There is no dataset in the folder, or it is at a URL or made of shards of another
             program.
         LockedError: Another process changes the dataset.

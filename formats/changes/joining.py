@@ -110,14 +110,12 @@ def join_classes(parts: Sequence[Part]) -> tuple[str, ...]:
 
 def write_joined_index(parts: Sequence[Part], classes: tuple[str, ...], out: Path) -> None:
     """Write the rows of all datasets as one index, and sync it; temporary files lie beside it."""
-    columns: dict[str, str] = {}
-    for part in parts:
-        columns |= {name: one for name, one in part.manifest.columns.items() if name not in columns}
+    columns = list(dict.fromkeys(name for part in parts for name in part.manifest.columns))
     first_shard = 0
     files = []
     for number, part in enumerate(parts):
         file = out.with_name(f"{number}.arrow")
-        files.append(_rewritten(part, list(columns), first_shard, classes, file))
+        files.append(_rewritten(part, columns, first_shard, classes, file))
         first_shard += len(part.manifest.shards)
     merge_parts(files, out)
 
@@ -139,7 +137,7 @@ def _rewritten(part: Part, names: list[str], first_shard: int, classes: tuple[st
 
 
 def _label_of(own: tuple[str, ...], classes: tuple[str, ...]) -> npt.NDArray[np.int64] | None:
-    """Return (L,) int64, the new label of each class; None where labels stay as they are."""
+    """Return (L,) int64, the new label of each class; None if labels stay as they are."""
     if own == classes[: len(own)]:
         return None
     number = {name: label for label, name in enumerate(classes)}
@@ -166,7 +164,7 @@ def join_manifest(
 ) -> Manifest:
     """Return the manifest of joined datasets, whose shards are in the order of the parts.
 
-    ``name`` is the final name of the joined index; None for that of a first version.
+    ``name`` is the final name of the joined index; None in a first version.
     """
     opened = Index.open(index)
     first = parts[0].manifest
@@ -192,7 +190,7 @@ def join_manifest(
 
 
 def _joined_ids(parts: Sequence[Part], classes: tuple[str, ...]) -> tuple[int | str, ...]:
-    """Return the source's id of each class; -1 where datasets have none or another one for it."""
+    """Return the source's id of each class; -1 if datasets have none or another one for it."""
     ids: dict[str, set[int | str]] = {name: set() for name in classes}
     for part in parts:
         for name, number in zip(part.manifest.classes, part.manifest.category_ids, strict=False):

@@ -47,13 +47,13 @@ _OF_TEXT = ("strict", "parallel", "label", "columns")
 def convert_like(
     last: Manifest, folder: Path, src: Any, target: Path, *, classes: tuple[str, ...], **given: Any
 ) -> Summary:
-    """Convert a source into a new dataset whose samples have the form of those of ``last``.
+    """Convert a source into a new dataset, whose samples get the form that the dataset ``last`` has.
 
     An unfinished conversion of the same source in ``target`` resumes. ``given`` has the other options of
     :func:`stoker.append`.
 
     Raises:
-        ConfigError: An option is none of those that say how a source is read.
+        ConfigError: An option is unknown, or does not concern the reading of a source.
         StokerError: As :func:`stoker.convert`.
     """
     allowed = _OF_TEXT if last.sample_type == "text" else _OF_IMAGES
@@ -68,7 +68,7 @@ def convert_like(
             path=src,
             hint="name the folder of one split, such as train/images",
         )
-    # With overwrite, an unfinished conversion of this source resumes, and that of another one is removed.
+    # With overwrite, an unfinished conversion resumes if its source is the same, and is removed otherwise.
     common = {"format": last.container, "overwrite": True, **_sharding(last.options), **given}
     if last.sample_type == "text":
         names = {"classes": classes} if classes and given.get("label") is not None else {}

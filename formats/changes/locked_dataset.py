@@ -41,7 +41,7 @@ def locked_dataset(path: str | os.PathLike[str], *, resumes: bool = False) -> It
             hint=f"leave out @{version}",
         )
     folder = local_folder(path)
-    Manifest.load(folder)  # first: a folder that is no dataset gets no lock file
+    Manifest.load(folder)  # first: no lock file in a folder that is not a dataset
     with os_errors(folder, resumes=resumes), folder_lock(folder):
         last = Manifest.load(folder)
         with_sha256(last, read_sha256(folder), folder)  # a damaged file raises before any work

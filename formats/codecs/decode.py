@@ -25,7 +25,7 @@ def decode_rgb(
         data: Any C-contiguous buffer.
         codec: Number of its codec, see :class:`Codec`.
         height: Pixels, as the index says; for codecs whose payloads have no header.
-        width: Pixels, in the same way.
+        width: Pixels, as the index says; for codecs whose payloads have no header.
         max_pixels: Most pixels of an image.
 
     Raises:

@@ -81,7 +81,7 @@ def write_listing(path: Path, root: str, names: pa.Array, sizes: Int64, modified
 
     Args:
         path: The file to write.
-        root: Folder of the names: absolute, or relative to that of ``path``.
+        root: Folder of the names: absolute, or relative to the folder of ``path``.
         names: (N,) large_string without nulls and with offset 0.
         sizes: (N,) int64, bytes of each file, each at least 1.
         modified: (N,) int64, times of the last changes, nanoseconds since 1970.

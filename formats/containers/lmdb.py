@@ -42,7 +42,7 @@ def _data_file(shard: Path) -> Path:
 
 
 def _data_url(shard: str) -> str:
-    """Return the data file by its name: a shard is a folder, unless its name is that of a data file."""
+    """Return the data file by the name of the shard, which is a folder unless the name ends in ``.mdb``."""
     return shard if shard.endswith(".mdb") else f"{shard}/{_DATA_FILE}"
 
 

@@ -7,7 +7,7 @@ and the checks of options take the names from the table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 
+@cache
 def _load(module: str, name: str) -> Container:
     """Import a module of this folder, and return the container with this name in it."""
     container: Container = getattr(import_module(module, __package__), name)

@@ -122,8 +122,7 @@ def scan(path: Path) -> Iterator[Record]:
         OSError: The file cannot be read.
     """
     with open_regular(path) as (descriptor, size):
-        offset = 0
-        position = 0
+        offset = position = 0
         while offset < size:
             header = read_at(descriptor, offset, _HEADER.size)
             length = _value_length(path, position, header, size - offset)

@@ -62,7 +62,7 @@ class Manifest:
         columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
         shards: The shards; the index column ``shard`` has their positions here.
         index: The index.
-        classes: Names of the classes; position is label. Empty where there are none.
+        classes: Names of the classes; position is label. Empty if there are none.
         options: The options that the dataset was made with.
         skipped: Numbers of files, records and objects of the source that were left out, by reason.
         annotations: The meaning of the annotations; absent from the file if it has its default values.
@@ -192,7 +192,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], name: str = MANIFEST_NAME) -> Manifest:
-        """Read the manifest of the dataset in ``folder``, or that of an earlier version by its file's name.
+        """Read the manifest of the dataset in ``folder``; ``name`` may be the file of an earlier version.
 
         Raises:
             DatasetError: There is none, or it cannot be used; the error names the command to run.

@@ -82,7 +82,7 @@ def _files(content: bytes | None, folder: object) -> Mapping[str, tuple[str, str
 
 
 def read_sha256(folder: Path) -> bytes | None:
-    """Return the content of the file in a dataset's folder; None where there is none."""
+    """Return the content of the file in a dataset's folder; None if there is none."""
     try:
         with open_regular(folder / SHA256_NAME) as (descriptor, size):
             return read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES))

@@ -102,7 +102,7 @@ def check_target(folder: Path) -> None:
     """Check that a folder exists or can be made, and that Arrow can write into it.
 
     Raises:
-        ConfigError: The path is that of a file, or is not UTF-8, as Arrow's paths must be.
+        ConfigError: The path is a file, or is not UTF-8, as Arrow's paths must be.
     """
     with suppress(OSError):  # if the folder cannot be examined, the write reports it
         if not stat.S_ISDIR(folder.stat().st_mode):

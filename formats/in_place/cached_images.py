@@ -39,7 +39,7 @@ def index_in_cache(path: Path) -> Path:
     """Return the folder of the index of a folder or list of images; it is made if the cache does not have it.
 
     Raises:
-        SourceError: The source is not read in place, has no image, or a class without an image.
+        SourceError: The source cannot be read in place, or has no image, or none of a class.
     """
     source = os.path.realpath(path)
 

@@ -65,7 +65,7 @@ def index_images(
 
     Raises:
         ConfigError: An option is wrong.
-        SourceError: The source is at a URL, has objects or masks, has no image, or a class without an image.
+        SourceError: The source is at a URL, has objects or masks, or has no image, or none of a class.
         DatasetError: There is a dataset in ``into`` already.
         LockedError: Another process is writing into ``into``.
     """
@@ -86,7 +86,7 @@ def index_images(
 
 
 def is_image_source(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a list by its name, or a folder with an image by its name, and is no shard."""
+    """Return whether a path is a list or a folder with images, by their names, and not a shard."""
     if is_url(path) or is_local_shard(Path(path)):
         return False
     if not os.path.isdir(path):  # noqa: PTH112 - a path or a string
@@ -100,7 +100,7 @@ def list_images(src: str | os.PathLike[str], *, unlabelled: bool = False) -> Lis
     """List the images of a source that can be read in place.
 
     Raises:
-        SourceError: The source is at a URL, has objects or masks, has no image, or a class without an image.
+        SourceError: The source is at a URL, has objects or masks, or has no image, or none of a class.
     """
     if is_url(src):
         raise SourceError(

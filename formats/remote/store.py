@@ -154,7 +154,7 @@ class Store:
         )
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file; None where there is no such file.
+        """Return the bytes of a file; None if there is no such file.
 
         Raises:
             StorageError: The storage cannot be asked.
@@ -177,7 +177,7 @@ class Store:
             raise self._missing(page.removeprefix(f"{self._root}/")) from error
 
     def _info(self, name: str) -> dict[str, Any] | None:
-        """Return the facts that the storage states about a file; None where there is no such file."""
+        """Return the facts that the storage states about a file; None if there is no such file."""
 
         def ask() -> dict[str, Any] | None:
             try:

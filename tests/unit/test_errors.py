@@ -61,13 +61,7 @@ def test_the_list_is_complete_and_so_is_the_drawing() -> None:
     assert defined == set(errors.__all__)
     assert (
         set(re.findall(r"\w+Error\b", errors.__doc__))
-        - {
-            "ValueError",
-            "ImportError",
-            "OSError",
-            "RuntimeError",
-            "BlockingIOError",
-        }
+        - {"ValueError", "ImportError", "OSError", "RuntimeError", "BlockingIOError"}
         == defined
     )
 

@@ -62,13 +62,7 @@ def test_all_such_arguments_are_answered_at_once() -> None:
         loader("no such dataset", batch_size=4, drop_last=True, num_workers=8)
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (Normalize, "inplace"),
-        (RandomErasing, "inplace"),
-    ],
-)
+@pytest.mark.parametrize(("make", "name"), [(Normalize, "inplace"), (RandomErasing, "inplace")])
 def test_a_transform_answers_an_argument_of_torchvision(make: Callable[..., Any], name: str) -> None:
     with pytest.raises(ConfigError, match=f"has no argument {name}\nIn place of {name}: not needed"):
         make(**{name: True})

@@ -91,7 +91,7 @@ def _first_numbers(data: bytes) -> tuple[int, int]:
 
 
 def _description(count: int) -> int:
-    """Return the offset of the description in a shard of so many samples."""
+    """Return the offset of the description in a shard with this number of samples."""
     return _COUNT * (count + 2)
 
 
@@ -113,7 +113,7 @@ def parse_columns(described: Any) -> tuple[Column, ...]:
     if not all(isinstance(text, str) for text in (*names, *encodings)) or len(set(names)) < len(names):
         raise BadShardError("the description has columns without a name, or two of one name")
     if not all(size is None or (type(size) is int and 0 <= size < 1 << 32) for size in sizes):
-        raise BadShardError("the description has columns whose size is no number")
+        raise BadShardError("the description has columns whose size is not a number")
     return tuple(map(Column, names, encodings, sizes))
 
 

@@ -24,14 +24,14 @@ _TEXTS = ("str", "json", "str_decimal")
 _NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 _NUMBERS |= {"float16", "float32", "float64"}
 _SPELLED: dict[str, Callable[[str], int | float]] = {"str_int": int, "str_float": float}
+_VALUES = {"int", *_TEXTS, *_SPELLED, *_NUMBERS}
 _PIL = struct.Struct("<III")  # width, height, bytes of the mode
 _CHANNELS = {b"RGB": 3, b"L": 1}
 
 
 def is_value(part: Part) -> bool:
     """Return whether a column holds one number or one text."""
-    encoding = part.encoding
-    return encoding == "int" or encoding in (*_TEXTS, *_SPELLED) or encoding in _NUMBERS
+    return part.encoding in _VALUES
 
 
 def decode_value(part: Part, view: memoryview) -> Value:

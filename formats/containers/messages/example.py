@@ -102,7 +102,7 @@ def encode_image_example(
         height: Pixels, after the EXIF orientation has been applied.
         width: Pixels, after the EXIF orientation has been applied.
         key: ``image/filename``.
-        orientation: EXIF orientation of the encoded image, 1 to 8; ``image/orientation`` where not 1.
+        orientation: EXIF orientation of the encoded image, 1 to 8; ``image/orientation`` if not 1.
         label: ``image/class/label``, from 0.
         class_name: ``image/class/text``.
 

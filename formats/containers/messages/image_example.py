@@ -210,7 +210,7 @@ def _example_header(record: Record, features: _Features, names: FeatureNames, pa
 
 
 def _sides(features: _Features, height: str, width: str) -> tuple[int, int]:
-    """Return height and width in two features; 0 where one is not an integer."""
+    """Return height and width in two features; 0 if one is not an integer."""
     sizes = [features.get(name, []) for name in (height, width)]
     found = (size[0] if len(size) == 1 and isinstance(size[0], int) else 0 for size in sizes)
     return next(found), next(found)

@@ -60,7 +60,7 @@ class ImageRecord:
         height: Pixels, after the EXIF orientation has been applied.
         width: Pixels, after the EXIF orientation has been applied.
         orientation: EXIF orientation of the encoded image, 1 to 8.
-        labels: Labels of the sample, from 0; None if it has none apart from those of its objects.
+        labels: Labels of the sample, from 0; None if only its objects have labels.
         classes: Names of the labels; empty if they have none.
         objects: Returns the features of the image's objects; None if the source has no objects.
         mask: Encoded mask, PNG; None if there is none.

@@ -56,7 +56,7 @@ def parse_header(block: bytes) -> Header:
     """Return the header in a block of 512 bytes.
 
     Raises:
-        BadArchiveError: The checksum is wrong, or a field has no number in it.
+        BadArchiveError: The checksum is wrong, or a field does not hold a number.
     """
     name, size, checksum, kind, magic, prefix = _FIELDS.unpack(block)
     stated = _number(checksum) + sum(checksum) - 8 * 0x20  # the sum has spaces in place of the checksum

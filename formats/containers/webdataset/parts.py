@@ -25,7 +25,7 @@ class SampleParts:
     """The parts of one sample; ``read`` returns the bytes of a part."""
 
     def __init__(self, parts: tuple[Part, ...], read: Callable[[Part], bytes]) -> None:
-        self._parts: Mapping[str, Part] = {part[0]: part for part in parts}
+        self._parts: Mapping[str, Part] = {part.name: part for part in parts}
         self._read = read
         self._document: Any = None
 

@@ -29,7 +29,7 @@ class TarSample(NamedTuple):
         key: Their key.
         offset: Offset of the first header.
         length: Bytes from there to the end of the last member.
-        parts: The members; their offsets count from that of the sample.
+        parts: The members; their offsets count from the offset of the sample.
     """
 
     key: str

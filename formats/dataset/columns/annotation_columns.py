@@ -101,8 +101,8 @@ def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -
 def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int) -> Annotations:
     """Return the :class:`Annotations` of N samples with K keypoints in columns of objects.
 
-    A column has one list for each sample. Without boxes there are no objects. A missing area is that of the
-    box, and a missing id is the position in the sample.
+    A column has one list for each sample. Without boxes there are no objects. Missing areas are those of
+    the boxes, and missing ids are positions in the sample.
 
     Raises:
         ValueError: The columns contradict each other.

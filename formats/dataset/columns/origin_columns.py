@@ -44,7 +44,7 @@ class Origins(NamedTuple):
 
     Attributes:
         sizes: (M, 2) int64, height and width of the images of the source.
-        matrices: (M, 3, 3) float64, from (x, y, 1) in a stored image to (x, y, 1) in that of the source.
+        matrices: (M, 3, 3) float64, from (x, y, 1) in a stored image to (x, y, 1) in its source image.
     """
 
     sizes: Int64

@@ -54,7 +54,7 @@ def objects_matching(index: Index, keypoints: int, rule: str, before: ObjectChoi
         before: The objects that were chosen before; None for all.
 
     Raises:
-        ConfigError: The rule is no condition on these; the error lists them.
+        ConfigError: The rule is not a condition on these; the error lists them.
     """
     found = all_objects(index, keypoints, ("keypoints", "extra"))
     facts: dict[str, Any] = {

@@ -102,7 +102,7 @@ def matching_rows(table: pa.Table, expression: pc.Expression | str) -> npt.NDArr
 
 
 def _check_offsets(index: Index, name: str) -> None:
-    """Check the offsets of texts and lists: Arrow trusts them, and those of a large index are not checked."""
+    """Check the offsets of texts and lists, which Arrow trusts; opening a large index does not check them."""
     column = index.arrow(name)
     if not pa.types.is_primitive(column.type):
         try:

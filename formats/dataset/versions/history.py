@@ -116,7 +116,7 @@ def _parsed(line: str) -> Version | None:
 def history_lines(folder: Path, last: Manifest, grown: Manifest, change: str, added: int) -> bytes:
     """Return the content of ``versions.jsonl`` with a line for the next version, whose manifest is ``grown``.
 
-    The first line is that of version 1, so that its time stays when its manifest gets another name.
+    The first line describes version 1, so that its time stays when its manifest gets another name.
     """
     known = {one.version: one for one in read_versions(folder)}
     removed = last.index.rows + added - grown.index.rows

@@ -26,6 +26,7 @@ def load(folder: Path, engine: str, **options: Any) -> ImageLoader:
 
 
 STAGES = ["draw", "submit", "collect", "images", "column", "samples"]
+PLANNED_TOGETHER = {0: 0, 6: 2, 12: 3}  # the call for a batch: 1, 2, 4 and 6 batches are planned at once
 
 
 @pytest.mark.parametrize("at", [0, 6, 12])
@@ -44,9 +45,10 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
     owner: Any = owners.get(stage, executor)
     original, calls = getattr(owner, stage), iter(range(1000))
     per_batch = 3 if stage == "column" else 1
+    call = PLANNED_TOGETHER[at] if stage in {"draw", "samples"} else at
 
     def fail(*arguments: Any, **options: Any) -> Any:
-        if next(calls) // per_batch == at:
+        if next(calls) // per_batch == call:
             raise ZeroDivisionError(stage)
         return original(*arguments, **options)
 

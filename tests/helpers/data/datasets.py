@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,16 @@ def build_shard(
     columns |= {"record": np.arange(len(rows)), "label": np.array(rows, np.int64) % len(CLASSES)}
     write_index(folder / f"part-{number}", {**columns, "key": [f"k{row}" for row in rows]})
     return Shard(name, shard.data_bytes, shard.records, shard.digests.crc)
+
+
+def flip_bit(dataset: Dataset, row: int, byte: int = 0) -> None:
+    """Change the lowest bit of a byte of a payload."""
+    where = dataset.samples([row])
+    with dataset.data_files[where.shard[0]].open("r+b") as file:
+        file.seek(int(where.offset[0]) + byte)
+        value = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([value ^ 1]))
 
 
 def publish(folder: Path, container: str, shards: Sequence[Shard]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from helpers.data.datasets import rewrite_index
+from helpers.data.datasets import flip_bit, rewrite_index
 
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, StaleIndexError
@@ -189,12 +189,7 @@ def test_a_newer_manifest(make_dataset: Make) -> None:
 @pytest.mark.parametrize("container", writable())
 def test_a_flipped_bit_names_shard_record_and_key(make_dataset: Make, container: str) -> None:
     dataset = stoker.open(make_dataset(container))
-    where = dataset.samples([4])
-    with dataset.data_files[1].open("r+b") as file:
-        file.seek(int(where.offset[0]))
-        first = file.read(1)
-        file.seek(int(where.offset[0]))
-        file.write(bytes([first[0] ^ 16]))
+    flip_bit(dataset, 4)
     with pytest.raises(CorruptRecordError, match="checksum") as caught:
         dataset.read(4)
     error = caught.value

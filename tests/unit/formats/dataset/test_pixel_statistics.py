@@ -1,11 +1,11 @@
 """Tests of pixel statistics against NumPy over all pixels at once."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.data.datasets import flip_bit
 from helpers.data.pictures import encode
 from PIL import Image
 
@@ -98,14 +98,8 @@ def test_a_bad_image_is_named(pictures, pack_images: Callable[..., Path]) -> Non
 
 
 def test_a_flipped_bit_is_found(pictures, pack_images: Callable[..., Path]) -> None:
-    folder = pack_images([encode(p, "PNG") for p in pictures[:3]])
-    dataset = stoker.open(folder)
-    sample = dataset.samples([2])
-    with dataset.data_files[0].open("r+b") as file:
-        file.seek(int(sample.offset[0]) + 50)
-        byte = file.read(1)[0]
-        file.seek(-1, io.SEEK_CUR)
-        file.write(bytes([byte ^ 4]))
+    dataset = stoker.open(pack_images([encode(p, "PNG") for p in pictures[:3]]))
+    flip_bit(dataset, 2, byte=50)
     with pytest.raises(CorruptRecordError, match="k2"):
         pixel_statistics(dataset)
 

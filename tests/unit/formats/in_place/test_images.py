@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,17 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture
-def listings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The sources that were listed, once for each time."""
-    listed: list[Any] = []
+    sources: list[Any] = []
     list_images = cached_images.list_images
 
     def count(source: Any) -> Any:
-        listed.append(source)
+        sources.append(source)
         return list_images(source)
 
     monkeypatch.setattr(cached_images, "list_images", count)
-    return iter([listed])
+    return sources
 
 
 def settled(root: Path) -> None:
@@ -110,8 +110,7 @@ def test_broken_files_are_counted_and_left_out(photos: Path) -> None:
     assert opened.manifest.skipped == {"broken image": 1, "not an image": 2}
 
 
-def test_a_known_folder_is_not_listed_again(photos: Path, listings: Iterator[list[Any]]) -> None:
-    listed = next(listings)
+def test_a_known_folder_is_not_listed_again(photos: Path, listed: list[Any]) -> None:
     settled(photos)
     first = stoker.open(photos)
     assert stoker.open(f"{photos}/").fingerprint == first.fingerprint
@@ -121,10 +120,7 @@ def test_a_known_folder_is_not_listed_again(photos: Path, listings: Iterator[lis
     assert len(listed) == 2
 
 
-def test_a_folder_that_changes_while_it_is_listed_is_listed_again(
-    photos: Path, listings: Iterator[list[Any]]
-) -> None:
-    listed = next(listings)
+def test_a_folder_that_changes_while_it_is_listed_is_listed_again(photos: Path, listed: list[Any]) -> None:
     os.utime(photos / "cat", (1e11, 1e11))  # later than the listing
     stoker.open(photos)
     stoker.open(photos)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.data.datasets import rewrite_index
+from helpers.data.datasets import flip_bit, rewrite_index
 
 import stoker
 from stoker.augment import CenterCrop
@@ -53,19 +53,9 @@ def test_an_image_that_decodes_to_another_size_is_found(
     assert "the decoded image is 9 x 7, not" in report.problems[0].message
 
 
-def flip(folder: Path, row: int, byte: int = 0) -> None:
-    dataset = stoker.open(folder)
-    where = dataset.samples([row])
-    with dataset.data_files[where.shard[0]].open("r+b") as file:
-        file.seek(int(where.offset[0]) + byte)
-        value = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([value ^ 1]))
-
-
 def test_a_flipped_bit_of_a_tfrecord(make_dataset: Make) -> None:
     folder = make_dataset()
-    flip(folder, 4)
+    flip_bit(stoker.open(folder), 4)
     report = stoker.verify(folder)
     name = "shard-00001-of-00002.tfrecord"
     assert [str(problem) for problem in report.problems] == [
@@ -79,7 +69,7 @@ def test_a_flipped_bit_of_a_tfrecord(make_dataset: Make) -> None:
 
 def test_a_flipped_bit_of_an_lmdb(make_dataset: Make) -> None:
     folder = make_dataset("lmdb")
-    flip(folder, 4)
+    flip_bit(stoker.open(folder), 4)
     name = "shard-00001-of-00002.lmdb"
     assert stoker.verify(folder).problems == (
         Problem("the file is not as it was written: its digest differs", name),
@@ -178,7 +168,7 @@ def test_a_problem_of_a_sample_whose_name_is_damaged(make_dataset: Make) -> None
     document = json.loads((folder / MANIFEST_NAME).read_text())
     document["index"]["digest"] = file_digest(folder / INDEX_NAME)
     (folder / MANIFEST_NAME).write_text(json.dumps(document))
-    flip(folder, 3)
+    flip_bit(stoker.open(folder), 3)
     expected = Problem("the payload's checksum does not match", "shard-00001-of-00002.tfrecord", 0)
     assert expected in stoker.verify(folder).problems
 

@@ -23,8 +23,7 @@ def test_varint(value: int, encoded: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"\x80", b"\x80" * 9, b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01", b"\x80" * 1000],
+    "data", [b"", b"\x80", b"\x80" * 9, b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01", b"\x80" * 1000]
 )
 def test_a_varint_that_does_not_end_or_overflows_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptRecordError, match="does not end or is too large"):

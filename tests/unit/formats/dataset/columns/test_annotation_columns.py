@@ -91,9 +91,7 @@ def test_several_columns_are_taken_as_one_by_one(samples: list[Annotations]) -> 
     assert taken["object_area"].starts is taken["object_labels"].starts
 
 
-def test_a_short_column_is_refused_beside_a_whole_one(
-    samples: list[Annotations],
-) -> None:
+def test_a_short_column_is_refused_beside_a_whole_one(samples: list[Annotations]) -> None:
     made = columns(samples)
     made["object_area"] = ListColumn(made["object_area"].starts, made["object_area"].values[:-1])
     with pytest.raises(ValueError, match="starts must be positions"):
