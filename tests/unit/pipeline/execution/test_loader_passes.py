@@ -14,9 +14,10 @@ import pytest
 from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
-from stoker.augment import ImagePlan, RandomGrayscale, RandomResizedCrop
+from stoker.augment import RandomGrayscale, RandomResizedCrop
 from stoker.errors import CheckpointError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
+from stoker.pipeline.images.producer import ImageBatchProducer
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 Threads = Callable[[str], list[threading.Thread]]
@@ -104,16 +105,15 @@ class TestTheNextPass:
 
     @pytest.fixture
     def drawn(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """Epoch of each batch that was planned, in order."""
+        """Epoch of each batch that was submitted, in order."""
         epochs: list[int] = []
-        draw = ImagePlan.draw
+        submit = ImageBatchProducer._submit
 
-        def spy(plan: ImagePlan, *arguments: Any, **options: Any) -> Any:
-            if not (arguments[0] == 2**20).all():  # not a probe of what the plan needs
-                epochs.append(arguments[4])
-            return draw(plan, *arguments, **options)
+        def spy(producer: ImageBatchProducer, *arguments: Any) -> Any:
+            epochs.append(producer._draws.epoch)
+            return submit(producer, *arguments)
 
-        monkeypatch.setattr(ImagePlan, "draw", spy)
+        monkeypatch.setattr(ImageBatchProducer, "_submit", spy)
         return epochs
 
     def test_it_is_begun_early(self, load: Callable[..., ImageLoader], drawn: list[int]) -> None:
