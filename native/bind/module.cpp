@@ -40,8 +40,7 @@ nb::list take_trace() {
 // Zeros end the display of ranges. The struct is never freed, because threads may be inside a range.
 void set_range_functions(std::uintptr_t push, std::uintptr_t pop) {
     if (push == 0 || pop == 0) return StageRange::set(nullptr);
-    StageRange::set(new RangeFunctions{reinterpret_cast<int (*)(const char*)>(push),
-                                       reinterpret_cast<int (*)()>(pop)});
+    StageRange::set(new RangeFunctions{reinterpret_cast<int (*)(const char*)>(push), reinterpret_cast<int (*)()>(pop)});
 }
 
 void translate(const std::exception_ptr& pointer, void*) {

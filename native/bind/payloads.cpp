@@ -53,7 +53,7 @@ bool splice_payload(PayloadMemory& memory, const SampleColumns& samples, std::si
     if (samples.orientation[i] != 1) return false;
     const Rectangle rectangle{crop[0], crop[1], crop[2], crop[3]};
     std::optional<Spliced> spliced = splice(payload, bands_of(samples, i), rectangle, options.verify, result);
-    if (!spliced) return result.status != Status::ok;
+    if (!spliced) return !result.ok();
     const auto [height, width] = spliced->whole;
     result = check_size(height, width, samples.height[i], samples.width[i], options.max_pixels);
     memory.copies[i] = std::move(spliced->jpeg);
@@ -78,7 +78,7 @@ nb::tuple payloads(const Shards& shards, const nb::dict& columns, std::size_t co
         const CheckOptions options{max_pixels, verify};
         for (std::size_t i = 0; i < count; ++i) {
             results[i] = read(*memory, samples, i);
-            if (results[i].status != Status::ok) continue;
+            if (!results[i].ok()) continue;
             const bool spliced = crops && splice_payload(*memory, samples, i, options, crops->data() + 4 * i,
                                                          origins.get() + 2 * i, results[i]);
             if (!spliced) results[i] = check_payload(memory->payloads[i], samples, i, options);
@@ -89,7 +89,7 @@ nb::tuple payloads(const Shards& shards, const nb::dict& columns, std::size_t co
     nb::dict bad;
     for (std::size_t i = 0; i < count; ++i) {
         arrays.append(View(memory->payloads[i].data, {memory->payloads[i].size}, keeper));
-        if (results[i].status != Status::ok)
+        if (!results[i].ok())
             bad[nb::int_(i)] = nb::make_tuple(static_cast<int>(results[i].status), results[i].reason);
     }
     return nb::make_tuple(arrays, bad, array_of(std::move(origins), {count, 2}), memory);

@@ -40,7 +40,7 @@ std::optional<std::tuple<nb::bytes, int, int, std::size_t>> splice_of(nb::handle
     const Bands bands({numbers.data(), numbers.shape(0)});
     const std::optional<Spliced> found =
         without_gil([&] { return splice({buffer.data(), buffer.size()}, bands, rectangle, verify, check); });
-    if (check.status != Status::ok) throw nb::value_error(check.reason.c_str());
+    if (!check.ok()) throw nb::value_error(check.reason.c_str());
     if (!found) return {};
     return std::tuple{nb::bytes(found->jpeg.data(), found->jpeg.size()), found->top, found->left,
                       found->bytes_looked_at};

@@ -8,8 +8,7 @@ namespace {
 
 using View = nb::ndarray<nb::memview, const std::uint8_t, nb::ndim<1>>;
 
-void make(Shards* self, const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes,
-          bool mapped) {
+void make(Shards* self, const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped) {
     require(paths.size() == sizes.size(), "paths and sizes must have the same length");
     const nb::gil_scoped_release release;
     new (self) Shards(paths, sizes, mapped);

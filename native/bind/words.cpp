@@ -2,8 +2,7 @@
 #include <utility>
 
 #include "bind/bind.h"
-#include "words/word_counts.h"
-#include "words/word_ids.h"
+#include "words/words.h"
 
 namespace stoker {
 namespace {

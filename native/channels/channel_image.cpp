@@ -83,8 +83,6 @@ void store_row(const float* row, std::size_t width, std::size_t channels, const 
     }
 }
 
-Span span_of(double begin, double end, int low, int size, int outputs) { return {begin, end, low, low + size, outputs}; }
-
 }  // namespace
 
 // Rows of 8 bits, whose sums are rounded after each axis.
@@ -161,10 +159,9 @@ void ChannelResampler::store(const ChannelImage& image, const Parameters& parame
 }
 
 void ChannelResampler::run(const ChannelImage& image, const Parameters& parameters, const ChannelTarget& target) {
-    const std::int32_t *crop = parameters.crop, *dest = parameters.dest;
-    const double* region = parameters.region;
-    x_.set(span_of(region[1], region[3], crop[1], crop[3], dest[3]), parameters.interpolation);
-    y_.set(span_of(region[0], region[2], crop[0], crop[2], dest[2]), parameters.interpolation);
+    const std::int32_t* dest = parameters.dest;
+    x_.set(parameters.span(1), parameters.interpolation);
+    y_.set(parameters.span(0), parameters.interpolation);
     if (dest[2] > 0 && dest[3] > 0) {
         std::tie(left_, right_) = x_.reach();
         std::tie(top_, bottom_) = y_.reach();

@@ -7,7 +7,7 @@ namespace stoker {
 namespace {
 
 // Four floats, because compilers do not vectorise a loop over three channels.
-typedef float Four __attribute__((vector_size(16)));
+using Four [[gnu::vector_size(16)]] = float;
 constexpr std::size_t kFour = 4;
 
 Four four(const float* from) {
@@ -16,16 +16,13 @@ Four four(const float* from) {
     return made;
 }
 
-Span span_of(double begin, double end, int low, int size, int outputs) { return {begin, end, low, low + size, outputs}; }
-
 }  // namespace
 
 void MeanSubtractor::run(const MeanLevels& mean, const Parameters& parameters, const float* scale, const MeanTarget& target) {
     const std::int32_t *crop = parameters.crop, *dest = parameters.dest;
-    const double* region = parameters.region;
     if (dest[2] == 0 || dest[3] == 0) return;
-    x_.set(span_of(region[1], region[3], crop[1], crop[3], dest[3]), parameters.interpolation);
-    y_.set(span_of(region[0], region[2], crop[0], crop[2], dest[2]), parameters.interpolation);
+    x_.set(parameters.span(1), parameters.interpolation);
+    y_.set(parameters.span(0), parameters.interpolation);
     const auto channels = static_cast<std::size_t>(mean.channels), width = x_.first.size();
     const std::size_t plane = static_cast<std::size_t>(target.height) * static_cast<std::size_t>(target.width);
     for (int& first : x_.first) first -= crop[1];  // the line begins with the crop

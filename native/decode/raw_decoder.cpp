@@ -10,15 +10,13 @@
 namespace stoker {
 namespace {
 
-const RegisteredCodec registered({.codec = Codec::raw,
-                                  .name = "raw pixels",
-                                  .decoding = decoding<RawDecoder>()});
+const RegisteredCodec registered({.codec = Codec::raw, .name = "raw pixels", .decoding = decoding<RawDecoder>()});
 
 }  // namespace
 
 CheckResult RawDecoder::check(const EncodedImage& image) {
     CheckResult size = check_size(image.height, image.width, image.height, image.width, image.max_pixels);
-    if (size.status != Status::ok || image.payload.size == static_cast<std::size_t>(3 * image.height * image.width))
+    if (!size.ok() || image.payload.size == static_cast<std::size_t>(3 * image.height * image.width))
         return size;
     return {Status::size_mismatch,
             std::to_string(image.payload.size) + " bytes for " + size_text(image.height, image.width)};
@@ -28,7 +26,7 @@ bool RawDecoder::open(const EncodedImage& image) {
     CheckResult result = check(image);
     message_ = std::move(result.reason);
     failure_ = {result.status, message_.c_str()};
-    if (result.status != Status::ok) return false;
+    if (!result.ok()) return false;
     pixels_ = image.payload.data;
     grey_ = image.grey;
     height_ = static_cast<int>(image.height);

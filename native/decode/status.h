@@ -19,6 +19,8 @@ enum class Status : std::uint8_t {
 struct Outcome {
     Status status = Status::ok;
     const char* message = "";
+
+    bool ok() const { return status == Status::ok; }
 };
 
 // The message of Status::checksum_mismatch.

@@ -19,7 +19,7 @@ void BatchRunner::run_samples(Batch& batch, std::size_t first, std::size_t end) 
     waiting_.clear();
     for (std::size_t i = first; i < end; ++i) {
         const Outcome outcome = runner_.run(batch.work(), i);
-        if (outcome.status == Status::ok)
+        if (outcome.ok())
             waiting_.push_back(i);
         else
             batch.finish(i, outcome.status, outcome.message);

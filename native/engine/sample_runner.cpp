@@ -28,7 +28,7 @@ Size reduced(Size size, int eighths) {
 
 Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
     const Outcome outcome = guard_.run([&] { return execute(work, i); });
-    if (outcome.status != Status::ok && !work.options.decode_only)
+    if (!outcome.ok() && !work.options.decode_only)
         for (const ImageArray& images : work.images)
             for (std::size_t image = i; image < images.count; image += work.count) {
                 const Target target = images.target(image);
@@ -65,13 +65,11 @@ Outcome SampleRunner::render(const BatchWork& work, std::size_t i, PlanarImage& 
         if (pixels == nullptr) {
             Decoder* decoder = nullptr;
             Orientation orientation;
-            const Outcome opened = open_checked(work, i, decoder, orientation);
-            if (opened.status != Status::ok) return opened;
+            if (const Outcome opened = open_checked(work, i, decoder, orientation); !opened.ok()) return opened;
             // Layers show samples of the whole epoch, which no near batch shows again.
             if (!keeps || work.composition.columns.layer[i] > 0) return renderer_.render(*decoder, geometry, sink);
             pixels = kept.make();
-            const Outcome decoded = decode_whole(*decoder, eighths, *pixels);
-            if (decoded.status != Status::ok) return decoded;
+            if (const Outcome decoded = decode_whole(*decoder, eighths, *pixels); !decoded.ok()) return decoded;
             kept.keep(key, pixels);
         }
         renderer_.render(*pixels, eighths, geometry, sink);
@@ -91,8 +89,7 @@ Outcome SampleRunner::decode_whole(Decoder& decoder, int eighths, KeptImage& ima
 Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
     Decoder* decoder = nullptr;
     Orientation orientation;
-    const Outcome opened = open_checked(work, i, decoder, orientation);
-    if (opened.status != Status::ok) return opened;
+    if (const Outcome opened = open_checked(work, i, decoder, orientation); !opened.ok()) return opened;
     const int eighths = set_images(work, i, orientation);
     return decode(*decoder, decoder->can_reduce() ? eighths : 8, work.options.decode_only);
 }
@@ -100,8 +97,7 @@ Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
 // Opens the payload of sample `i`, and compares the size of the image with the index.
 Outcome SampleRunner::open_checked(const BatchWork& work, std::size_t i, Decoder*& decoder, Orientation& orientation) {
     EncodedImage image;
-    const Outcome opened = open(work, i, image, decoder);
-    if (opened.status != Status::ok) return opened;
+    if (const Outcome opened = open(work, i, image, decoder); !opened.ok()) return opened;
     if (decoder->needs_orientation()) orientation = Orientation::exif(work.samples.orientation[i]);
     int height = decoder->height(), width = decoder->width();
     if (orientation.transposed) std::swap(height, width);
@@ -141,7 +137,7 @@ Outcome SampleRunner::decode(Decoder& decoder, int eighths, bool decode_only) {
     };
     const Outcome outcome = read_window(decoder, all, eighths, take);
     const std::int64_t finishing = traced ? StageTrace::now() : 0;
-    if (outcome.status == Status::ok && !decode_only) {
+    if (outcome.ok() && !decode_only) {
         const StageRange augmenting("stoker.augment");
         for (const auto& image : images) image->finish(waiting_);
     }
@@ -161,8 +157,7 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
         const auto bytes = static_cast<std::size_t>(3 * decoded.height * decoded.width);
         image = {{decoded.data, bytes}, decoded.height, decoded.width, work.options.max_pixels};
     } else {
-        const Outcome outcome = read(work, i, image);
-        if (outcome.status != Status::ok) return outcome;
+        if (const Outcome outcome = read(work, i, image); !outcome.ok()) return outcome;
         image.height = work.samples.height[i];
         image.width = work.samples.width[i];
         image.max_pixels = work.options.max_pixels;
@@ -179,7 +174,7 @@ Outcome SampleRunner::read(const BatchWork& work, std::size_t i, EncodedImage& i
     const StageRange reading("stoker.read");
     const std::int64_t began = StageTrace::runs() ? StageTrace::now() : 0;
     CheckResult result = read_payload(*work.files, work.samples, i, storage_, image.payload);
-    if (result.status != Status::ok) return outcome_of(std::move(result));
+    if (!result.ok()) return outcome_of(std::move(result));
     const Bands bands = bands_of(work.samples, i);
     if (static_cast<Codec>(work.samples.codec[i]) == Codec::jpeg && bands.fit(image.payload.size)) {
         image.bands = bands;

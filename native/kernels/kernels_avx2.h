@@ -19,8 +19,7 @@ inline __m256i pixel_sum(const std::uint8_t* source, const std::int16_t* weights
         _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,  //
                          4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
     const auto products = [&](const std::uint8_t* pixels, __m128i four) {
-        const __m256i bytes =
-            _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels)));
+        const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels)));
         return _mm256_madd_epi16(_mm256_shuffle_epi8(bytes, spread),
                                  _mm256_shuffle_epi8(_mm256_broadcastq_epi64(four), spread_weights));
     };
@@ -51,8 +50,7 @@ inline void horizontal_avx2(const HorizontalPass& pass, const std::uint8_t* rgb,
                                                  two(sum(clamp(x + 2)), sum(clamp(x + 3))));
         // The low half has outputs 0 and 2, the high half has outputs 1 and 3.
         const __m256i bytes = _mm256_packus_epi16(words, words);
-        const __m128i pixels =
-            _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+        const __m128i pixels = _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
         const __m128i result = _mm_shuffle_epi8(pixels, by_channel);
         const int channels[3] = {_mm_extract_epi32(result, 0), _mm_extract_epi32(result, 1),
                                  _mm_extract_epi32(result, 2)};

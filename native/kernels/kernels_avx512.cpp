@@ -1,5 +1,5 @@
 #if defined(__x86_64__)
-#include "cpu/cpu_features.h"
+#include "cpu/cpu.h"
 #include "kernels/axis_loops.h"
 #include "kernels/interleave.h"
 #include "kernels/kernels.h"

@@ -18,8 +18,7 @@ class PolygonFill {
     // Clips a polygon to `region` (top, left, bottom, right), maps it by `matrix`, 3x3, row-major, and sets the
     // pixels of `mask`, (height, width), whose centres lie within it by the even-odd rule. A polygon that
     // reaches the horizon sets no pixel.
-    void add(const Point* polygon, std::size_t count, const double* region, const double* matrix,
-             std::uint8_t* mask);
+    void add(const Point* polygon, std::size_t count, const double* region, const double* matrix, std::uint8_t* mask);
 
   private:
     void clip(const double* region);

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "cpu/cpu_features.h"
+#include "cpu/cpu.h"
 #include "records/crc32c_lanes.h"
 
 #if defined(__aarch64__) && defined(__linux__)

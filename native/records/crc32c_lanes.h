@@ -61,16 +61,14 @@ std::uint64_t crc_lanes(const std::uint8_t*& data, std::size_t& size, std::uint6
             b = step(b, words[1]);
             c = step(c, words[2]);
         }
-        crc = crc_multiply(static_cast<std::uint32_t>(a), two) ^
-              crc_multiply(static_cast<std::uint32_t>(b), one) ^ c;
+        crc = crc_multiply(static_cast<std::uint32_t>(a), two) ^ crc_multiply(static_cast<std::uint32_t>(b), one) ^ c;
     }
     return crc;
 }
 
 // `step` takes eight bytes, `step8` takes one.
 template <class Step, class Step8>
-std::uint32_t crc_hardware(const std::uint8_t* data, std::size_t size, std::uint32_t value, Step step,
-                           Step8 step8) {
+std::uint32_t crc_hardware(const std::uint8_t* data, std::size_t size, std::uint32_t value, Step step, Step8 step8) {
     std::uint64_t crc = ~value;
     crc = crc_lanes<4096>(data, size, crc, step);
     crc = crc_lanes<512>(data, size, crc, step);

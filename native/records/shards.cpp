@@ -3,18 +3,53 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#if defined(__linux__)
+#include <sys/sysmacros.h>  // elsewhere sys/types.h has its macros
+#endif
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <map>
 #include <stdexcept>
 #include <system_error>
 #include <tuple>
 
-#include "records/read_limits.h"
-
 namespace stoker {
 namespace {
+
+constexpr std::int64_t kLeastAhead = 128 << 10;
+constexpr std::int64_t kMostAhead = 16 << 20;  // limits of some network file systems are far larger
+
+// The number in a file of sysfs; 0 if there is no such file.
+std::int64_t number_in(const std::string& path) {
+    std::int64_t number = 0;
+    std::ifstream(path) >> number;
+    return number;
+}
+
+std::int64_t find_limit(dev_t device) {
+    const std::string numbers = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+    const std::string disk = "/sys/dev/block/" + numbers;
+    std::int64_t kilobytes = number_in("/sys/class/bdi/" + numbers + "/read_ahead_kb");  // also of network file systems
+    for (const std::string& queue : {disk + "/queue/", disk + "/../queue/"})  // of a disk, or of a partition's disk
+        for (const char* const name : {"read_ahead_kb", "max_sectors_kb"})
+            kilobytes = std::max(kilobytes, number_in(queue + name));
+    return std::clamp(kilobytes << 10, kLeastAhead, kMostAhead);
+}
+
+// Returns the most bytes that Linux reads ahead for one call of madvise or posix_fadvise, for files of a device
+// (`st_dev`). It ignores the rest of a longer call without an error. The number is the larger of the device's limit
+// for readahead and its limit for a request. It is 128 KiB, the default of both, if the system does not name them.
+std::int64_t read_ahead_limit(dev_t device) {
+    static std::mutex mutex;
+    static std::map<dev_t, std::int64_t> known;  // a dataset has thousands of files on one device
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto [found, is_new] = known.try_emplace(device, 0);
+    if (is_new) found->second = find_limit(device);
+    return found->second;
+}
 
 [[noreturn]] void fail(const std::string& path) {
     throw std::system_error(errno, std::generic_category(), path);
@@ -165,8 +200,7 @@ std::shared_ptr<const DataFiles> Shards::files() const {
     return files_;
 }
 
-std::shared_ptr<const DataFile> Shards::file(std::int64_t shard, std::int64_t offset,
-                                             std::int64_t length) const {
+std::shared_ptr<const DataFile> Shards::file(std::int64_t shard, std::int64_t offset, std::int64_t length) const {
     return file_of(*files(), shard, offset, length);
 }
 

@@ -14,7 +14,7 @@ constexpr unsigned kFeatures = 1, kFeature = 1, kKey = 1, kValue = 2, kBytesList
 std::size_t varint_bytes(std::uint64_t value) { return (static_cast<std::size_t>(std::bit_width(value | 1U)) + 6) / 7; }
 
 void put_varint(std::string& out, std::uint64_t value) {
-    for (; value > 127; value >>= 7U) out += static_cast<char>(value & 127U | 128U);
+    for (; value > 127; value >>= 7U) out += static_cast<char>((value & 127U) | 128U);
     out += static_cast<char>(value);
 }
 

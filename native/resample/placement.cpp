@@ -22,15 +22,15 @@ bool Span::reduce(int eighths) {
 }
 
 Placement placement_of(const Parameters& parameters, Orientation orientation, Size source, Size frame) {
-    const auto* crop = parameters.crop;
-    const auto* region = parameters.region;
     const auto* dest = parameters.dest;
     const bool flip_x = parameters.flip[0], flip_y = parameters.flip[1];
     Placement placement{};
     placement.dest = {flip_y ? frame.height - dest[0] - dest[2] : dest[0],
                       flip_x ? frame.width - dest[1] - dest[3] : dest[1], dest[2], dest[3]};
-    placement.x = {region[1], region[3], crop[1], crop[1] + crop[3], dest[3], flip_x};
-    placement.y = {region[0], region[2], crop[0], crop[0] + crop[2], dest[2], flip_y};
+    placement.x = parameters.span(1);
+    placement.x.reversed = flip_x;
+    placement.y = parameters.span(0);
+    placement.y.reversed = flip_y;
     placement.transposed = orientation.transposed;
     placement.interpolation = parameters.interpolation;
     if (orientation.transposed) {

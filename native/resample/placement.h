@@ -17,6 +17,11 @@ struct Parameters {
     const std::int32_t* dest;   // top, left, height, width
     const bool* flip;           // horizontally, vertically
     Interpolation interpolation = Interpolation::bilinear;
+
+    // Returns the span of the y axis (0) or the x axis (1).
+    Span span(int axis) const {
+        return {region[axis], region[axis + 2], crop[axis], crop[axis] + crop[axis + 2], dest[axis + 2]};
+    }
 };
 
 // The resize of a stored image onto a rectangle.

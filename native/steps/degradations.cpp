@@ -73,8 +73,7 @@ class Compress final : public ColumnStep<CompressColumns> {
         PlanarImage& image = runner.image();
         const int height = image.height(), width = image.width();
         std::vector<std::uint8_t>& rgb = runner.interleaved();
-        const std::vector<std::uint8_t> jpeg =
-            encode_jpeg(rgb.data(), height, width, {.quality = columns_.quality[i]});
+        const std::vector<std::uint8_t> jpeg = encode_jpeg(rgb.data(), height, width, {.quality = columns_.quality[i]});
         const std::size_t stride = 3 * static_cast<std::size_t>(width);
         const auto decoder = std::make_unique<TurboDecoder>();
         EncodedImage encoded;
@@ -83,8 +82,7 @@ class Compress final : public ColumnStep<CompressColumns> {
             for (int k = 0; k < count; ++k)
                 std::copy(rows[k], rows[k] + stride, rgb.data() + static_cast<std::size_t>(y + k) * stride);
         };
-        if (!decoder->open(encoded) ||
-            read_window(*decoder, {0, 0, width, height}, 8, store).status != Status::ok)
+        if (!decoder->open(encoded) || !read_window(*decoder, {0, 0, width, height}, 8, store).ok())
             throw std::runtime_error(decoder->failure().message);
         image.deinterleave(rgb.data());
     }

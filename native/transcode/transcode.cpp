@@ -146,7 +146,7 @@ void require_pixels(std::int64_t height, std::int64_t width, std::int64_t max_pi
 }
 
 void require_ok(const Outcome& outcome) {
-    if (outcome.status != Status::ok) throw std::invalid_argument(outcome.message);
+    if (!outcome.ok()) throw std::invalid_argument(outcome.message);
 }
 
 void open(Decoder& decoder, const EncodedImage& image) {

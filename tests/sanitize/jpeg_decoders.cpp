@@ -158,7 +158,7 @@ Decoded decode(Decoder& decoder, const EncodedImage& image, Window window, int e
     const auto take = [&](const std::uint8_t* const* rows, int, int count) {
         for (int i = 0; i < count; ++i) result.rows.insert(result.rows.end(), rows[i], rows[i] + bytes);
     };
-    return read_window(decoder, window, eighths, take).status == Status::ok ? result : fail();
+    return read_window(decoder, window, eighths, take).ok() ? result : fail();
 }
 
 Bytes crop(const Bytes& whole, int width, const Window& window) {

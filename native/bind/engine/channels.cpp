@@ -133,7 +133,7 @@ nb::object stored_pixels(int codec, const nb::object& data, bool alpha, std::int
     StoredPixels found;
     const CheckResult result =
         without_gil([&] { return entry->decode_stored({buffer.data(), buffer.size()}, request, found); });
-    if (result.status != Status::ok) throw nb::value_error(result.reason.c_str());
+    if (!result.ok()) throw nb::value_error(result.reason.c_str());
     if (found.channels == 0) return nb::none();
     const std::size_t shape[] = {static_cast<std::size_t>(found.height), static_cast<std::size_t>(found.width),
                                  static_cast<std::size_t>(found.channels)};

@@ -25,7 +25,7 @@ CheckResult check_crc(const Payload& payload, const SampleColumns& samples, std:
 CheckResult check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,
                           const CheckOptions& options) {
     if (options.verify)
-        if (CheckResult crc = check_crc(payload, samples, i); crc.status != Status::ok) return crc;
+        if (CheckResult crc = check_crc(payload, samples, i); !crc.ok()) return crc;
     const CodecEntry* entry = find_codec(static_cast<Codec>(samples.codec[i]));
     if (entry == nullptr) return {};
     return entry->decoding.check({payload, samples.height[i], samples.width[i], options.max_pixels});

@@ -12,6 +12,8 @@ namespace stoker {
 struct CheckResult {
     Status status = Status::ok;
     std::string reason;
+
+    bool ok() const { return status == Status::ok; }
 };
 
 // The maximum height and width of a source image, so that the bytes of a row fit into an int.

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "decode/codecs.h"
+#include "decode/jpeg/baseline/frame.h"
 #include "pixels/grey.h"
 
 // libjpeg reports an error by longjmp. Each method that calls it sets its own jump target and has only plain
@@ -63,8 +64,8 @@ bool has_end(const Payload& jpeg) {
 
 CheckResult TurboDecoder::check(const EncodedImage& image) {
     Header header;
-    if (CheckResult found = probe_as(image, Codec::jpeg, header); found.status != Status::ok) return found;
-    if (CheckResult size = check_oriented_size(header, image); size.status != Status::ok) return size;
+    if (CheckResult found = probe_as(image, Codec::jpeg, header); !found.ok()) return found;
+    if (CheckResult size = check_oriented_size(header, image); !size.ok()) return size;
     // Other decoders fill the missing part of a truncated JPEG with grey and report no error.
     if (!has_end(image.payload)) return {Status::truncated, "the JPEG has no end"};
     return {};
@@ -140,17 +141,10 @@ bool TurboDecoder::open(const EncodedImage& image) {
     source_.next_input_byte = image.payload.data;
     source_.bytes_in_buffer = image.payload.size;
     jpeg_read_header(&decoder_, TRUE);
-    if (!ends_properly()) on_end(&decoder_);
+    // A decoder of a window might not reach the position at which bytes are missing.
+    const JOCTET* rest = source_.next_input_byte;
+    if (!jpeg::has_end(rest, rest + source_.bytes_in_buffer)) on_end(&decoder_);
     return true;
-}
-
-// Whether an end-of-image marker follows the header; entropy-coded data cannot contain one. A decoder of a
-// window might not reach the position at which bytes are missing.
-bool TurboDecoder::ends_properly() const {
-    const JOCTET* begin = source_.next_input_byte;
-    for (std::size_t at = source_.bytes_in_buffer; at >= 2; --at)
-        if (begin[at - 2] == 0xFF && begin[at - 1] == JPEG_EOI) return true;
-    return false;
 }
 
 bool TurboDecoder::start(const Window& window, int eighths) {

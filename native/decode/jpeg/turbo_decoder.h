@@ -39,7 +39,6 @@ class TurboDecoder final : public Decoder {
     static void on_skip(j_decompress_ptr decoder, long count);
     [[noreturn]] void give_up(Status status);
     [[noreturn]] void give_up(Status status, const char* reason);
-    bool ends_properly() const;
     bool can_crop() const;
     bool set_columns();
     void to_rgb(std::uint8_t* row) const;

@@ -6,7 +6,6 @@
 #include "decode/codecs.h"
 #include "decode/header_bytes.h"
 #include "decode/png/png_decoder.h"
-#include "decode/png/stored_png.h"
 
 namespace stoker {
 namespace {

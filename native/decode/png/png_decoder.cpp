@@ -43,10 +43,10 @@ void spread(const std::uint8_t* pixels, int count, std::size_t bits, std::uint8_
 
 CheckResult PngDecoder::check(const EncodedImage& image) {
     Header header;
-    if (CheckResult found = probe_as(image, Codec{2}, header); found.status != Status::ok) return found;
+    if (CheckResult found = probe_as(image, Codec{2}, header); !found.ok()) return found;
     png::PngFile file;
     const Outcome read = file.read(image.payload);
-    if (read.status != Status::ok) return {read.status, read.message};
+    if (!read.ok()) return {read.status, read.message};
     return check_oriented_size(header, image);
 }
 
@@ -61,7 +61,7 @@ bool PngDecoder::open(const EncodedImage& image) {
     if (image.payload.size < 8 || std::memcmp(image.payload.data, signature, 8) != 0)
         return fail(Status::not_decodable, "not a PNG");
     failure_ = file_.read(image.payload);
-    return failure_.status == Status::ok;
+    return failure_.ok();
 }
 
 bool PngDecoder::start(const Window& window, int) {

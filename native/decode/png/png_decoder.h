@@ -10,6 +10,7 @@
 #include "decode/decoder.h"
 #include "decode/png/png_file.h"
 #include "decode/png/unfilter.h"
+#include "decode/stored_pixels.h"
 
 namespace stoker {
 
@@ -49,5 +50,9 @@ class PngDecoder final : public Decoder {
     std::vector<std::uint8_t> rows_;      // of RGB
     std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor_;
 };
+
+// Decodes with the stored channels and bits, or with alpha; see DecodeStored. Grey of 16 bits keeps its bits; other images
+// keep the higher 8. Pillow decodes PNGs with transparent colours (a tRNS chunk).
+CheckResult decode_stored_png(const Payload& payload, const StoredRequest& request, StoredPixels& found);
 
 }  // namespace stoker

@@ -48,8 +48,7 @@ Outcome PngFile::read(const Payload& payload) {
         if (at == kSignature && !is(name, "IHDR"))
             return {Status::not_decodable, "the PNG does not begin with an IHDR chunk"};
         if (is(name, "IHDR")) {
-            const Outcome header = read_header(bytes.part(at + 8, length));
-            if (header.status != Status::ok) return header;
+            if (const Outcome header = read_header(bytes.part(at + 8, length)); !header.ok()) return header;
         } else if (is_stream) {
             add_stream(body, length);
         } else if (is(name, "PLTE")) {

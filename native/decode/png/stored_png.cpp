@@ -1,9 +1,7 @@
-#include "decode/png/stored_png.h"
+#include "decode/png/png_decoder.h"
 
 #include <array>
 #include <cstring>
-
-#include "decode/png/png_decoder.h"
 
 namespace stoker {
 namespace {
@@ -98,7 +96,7 @@ CheckResult decode_stored_png(const Payload& payload, const StoredRequest& reque
     image.payload = payload;
     if (!decoder.open(image)) return {decoder.failure().status, decoder.failure().message};
     const int height = decoder.height(), width = decoder.width();
-    if (CheckResult size = check_size(height, width, height, width, request.max_pixels); size.status != Status::ok) return size;
+    if (CheckResult size = check_size(height, width, height, width, request.max_pixels); !size.ok()) return size;
     if (decoder.file().has_transparent_colors) return {};
     const Window window = within(request.window, height, width);
     if (!decoder.start(window, 8)) return {decoder.failure().status, decoder.failure().message};

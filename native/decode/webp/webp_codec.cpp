@@ -1,4 +1,5 @@
-// WebP: its number, signature, header and decoder.
+// WebP: its number, signature, header and decoders.
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -6,7 +7,6 @@
 
 #include "decode/codecs.h"
 #include "decode/webp/webp_decoder.h"
-#include "decode/webp/stored_webp.h"
 
 namespace stoker {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 Header read_header(HeaderBytes bytes) {
     webp::WebpFile file;
     const Outcome read = file.read({bytes.data, bytes.size});
-    if (read.status != Status::ok) throw std::invalid_argument(read.message);
+    if (!read.ok()) throw std::invalid_argument(read.message);
     return file.header();
 }
 
@@ -25,13 +25,31 @@ std::string library() {
            std::to_string(version & 255);
 }
 
+// Decodes with the stored channels, or with alpha: an image with alpha has four channels, others have three.
+CheckResult decode_stored(const Payload& payload, const StoredRequest& request, StoredPixels& found) {
+    static thread_local WebpDecoder decoder;  // keeps its memory
+    EncodedImage image;
+    image.payload = payload;
+    if (!decoder.open(image)) return {decoder.failure().status, decoder.failure().message};
+    const int height = decoder.height(), width = decoder.width();
+    if (CheckResult size = check_size(height, width, height, width, request.max_pixels); !size.ok()) return size;
+    const Window window = within(request.window, height, width);
+    found = {height, width, request.alpha || decoder.file().header().channels == 4 ? 4 : 3, 8, nullptr};
+    found.allocate();
+    if (window.empty()) return {};
+    if (!decoder.decode(window, found.channels)) return {decoder.failure().status, decoder.failure().message};
+    const std::size_t bytes = found.pixel_bytes() * static_cast<std::size_t>(window.right - window.left);
+    for (int y = window.top; y < window.bottom; ++y) std::memcpy(found.at(y, window.left), decoder.next_row(), bytes);
+    return {};
+}
+
 const RegisteredCodec registered({.codec = Codec{3},
                                   .name = "WebP",
                                   .library = library(),
                                   .signature = "RIFF....WEBP",
                                   .read_header = read_header,
                                   .decoding = decoding<WebpDecoder>(),
-                                  .decode_stored = decode_stored_webp});
+                                  .decode_stored = decode_stored});
 
 }  // namespace
 }  // namespace stoker

@@ -29,14 +29,14 @@ Window with_margin(const Window& part, int width, int height) {
 CheckResult WebpDecoder::check(const EncodedImage& image) {
     webp::WebpFile file;
     const Outcome read = file.read(image.payload);
-    if (read.status != Status::ok) return {read.status, read.message};
+    if (!read.ok()) return {read.status, read.message};
     return check_oriented_size(file.header(), image);
 }
 
 bool WebpDecoder::open(const EncodedImage& image) {
     grey_ = image.grey;
     failure_ = file_.read(image.payload);
-    return failure_.status == Status::ok;
+    return failure_.ok();
 }
 
 bool WebpDecoder::decode(const Window& window, int channels) {

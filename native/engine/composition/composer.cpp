@@ -35,12 +35,12 @@ void Composer::run(Batch& batch, std::size_t i, SampleRunner& runner) {
         if (good) store(work, i);
         return {};
     });
-    if (!good || whole.status != Status::ok) {
+    if (!good || !whole.ok()) {
         const Target target = target_of(work.images.front(), first, i);
         std::memset(target.out, 0, target.bytes);
     }
     for (std::size_t part = first; part < end; ++part) {
-        if (whole.status != Status::ok) {
+        if (!whole.ok()) {
             batch.finish(part, whole.status, whole.message);
             continue;
         }
@@ -63,8 +63,8 @@ bool Composer::compose(const BatchWork& work, std::size_t i, SampleRunner& runne
         if (above && columns.layer[part] != columns.layer[part - 1]) begin_layer(layer_, target);
         if (columns.shown[part]) {
             const Outcome outcome = runner.render(work, part, above ? layer_ : canvas_, sink_);
-            if (outcome.status != Status::ok) failures_[part - first] = {outcome.status, outcome.message};
-            good = good && outcome.status == Status::ok;
+            if (!outcome.ok()) failures_[part - first] = {outcome.status, outcome.message};
+            good = good && outcome.ok();
         }
         const bool last = part + 1 == end || columns.layer[part + 1] != columns.layer[part];
         if (above && last) merge(composition, part, output);

@@ -119,7 +119,7 @@ Outcome Renderer::render(Decoder& decoder, const Geometry& geometry, RowSink& si
         for (int row = 0; row < count; ++row) push(rows[row]);
     };
     const Outcome outcome = read_window(decoder, window, eighths, take);
-    if (outcome.status == Status::ok) finish(geometry);
+    if (outcome.ok()) finish(geometry);
     return outcome;
 }
 

@@ -1,5 +1,5 @@
 #if defined(__x86_64__)
-#include "cpu/cpu_features.h"
+#include "cpu/cpu.h"
 #include "kernels/steps/step_loops.h"
 #include "kernels/steps/warp_x86.h"
 

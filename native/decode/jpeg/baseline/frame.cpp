@@ -179,16 +179,17 @@ class HeaderReader {
     bool found_scan_ = false;
 };
 
-// Whether an end-of-image marker follows; entropy-coded data cannot contain one.
-bool has_end(const Frame& frame) {
-    for (const std::uint8_t* at = frame.end; at - frame.scan >= 2; --at)
-        if (at[-2] == 0xFF && at[-1] == 0xD9) return true;
+}  // namespace
+
+bool has_end(const std::uint8_t* begin, const std::uint8_t* end) {
+    for (; end - begin >= 2; --end)
+        if (end[-2] == 0xFF && end[-1] == 0xD9) return true;
     return false;
 }
 
-}  // namespace
-
-bool read_frame(const Payload& payload, Frame& frame) { return read_frame_only(payload, frame) && has_end(frame); }
+bool read_frame(const Payload& payload, Frame& frame) {
+    return read_frame_only(payload, frame) && has_end(frame.scan, frame.end);
+}
 
 bool read_frame_only(const Payload& payload, Frame& frame) {
     if (payload.size < 4 || payload.data[0] != 0xFF || payload.data[1] != 0xD8) return false;

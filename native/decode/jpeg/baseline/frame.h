@@ -60,4 +60,7 @@ bool read_frame(const Payload& payload, Frame& frame);
 // The same, but does not look for the end of the image.
 bool read_frame_only(const Payload& payload, Frame& frame);
 
+// Whether an end-of-image marker lies between; entropy-coded data cannot contain one.
+bool has_end(const std::uint8_t* begin, const std::uint8_t* end);
+
 }  // namespace stoker::jpeg

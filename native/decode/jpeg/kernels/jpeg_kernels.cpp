@@ -1,7 +1,6 @@
 #include "decode/jpeg/kernels/jpeg_kernels.h"
 
 #include "cpu/cpu.h"
-#include "cpu/cpu_features.h"
 
 namespace stoker::jpeg {
 
