@@ -3,8 +3,7 @@
     python -m stoker.benchmarks.in_place [--source PHOTOS] [--work DIR] [--copies N]
 
 Every form in ``FORMS`` holds the same files of photographs. Loaders read them in turns, with the page cache
-warm. Conversions of every form in ``SOURCES`` run in turns, too. The machine may do other work meanwhile: CPU
-seconds tell what a form costs where images a second waver.
+warm. Conversions of every form in ``SOURCES`` run in turns, too. CPU seconds show the cost on a busy machine.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ _SHARDS = 4
 
 @dataclass(frozen=True)
 class Rate:
-    """What one form costs.
+    """The rate and the cost of one form.
 
     Attributes:
         images_per_second: Images a second of wall time.
         cpu_seconds: CPU seconds of the process for a thousand images.
 
-    Of several rounds, images a second are a median. CPU seconds are the least, because other programs on the
-    same cores only add to them.
+    Over several rounds, images a second are the median. CPU seconds are the least, because other programs on
+    the same cores only add to them.
     """
 
     images_per_second: float

@@ -2,7 +2,7 @@
 
     python -m stoker.benchmarks.comparison [--parts imagenet,text,...] [--results DIR] [--quick]
 
-``python -m stoker.benchmarks.report.page`` makes the page of the comparison, docs/comparison.md, of these.
+``python -m stoker.benchmarks.report.page`` makes docs/comparison.md, the page of the comparison, from these.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Run:
     Attributes:
         source: Photographs, with one directory for each class.
         work: Folder for the datasets, which a later run uses again.
-        rounds: Timed turns of each loader; other parts have their own numbers.
-        quick: Whether each part takes the least that shows that it works.
+        rounds: Timed turns of each image loader; the other parts have their own numbers.
+        quick: Whether each part runs on so little data that it only shows that it works.
     """
 
     source: Path

@@ -62,7 +62,7 @@ class ComparisonPlan:
             raise ConfigError(f"min_seconds must be greater than 0, found {self.min_seconds}")
 
 
-class PeerGone(Exception):  # noqa: N818 - carries the reason to the table
+class PeerGone(Exception):  # noqa: N818 - the table shows the reason
     """A peer cannot continue; the message is the reason."""
 
 

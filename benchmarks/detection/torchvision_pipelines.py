@@ -2,7 +2,7 @@
 
 The benchmark of rates and ``stoker bench`` compare Stoker's recipes with them. They follow the presets.py of
 references/detection, references/segmentation and references/classification of github.com/pytorch/vision, with
-tensors. Those for detection end in what the model's own resizing does first.
+tensors. The pipelines for detection end with the resizing that the model itself would do.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _coco_segmentation(v2: Any) -> list[Any]:
 
 
 def _ade20k_train(v2: Any) -> list[Any]:
-    """Return the reference with the sizes and the colours of this recipe."""
+    """Return the reference, with the sizes and the colours of this recipe."""
     return _segmentation(v2, 512, 512, v2.RandomPhotometricDistort())
 
 
@@ -86,12 +86,12 @@ MASK_PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
     "ade20k-train": _ade20k_train,
     "coco-segmentation": _coco_segmentation,
 }
-"""The same of images and masks of classes, which normalise."""
+"""The same for images with masks of classes, with normalisation."""
 IMAGE_PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
     "imagenet-train": _imagenet_train,
     "imagenet-val": _imagenet_val,
 }
-"""The same of images alone, which normalise."""
+"""The same for images alone, with normalisation."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The steps of a run on a GPU, in their order: what is most telling comes first."""
+"""The steps of a run on a GPU, the most telling first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOADERS = (
 
 
 def smoke_name(region: bool, load: float) -> str:
-    """Name of the step that decodes so for the first time."""
+    """Name of the step that first decodes in this way."""
     return f"smoke {'region' if region else 'full'} {load:g}"
 
 
@@ -77,13 +77,13 @@ def planned_steps(device: str, scale: str, folder: Path) -> list[Step]:
 
 
 def best_decoding(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The way to decode that later steps take: of those that passed the smoke test, the fastest so far.
+    """The way to decode for later steps: the fastest so far that passed the smoke test.
 
     Args:
         steps: Results so far, by the name of the step.
 
     Returns:
-        ``region`` (bool), ``load`` and, once measured, ``images_per_second`` and ``threads``; None if none
+        ``region`` (bool), ``load`` and, once measured, ``images_per_second`` and ``threads``; None if no way
         passed.
     """
     passed = {

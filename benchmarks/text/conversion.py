@@ -1,4 +1,4 @@
-"""Benchmark of the memory and times of conversions of text, each in its own process.
+"""Memory and times of conversions of text, each in its own process.
 
     python -m stoker.benchmarks.text.conversion --json benchmarks/results/text_conversion.json
     python -m stoker.benchmarks.text.conversion --lines 480000 --only chats
@@ -6,7 +6,8 @@
 The lines, 2 million by default, have 19.5 words on average, drawn by Zipf's law. A tenth of the lines make
 chats, of four messages each. Chats are encoded by pieces of words, in turns, with two threads and with two
 processes, and all other texts with two threads. Memory is the peak of a conversion, less that of the same
-conversion of few lines, which has all modules and threads. With processes, it is that of the first process.
+conversion of few lines, which loads the same modules and starts the same threads. With several processes it
+is that of the first one.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def convert(case: str, source: Path, target: str) -> None:
         options["vocabulary"] = source.parent / options["vocabulary"]
     began, before, own_before = time.monotonic(), processor_time(), time.process_time()
     stoker.convert_text(source, target, **{"num_threads": 2, **options})
-    peak = peak_rss(os.getpid()) / 1e6  # getrusage would count what the program had that began this one
+    peak = peak_rss(os.getpid()) / 1e6  # getrusage would count the memory of the parent process
     wall, seconds = time.monotonic() - began, processor_time() - before
     own = time.process_time() - own_before
     print(json.dumps({"peak": peak, "wall": wall, "seconds": seconds, "own": own}))

@@ -2,9 +2,9 @@
 
     python -m stoker.benchmarks.comparison.parts.resume [--against torch,tfdata,...] [--images 1024]
 
-A process takes half of an epoch and saves the state of its loader. Another one goes on from this state. A
-loader without a state does what its users do: it makes the first half again, with the same seed. The samples
-are images of noise, each with a mean colour of its own (see ``comparison.numbered_images``).
+A process takes half of an epoch and saves the state of its loader. Another process goes on from this state. A
+loader without a state makes the first half again with the same seed, as its users do. The samples are images
+of noise, each with its own mean colour (see ``comparison.numbered_images``).
 """
 
 from __future__ import annotations
