@@ -32,13 +32,7 @@ from stoker.benchmarks.foreign_shards import (
 )
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = [
-    "FORMS",
-    "SOURCES",
-    "Rate",
-    "measure_conversion",
-    "measure_reading",
-]
+__all__ = ["FORMS", "SOURCES", "Rate", "measure_conversion", "measure_reading"]
 
 _OWN = "own shards"
 _SHARDS = 4

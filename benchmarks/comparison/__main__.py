@@ -110,9 +110,7 @@ PARTS = {
         partial(_workloads, ["ffcv-rn18", "ffcv-rn50", "spdl-example"]),
     ),
     "text": Part(
-        "batches of text",
-        2,
-        partial(_program, text.main, "", quick=["--repeats", "1", "--rounds", "1"]),
+        "batches of text", 2, partial(_program, text.main, "", quick=["--repeats", "1", "--rounds", "1"])
     ),
     "resume": Part(
         "the second half of an epoch, in a new process",

@@ -74,11 +74,7 @@ def _published(name: str, title: str, own: str, size: int) -> Workload:
 
 _WORKLOADS = (
     Workload(
-        "imagenet",
-        "Photographs of ImageNet's size and quality",
-        copies=2048,
-        least=3.2,
-        imagenet_like=True,
+        "imagenet", "Photographs of ImageNet's size and quality", copies=2048, least=3.2, imagenet_like=True
     ),
     Workload(
         "imagenet-restarts",

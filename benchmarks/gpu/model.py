@@ -81,11 +81,7 @@ def model(parts: Parts) -> dict[str, dict[str, Any]]:
             ),
         },
         "raw pixels": _slowest(
-            {
-                "cores": parts.raw_per_core * parts.cores,
-                "copies": copied["raw"],
-                "memory of the GPU": kernel,
-            }
+            {"cores": parts.raw_per_core * parts.cores, "copies": copied["raw"], "memory of the GPU": kernel}
         ),
         "device cache": {
             "images_that_fit": int(1e9 * parts.cache / raw_bytes),

@@ -13,14 +13,7 @@ from stoker.benchmarks.gpu.scale import SCALES
 __all__ = ["LOADERS", "SMOKE_LOADS", "best_decoding", "planned_steps", "smoke_name"]
 
 SMOKE_LOADS = (0.0, 0.65, 1.0)
-LOADERS = (
-    "stoker-dali",
-    "stoker-native",
-    "stoker-native-uint8",
-    "dali",
-    "torchvision",
-    "torchvision-cuda",
-)
+LOADERS = ("stoker-dali", "stoker-native", "stoker-native-uint8", "dali", "torchvision", "torchvision-cuda")
 """The loaders that are compared, see :mod:`stoker.benchmarks.gpu.loaders`."""
 
 

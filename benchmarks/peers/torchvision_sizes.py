@@ -134,12 +134,7 @@ TORCHVISION_SIZES: Mapping[str, tuple[Any, Any, Any]] = {
 
 
 def torchvision_batches(
-    kind: str,
-    paths: Sequence[str],
-    buckets: Mapping[Size, Sequence[int]],
-    *,
-    batch_size: int,
-    workers: int,
+    kind: str, paths: Sequence[str], buckets: Mapping[Size, Sequence[int]], *, batch_size: int, workers: int
 ) -> Any:
     """Return a DataLoader of a kind of batches.
 

@@ -87,11 +87,7 @@ class Table:
 
 
 def make_table(
-    title: str,
-    columns: Sequence[ColumnSpec],
-    loaders: Sequence[Mapping[str, Any]],
-    *,
-    ours: str = "",
+    title: str, columns: Sequence[ColumnSpec], loaders: Sequence[Mapping[str, Any]], *, ours: str = ""
 ) -> Table:
     """Return a table.
 

@@ -100,8 +100,7 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: IO[str]) -> None:
         time.sleep(0.1)
     log.seek(0)
     raise MissingDependencyError(
-        f"the object store did not start: {log.read().strip()[-500:]}",
-        hint="pip install 'moto[s3,server]'",
+        f"the object store did not start: {log.read().strip()[-500:]}", hint="pip install 'moto[s3,server]'"
     )
 
 

@@ -115,10 +115,7 @@ class ImageBenchmark:
         report("first epochs, cold and warm")
         given = self._given
         found = cold.measure(
-            self._dataset(WORKLOADS["raw256"]),
-            rounds=given.rounds,
-            num_threads=given.threads,
-            report=report,
+            self._dataset(WORKLOADS["raw256"]), rounds=given.rounds, num_threads=given.threads, report=report
         )
         table = Table(
             "", "cold", "warm", title="Images/s of the first epoch, raw pixels", title_justify="left"

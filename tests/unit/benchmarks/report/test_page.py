@@ -40,8 +40,5 @@ def test_loaders_that_are_better_than_stoker_are_named_by_column() -> None:
     )
     table = make_table("Speed", columns, loaders)
     assert [row.name for row in table.rows] == ["ffcv", "stoker", "dali", "stoker-blocks"]
-    assert table.better() == {
-        "images/s": ["FFCV (120)"],
-        "seconds": ["DALI pipeline written by hand (3.0)"],
-    }
+    assert table.better() == {"images/s": ["FFCV (120)"], "seconds": ["DALI pipeline written by hand (3.0)"]}
     assert table.notes == ("SPDL: not measured, not installed.",)
