@@ -16,8 +16,7 @@ from pathlib import Path
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.gpu.runner import ResultsFile, run_steps
-from stoker.benchmarks.gpu.scale import SCALES
-from stoker.benchmarks.gpu.steps import best_decoding, planned_steps
+from stoker.benchmarks.gpu.steps import SCALES, best_decoding, planned_steps
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.pipeline.engines.selection.gpus import gpu_model
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import stoker
 from stoker.benchmarks.gpu.runner import write_json
-from stoker.benchmarks.gpu.scale import Scale
-from stoker.benchmarks.gpu.steps import best_decoding
+from stoker.benchmarks.gpu.steps import Scale, best_decoding
 
 __all__ = ["Context", "Refused"]
 

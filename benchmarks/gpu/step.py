@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from stoker.benchmarks.gpu.context import Context, Refused
-from stoker.benchmarks.gpu.scale import SCALES
+from stoker.benchmarks.gpu.steps import SCALES
 
 __all__ = ["main"]
 

@@ -30,6 +30,7 @@ __all__ = [
     "ResumablePeer",
     "Unsupported",
     "WithLoaderState",
+    "WithTensors",
     "WritingPeer",
     "shard_counts",
 ]
@@ -231,6 +232,18 @@ class ResumablePeer(Peer, Protocol):
 
     def resume(self, state: Any) -> Iterator[Any]:
         """Return the batches that follow a state; called after ``prepare``, before any epoch."""
+
+
+class WithTensors:
+    """The part of a :class:`Peer` whose loader hands out tuples of PyTorch's tensors, images first."""
+
+    lead = 0
+    _loader: Any
+
+    def epoch(self) -> Iterator[Any]:
+        """Yield the images of one pass over the loader."""
+        for images, _ in self._loader:
+            yield images.numpy()
 
 
 class WithLoaderState:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import stoker
-from stoker.benchmarks.arguments import make_parser, write_json
+from stoker.benchmarks.arguments import make_parser, run_module, write_json
 from stoker.benchmarks.comparison.usage import peak_rss
 
 LINES = 2_000_000
@@ -87,11 +85,9 @@ def processor_time() -> float:
 
 def measure(case: str, source: Path, folder: Path) -> dict[str, float]:
     """Run a conversion in a process of its own."""
-    command = [sys.executable, "-m", "stoker.benchmarks.text.conversion", "--case", case]
-    done = subprocess.run(
-        [*command, str(source), str(folder / "shards")], check=True, capture_output=True, text=True
+    found: dict[str, float] = run_module(
+        "stoker.benchmarks.text.conversion", "--case", case, source, folder / "shards"
     )
-    found: dict[str, float] = json.loads(done.stdout)
     return found
 
 

@@ -72,11 +72,10 @@ def measure(source: PeerSource, name: str, megabytes: int, requests: int) -> Dis
         megabytes: Limit of the disk, megabytes per second.
         requests: Limit of the disk, requests per second.
     """
-    cores = allowed_cores()
     with throttled_disk(source.scratch, megabytes * 1_000_000, requests) as group:
         try:
-            with PeerProcess(name, cores, len(cores)) as process:
-                process.begin(source, PeerSettings(num_threads=len(cores)))
+            with PeerProcess(name) as process:
+                process.begin(source, PeerSettings(num_threads=len(allowed_cores())))
                 own = [path for path in (source.scratch / name).rglob("*") if path.is_file()]
                 evict([*source.shards, *own])
                 group.add(sorted(process_tree(process.pid)))

@@ -46,10 +46,9 @@ def measure(source: PeerSource, name: str, epochs: int = _EPOCHS, batch_size: in
         epochs: Number of epochs.
         batch_size: Number of images in a batch.
     """
-    cores = allowed_cores()
     try:
-        with PeerProcess(name, cores, len(cores)) as process:
-            process.begin(source, PeerSettings(batch_size, num_threads=len(cores)))
+        with PeerProcess(name) as process:
+            process.begin(source, PeerSettings(batch_size, num_threads=len(allowed_cores())))
             return Memory(name, tuple(process.ask("endure", epochs=epochs)["memory"]))
     except PeerGone as reason:
         return Memory(name, missing=str(reason))

@@ -60,12 +60,11 @@ def measure(source: PeerSource, name: str, batch_size: int = 64) -> RemoteEpochs
         name: Name of the loader, see ``peers.PEERS``.
         batch_size: Number of images in a batch.
     """
-    cores = allowed_cores()
     own = replace(source, scratch=source.scratch / name)
     own.scratch.mkdir()
-    settings = asdict(PeerSettings(batch_size=batch_size, num_threads=len(cores)))
+    settings = asdict(PeerSettings(batch_size=batch_size, num_threads=len(allowed_cores())))
     try:
-        with PeerProcess(name, cores, len(cores)) as process:
+        with PeerProcess(name) as process:
             process.ask("import")
             written = process.ask("write", source=own.to_json(), settings=settings)["written_bytes"]
             url = upload(own.scratch if written else own.dataset, name)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from stoker.benchmarks.report.page import make_page, read_results
-from stoker.benchmarks.report.page_tables import make_table
+from stoker.benchmarks.report.sections import make_table
 
 ROOT = Path(__file__).parents[4]
 MAKE = "python -m stoker.benchmarks.report.page"
