@@ -1,6 +1,6 @@
 """Benchmarks of Stoker and of other loaders on the same bytes, the same cores and the same work.
 
-The folders, each of which imports only those before it:
+The folders; each imports only those before it:
 
     peers       the loaders that are compared, one in each file
     report      results as data, tables and pictures; the machine, and goals

@@ -78,20 +78,19 @@ SOURCES: Mapping[str, Callable[[Path, Path], Path]] = {
 """By name: makes the form, and returns what conversions read. Others are compared with the first."""
 
 
-def measure_reading(photographs: Path, work: Path, rounds: int = 5, size: int = 224) -> dict[str, Rate]:
+def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Rate]:
     """Return the rate of a loader of each form, in turns after an untimed pass of each.
 
     Args:
         photographs: Folder with one directory for each class.
         work: Folder for the other forms.
         rounds: Passes over each form.
-        size: Height and width of the random crops.
     """
     loaders = {
         name: stoker.ImageLoader(
             make(photographs, work),
             batch_size=64,
-            transforms=[RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()],
+            transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
             shuffle=True,
             num_threads=len(allowed_cores()),
             columns=("image",),

@@ -52,17 +52,16 @@ class RemoteEpochs:
     missing: str = ""
 
 
-def measure(source: PeerSource, name: str, batch_size: int = 64) -> RemoteEpochs:
+def measure(source: PeerSource, name: str) -> RemoteEpochs:
     """Return the rates of epochs from the running object store.
 
     Args:
         source: The samples; files of the loader go into a folder of ``source.scratch``.
         name: Name of the loader, see ``peers.PEERS``.
-        batch_size: Number of images in a batch.
     """
     own = replace(source, scratch=source.scratch / name)
     own.scratch.mkdir()
-    settings = asdict(PeerSettings(batch_size=batch_size, num_threads=len(allowed_cores())))
+    settings = asdict(PeerSettings(num_threads=len(allowed_cores())))
     try:
         with PeerProcess(name) as process:
             process.ask("import")
