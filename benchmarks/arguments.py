@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PHOTOGRAPHS", "make_parser", "report", "write_json"]
+__all__ = ["PHOTOGRAPHS", "make_parser", "report", "run_module", "write_json"]
 
 PHOTOGRAPHS = Path(__file__).resolve().parents[1] / "examples" / "photos" / "train"
 """The photographs that Stoker ships."""
@@ -53,6 +54,12 @@ def make_parser(
         text = "number of photographs, copies of those of the source"
         parser.add_argument("--copies", type=int, default=copies, help=text)
     return parser
+
+
+def run_module(module: str, *arguments: object) -> Any:
+    """Return the JSON that a module prints when a new process runs it."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def report(line: str) -> None:

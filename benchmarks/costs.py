@@ -21,16 +21,7 @@ import stoker
 from stoker.benchmarks.comparison.photographs import make_imagenet_like, replicate
 from stoker.benchmarks.comparison.usage import usage_of_tree
 
-__all__ = [
-    "Cost",
-    "costs_in_turns",
-    "discard",
-    "imagenet_like",
-    "in_turns",
-    "median",
-    "show_costs",
-    "timed",
-]
+__all__ = ["Cost", "costs_in_turns", "discard", "imagenet_like", "in_turns", "median", "show_costs", "timed"]
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ PHOTOS = Path(__file__).resolve().parent.parent / "examples" / "photos"
 _BATCH_SIZE = 36
 _TRAINING_SECONDS = 50
 _FEWEST_EPOCHS, _MOST_EPOCHS = 20, 60
-_COPIES = 8  # of each photograph, so that a round of the comparison takes seconds
+_COPIES = 8  # of each photograph, so that a round of the comparison takes some seconds
 
 
 def main() -> None:

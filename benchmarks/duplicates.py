@@ -2,7 +2,7 @@
 
     python -m stoker.benchmarks.duplicates [--source PHOTOS] [--copies N] [--rounds N]
 
-The page cache is warm. CPU seconds tell what an image costs where the machine does other work.
+The page cache is warm. CPU seconds show the cost of an image on a busy machine.
 """
 
 from __future__ import annotations

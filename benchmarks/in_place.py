@@ -3,8 +3,7 @@
     python -m stoker.benchmarks.in_place [--source PHOTOS] [--work DIR] [--copies N]
 
 Every form in ``FORMS`` holds the same files of photographs. Loaders read them in turns, with the page cache
-warm. Conversions of every form in ``SOURCES`` run in turns, too. The machine may do other work meanwhile: CPU
-seconds tell what a form costs where images a second waver.
+warm. Conversions of every form in ``SOURCES`` run in turns, too. CPU seconds show the cost on a busy machine.
 """
 
 from __future__ import annotations
@@ -33,13 +32,7 @@ from stoker.benchmarks.foreign_shards import (
 )
 from stoker.benchmarks.report.machine import allowed_cores
 
-__all__ = [
-    "FORMS",
-    "SOURCES",
-    "Rate",
-    "measure_conversion",
-    "measure_reading",
-]
+__all__ = ["FORMS", "SOURCES", "Rate", "measure_conversion", "measure_reading"]
 
 _OWN = "own shards"
 _SHARDS = 4
@@ -47,14 +40,14 @@ _SHARDS = 4
 
 @dataclass(frozen=True)
 class Rate:
-    """What one form costs.
+    """The rate and the cost of one form.
 
     Attributes:
         images_per_second: Images a second of wall time.
         cpu_seconds: CPU seconds of the process for a thousand images.
 
-    Of several rounds, images a second are a median. CPU seconds are the least, because other programs on the
-    same cores only add to them.
+    Over several rounds, images a second are the median. CPU seconds are the least, because other programs on
+    the same cores only add to them.
     """
 
     images_per_second: float
@@ -85,20 +78,19 @@ SOURCES: Mapping[str, Callable[[Path, Path], Path]] = {
 """By name: makes the form, and returns what conversions read. Others are compared with the first."""
 
 
-def measure_reading(photographs: Path, work: Path, rounds: int = 5, size: int = 224) -> dict[str, Rate]:
+def measure_reading(photographs: Path, work: Path, rounds: int = 5) -> dict[str, Rate]:
     """Return the rate of a loader of each form, in turns after an untimed pass of each.
 
     Args:
         photographs: Folder with one directory for each class.
         work: Folder for the other forms.
         rounds: Passes over each form.
-        size: Height and width of the random crops.
     """
     loaders = {
         name: stoker.ImageLoader(
             make(photographs, work),
             batch_size=64,
-            transforms=[RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()],
+            transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
             shuffle=True,
             num_threads=len(allowed_cores()),
             columns=("image",),

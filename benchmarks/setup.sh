@@ -3,8 +3,7 @@
 #
 #   benchmarks/setup.sh [.venv-bench]
 #
-# A second run is quick. A loader that cannot be installed is printed and left out; the comparison
-# then shows the reason.
+# A second run is quick. A loader that cannot be installed is left out; the comparison shows the reason.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -2,7 +2,7 @@
 
     python -m stoker.benchmarks.comparison [--parts imagenet,text,...] [--results DIR] [--quick]
 
-``python -m stoker.benchmarks.report.page`` makes the page of the comparison, docs/comparison.md, of these.
+``python -m stoker.benchmarks.report.page`` makes docs/comparison.md, the page of the comparison, from these.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Run:
     Attributes:
         source: Photographs, with one directory for each class.
         work: Folder for the datasets, which a later run uses again.
-        rounds: Timed turns of each loader; other parts have their own numbers.
-        quick: Whether each part takes the least that shows that it works.
+        rounds: Timed turns of each image loader; the other parts have their own numbers.
+        quick: Whether each part runs on so little data that it only shows that it works.
     """
 
     source: Path
@@ -110,9 +110,7 @@ PARTS = {
         partial(_workloads, ["ffcv-rn18", "ffcv-rn50", "spdl-example"]),
     ),
     "text": Part(
-        "batches of text",
-        2,
-        partial(_program, text.main, "", quick=["--repeats", "1", "--rounds", "1"]),
+        "batches of text", 2, partial(_program, text.main, "", quick=["--repeats", "1", "--rounds", "1"])
     ),
     "resume": Part(
         "the second half of an epoch, in a new process",

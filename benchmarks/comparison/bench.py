@@ -46,8 +46,8 @@ def run_bench(
 ) -> Comparison:
     """Compare loaders on one dataset: random resized crop, flip, normalise, float32 NCHW; or a recipe.
 
-    Each loader runs in its own process, pinned to the same cores, in interleaved turns. The result has the
-    reason for a loader that is not installed or cannot do this work.
+    Each loader runs in its own process, pinned to the same cores, in interleaved turns. Where a loader is not
+    installed or cannot do this work, the result gives the reason.
 
     Args:
         dataset_path: A dataset of JPEG images or of raw pixels, with labels or with boxes.
@@ -55,18 +55,18 @@ def run_bench(
         json_out: File for the result.
         rounds: Number of timed turns of each loader, after one untimed epoch.
         batch_size: Number of images in a batch; by default 64, or 16 with a recipe.
-        num_threads: Threads or workers of each loader; by default one for each core that this process may
-            use. Loaders are pinned to as many cores, if there are as many.
+        num_threads: Threads or workers of each loader, which is pinned to as many cores; by default one for
+            each core that this process may use.
         own: Engines of Stoker that take part: "stoker" (native), "stoker-dali".
         size: Height and width of the output, pixels; None for 224, or with a recipe for its own.
         seed: Seed of order and crops.
         min_seconds: Least time of a turn, which consists of whole epochs.
         workload: Title of the dataset in the result; by default the last part of its path.
-        device: Where batches are handed out: "cpu", "cuda" or "cuda:N".
-        transforms: Name or file of a recipe, which loaders of images with boxes run; by default "coco-hflip"
-            where the dataset has boxes and no labels.
-        min_visible: With boxes, as a loader's ``min_visible``.
-        min_size: With boxes, as a loader's ``min_size``.
+        device: Device of the batches: "cpu", "cuda" or "cuda:N".
+        transforms: Name or file of a recipe for images with boxes; by default "coco-hflip" where the dataset
+            has boxes and no labels.
+        min_visible: The ``min_visible`` of loaders with boxes.
+        min_size: The ``min_size`` of loaders with boxes.
         report: Called with a line of text before each step.
 
     Raises:

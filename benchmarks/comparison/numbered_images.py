@@ -1,6 +1,6 @@
-"""Images whose number can be read from any crop of them, so that the samples of an epoch can be counted.
+"""Images whose numbers can be read from any crop, so that the samples of an epoch can be counted.
 
-The mean colour of an image is its number in base 11, and stays in each crop, flip and resize. Noise in the
+The mean colour of an image is its number in base 11; crops, flips and resizes keep it. Noise in the
 luminance, with a mean of zero, makes the file about as large as a photograph of ImageNet.
 """
 
@@ -21,7 +21,7 @@ _NOISE, _QUALITY = 8.0, 96
 
 
 def write_numbered_images(folder: Path, count: int, height: int = 375, width: int = 500) -> None:
-    """Write ``count`` JPEG files, of one class, in the order of their numbers; at most 1,331."""
+    """Write ``count`` JPEG files of one class, at most 1,331, named by their numbers."""
     from PIL import Image
 
     (folder / "0").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Photographs for benchmarks: copies of a folder of photographs, and sets of other sizes made from them.
+"""Photographs for benchmarks: copies of a folder of photographs, and the same in other sizes.
 
     python -m stoker.benchmarks.comparison.photographs TARGET [--source DIR]
 
@@ -68,7 +68,7 @@ def make_imagenet_like(source: Path, target: Path) -> None:
     Most photographs of ImageNet have a long side of 500 pixels, quality 96 and no chroma subsampling (see
     https://www.terryalanunlimited.com/compression-in-the-imagenet-dataset/), and 110 KB on average. The
     photographs that Stoker ships lost the noise of their cameras when they were scaled down: they would have
-    52 KB. Noise in the luminance, of standard deviation 6, gives them 110 KB.
+    52 KB. Noise of standard deviation 6 in the luminance gives them 110 KB.
     """
 
     def remade(number: int, image: Image.Image) -> Image.Image:

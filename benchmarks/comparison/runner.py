@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from stoker.benchmarks.peers import PEERS
 from stoker.benchmarks.peers.base import PeerSettings, PeerSource
-from stoker.benchmarks.report.machine import describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.report.results import Comparison, PeerResult
 from stoker.errors import ConfigError
 
@@ -62,27 +62,28 @@ class ComparisonPlan:
             raise ConfigError(f"min_seconds must be greater than 0, found {self.min_seconds}")
 
 
-class PeerGone(Exception):  # noqa: N818 - carries the reason to the table
+class PeerGone(Exception):  # noqa: N818 - the table shows the reason
     """A peer cannot continue; the message is the reason."""
 
 
 class PeerProcess:
-    """The process of one peer, which is stopped except while it answers."""
+    """The process of one peer, which is stopped except while it answers.
 
-    def __init__(self, name: str, cores: Sequence[int], num_threads: int) -> None:
+    Args:
+        name: Name of the peer.
+        cores: Numbers of its cores; None for all that this process may use.
+        num_threads: Threads of its libraries; None for as many as cores.
+    """
+
+    def __init__(self, name: str, cores: Sequence[int] | None = None, num_threads: int | None = None) -> None:
         self.name = name
+        cores = allowed_cores() if cores is None else cores
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         # A process that is killed removes none of its temporary files; TensorFlow writes some.
         self._temporary = tempfile.TemporaryDirectory(prefix="stoker-", ignore_cleanup_errors=True)
-        command = [
-            sys.executable,
-            "-m",
-            "stoker.benchmarks.comparison.worker",
-            name,
-            ",".join(map(str, cores)),
-        ]
+        module = "stoker.benchmarks.comparison.worker"
         self._process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", module, name, ",".join(map(str, cores))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -91,7 +92,7 @@ class PeerProcess:
             env={
                 **os.environ,
                 "OMP_NUM_THREADS": str(len(cores)),
-                "NUMBA_NUM_THREADS": str(num_threads),
+                "NUMBA_NUM_THREADS": str(num_threads or len(cores)),
                 "TMPDIR": self._temporary.name,
             },
         )

@@ -24,14 +24,14 @@ def open_source(dataset_path: str | os.PathLike[str], scratch: Path, *, boxes: b
         boxes: Whether the peers load boxes in place of labels.
 
     Raises:
-        ConfigError: The samples are not images with one label each, or with boxes; or neither all JPEG nor
-            all raw pixels, which not every peer reads.
+        ConfigError: The samples are not images with one label each, or with boxes, or they are neither all
+            JPEG nor all raw pixels.
         DatasetError: The path is no dataset.
     """
     dataset = stoker.open(dataset_path)
     if dataset.manifest.sample_type != "image" or ("boxes" if boxes else "label") not in dataset.tasks:
-        needed = "boxes, if it is of a recipe" if boxes else "one label each, or boxes"
-        raise ConfigError(f"a comparison needs images that have {needed}", path=dataset.path)
+        needed = "boxes for a recipe" if boxes else "one label each, or boxes"
+        raise ConfigError(f"a comparison needs images with {needed}", path=dataset.path)
     samples = dataset.samples(np.arange(len(dataset)))
     codecs = {Codec(int(value)) for value in np.unique(samples.codec)}
     if codecs not in ({Codec.JPEG}, {Codec.RAW}):

@@ -107,7 +107,7 @@ class PeerWorker:
     def do_turn(self, min_seconds: float) -> dict[str, Any]:
         """Run whole epochs for at least ``min_seconds``, after the untimed batches of ``Peer.lead``.
 
-        Of text there are two more figures: "tokens", and "slots", which counts padding, too.
+        Text has two more figures: "tokens", and "slots", which counts padding, too.
         """
         peer = self._required()
         for batch in islice(chain.from_iterable(self._epoch() for _ in count()), peer.lead):
@@ -139,7 +139,7 @@ class PeerWorker:
         return {"memory": found}
 
     def do_state(self, scratch: str, steps: int) -> dict[str, Any]:
-        """Take the first batches of an epoch; return their samples, and the state after them or None."""
+        """Return the samples of the first batches of an epoch, and the state after them or None."""
         peer, batches = self._required(), self._epoch()
         seen = [number for batch in islice(batches, steps) for number in sample_numbers(batch)]
         return {"state": peer.state(Path(scratch)) if isinstance(peer, ResumablePeer) else None, "seen": seen}
@@ -147,7 +147,7 @@ class PeerWorker:
     def do_resume(self, state: Any, steps: int, rest: int) -> dict[str, Any]:
         """Go on after a state, or after ``steps`` batches where there is none.
 
-        Returns the time to the first batch, and the samples of this one and of the others of ``rest``.
+        Returns the time to the first batch, and the samples of ``rest`` batches.
         """
         peer = self._required()
         start = time.perf_counter()
@@ -167,7 +167,7 @@ class PeerWorker:
         return self._peer
 
     def _epoch(self) -> Iterator[Any]:
-        """The batches of one epoch on the device of the comparison."""
+        """Return the batches of one epoch, on the device of the comparison."""
         batches = self._required().epoch()
         if self._settings.device == "cpu":
             return batches
@@ -178,7 +178,7 @@ class PeerWorker:
         return [] if alone else ["leaves batches on the CPU: PyTorch copies them to the GPU"]
 
     def _touch(self, batch: Any) -> int:
-        """Return the number of samples of a batch; read values, which waits for one that is being made."""
+        """Return the number of samples of a batch; read some values, which waits until it is made."""
         if self._name not in TEXT_PEERS:
             return _read(batch)
         ids, mask = batch
@@ -207,7 +207,7 @@ class PeerWorker:
 
 
 def _last_sentence(text: str) -> str:
-    """Return the last line that is not indented: that of the cause, where a text has a traceback."""
+    """Return the last line that is not indented: in a traceback it names the cause."""
     lines = [line for line in text.splitlines() if line[:1].isalnum()]
     return lines[-1] if lines else text
 
@@ -254,7 +254,7 @@ def _die_with_parent() -> None:
 def main() -> None:
     """Serve commands until standard input ends."""
     _die_with_parent()
-    # If the runner is killed, the kernel sends SIGHUP to the stopped members of a group within the session.
+    # If the runner is killed, the kernel sends SIGHUP to the stopped processes of this group.
     os.setpgrp()
     name, cores = sys.argv[1], sys.argv[2]
     os.sched_setaffinity(0, {int(core) for core in cores.split(",")})

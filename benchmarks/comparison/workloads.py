@@ -15,7 +15,7 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 __all__ = ["WORKLOADS", "Workload", "make_dataset"]
 
-_OF_COLUMNS = ("hf-datasets", "hf-streaming", "ray-data")
+_WITH_COLUMNS = ("hf-datasets", "hf-streaming", "ray-data")
 """Peers whose columns have no raw pixels of several sizes."""
 _ALL_PEERS = (
     "stoker",
@@ -30,7 +30,7 @@ _ALL_PEERS = (
     "litdata",
     "mosaic-streaming",
     "grain",
-    *_OF_COLUMNS,
+    *_WITH_COLUMNS,
 )
 
 
@@ -46,7 +46,7 @@ class Workload:
         rivals: Loaders of the goal.
         peers: Loaders that are compared.
         megapixels: Size to which the photographs are enlarged first; None leaves them.
-        imagenet_like: Whether the photographs get the size and quality of ImageNet's first.
+        imagenet_like: Whether the photographs first get the size and quality of ImageNet's.
         options: Options of ``stoker.convert``.
         dataset: Name of another workload whose dataset this one uses.
         size: Height and width of the output, pixels.
@@ -74,11 +74,7 @@ def _published(name: str, title: str, own: str, size: int) -> Workload:
 
 _WORKLOADS = (
     Workload(
-        "imagenet",
-        "Photographs of ImageNet's size and quality",
-        copies=2048,
-        least=3.2,
-        imagenet_like=True,
+        "imagenet", "Photographs of ImageNet's size and quality", copies=2048, least=3.2, imagenet_like=True
     ),
     Workload(
         "imagenet-restarts",
@@ -110,7 +106,7 @@ _WORKLOADS = (
         copies=4096,
         least=3.5,
         rivals=("ffcv",),
-        peers=tuple(name for name in _ALL_PEERS if name not in {"spdl", *_OF_COLUMNS}),
+        peers=tuple(name for name in _ALL_PEERS if name not in {"spdl", *_WITH_COLUMNS}),
         options={"resize": "shorter=256", "encoding": "raw"},
     ),
     Workload(

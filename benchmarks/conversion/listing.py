@@ -11,15 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.arguments import make_parser, run_module
 from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in
 from stoker.benchmarks.comparison.usage import peak_rss
 from stoker.formats.conversion.options import ConvertOptions
@@ -70,9 +68,7 @@ def make_sources(folder: Path, files: int) -> list[Path]:
 
 def measure(source: Path) -> Listed:
     """Return the figures of a source, which a new process lists and plans."""
-    command = [sys.executable, "-m", "stoker.benchmarks.conversion.listing", "--child", str(source)]
-    child = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Listed(**json.loads(child.stdout))
+    return Listed(**run_module("stoker.benchmarks.conversion.listing", "--child", source))
 
 
 def _child(source: Path) -> Listed:

@@ -12,7 +12,6 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -56,15 +55,15 @@ def measure_conversion(files: Path, scratch: Path, rounds: int) -> dict[bool, Da
     return datasets
 
 
-def measure_crops(dataset: Dataset, scales: Sequence[tuple[float, float]], seed: int = 0) -> None:
+def measure_crops(dataset: Dataset) -> None:
     """Print the bytes of the dataset that random crops look at, and those of JPEGs that show them."""
     samples = dataset.samples(np.arange(len(dataset)))
     assert samples.bands is not None
     payloads = [dataset.read(position) for position in range(len(dataset))]
     total = sum(map(len, payloads))
-    for scale in scales:
+    for scale in _SCALES:
         plan = compile_image([RandomResizedCrop(224, scale=scale)])
-        crops = plan.draw(samples.height, samples.width, samples.row, seed, 0).crop.tolist()
+        crops = plan.draw(samples.height, samples.width, samples.row, 0, 0).crop.tolist()
         looked_at = handed_over = 0
         for payload, bands, crop in zip(payloads, samples.bands, crops, strict=True):
             found = _native.splice(payload, bands, tuple(crop))
@@ -89,7 +88,7 @@ def main() -> None:
             make_imagenet_like(given.source, photographs)
         replicate(photographs, scratch / "files", _COPIES)
         datasets = measure_conversion(scratch / "files", scratch, given.rounds)
-        measure_crops(datasets[True], _SCALES)
+        measure_crops(datasets[True])
 
 
 if __name__ == "__main__":

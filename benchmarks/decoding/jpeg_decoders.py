@@ -3,10 +3,9 @@
     python -m stoker.benchmarks.decoding.jpeg_decoders PHOTOS [--whole | --size 224 --scale 0.08 1]
 
 One thread decodes the regions that RandomResizedCrop(224) draws, in two processes that take turns: one with
-``STOKER_JPEG=turbo``. ``--size 96 --scale 0.05 0.4`` are the small views of DINO; with ``--size 64``
-most regions are decoded at half their size. ``stoker.benchmarks.comparison.photographs`` makes photographs
-of ImageNet's kind.
-The result, medians of microseconds of processor time an image, is printed as JSON.
+``STOKER_JPEG=turbo``. ``--size 96 --scale 0.05 0.4`` are the small views of DINO; with ``--size 64`` most
+regions are decoded at half their size. ``stoker.benchmarks.comparison.photographs`` makes photographs like
+ImageNet's. The result is printed as JSON: medians of microseconds of processor time an image.
 """
 
 from __future__ import annotations
@@ -109,12 +108,8 @@ def main() -> None:
         work(sorted(given.photos.rglob("*.jpg")), given.workloads[0], crop)
         return
     options = ["--size", str(given.size), "--scale", *map(str, given.scale), *["--whole"] * given.whole]
-    print(
-        json.dumps(
-            {name: measure(given.photos, name, given.rounds, options) for name in given.workloads},
-            indent=2,
-        )
-    )
+    found = {name: measure(given.photos, name, given.rounds, options) for name in given.workloads}
+    print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

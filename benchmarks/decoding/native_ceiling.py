@@ -4,8 +4,8 @@
 
 The work is that of training: random resized crop to 224 x 224, horizontal flip, normalisation, float32 NCHW,
 batch 64, with checksums and a warm page cache. The measurements of a round follow each other directly, so
-that other load of the machine disturbs all of them; ratios are medians over the rounds. CPU time shows the
-cost of a sample on a busy machine. The result is printed as JSON.
+that other programs disturb all of them; ratios are medians over the rounds. CPU time shows the cost of a
+sample on a busy machine. The result is printed as JSON.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
 
 The program writes the photographs again: as PNGs of several kinds of pixels and compression levels, as lossy
 and lossless WebP, with alpha, as JPEGs to load in grey, as ``.npy``, and as HEIC if pillow-heif is installed,
-which decodes it for all of them. The libraries take turns to make random resized crops of 224 pixels, without
-conversion to floats. With ``--whole`` they decode whole images, and do nothing else. A round is a pass over
-all images, on two threads each; the loader makes ten passes, because it works ahead, and a pass alone would
-pay for batches of the next. The result is printed as JSON: medians of images a second of processor time, and
-of the ratios of rounds. torchvision is left out where it is not installed.
+which decodes HEIC for all libraries. The libraries take turns to make random resized crops of 224 pixels,
+without conversion to floats. With ``--whole`` they only decode whole images. A round is a pass over all
+images on two threads. The loader makes ten passes, because it works ahead: a single pass would pay for
+batches of the next. The result is printed as JSON: medians of images a second of processor time, and of the
+ratios of rounds. torchvision is left out where it is not installed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__: list[str] = []
 
 _SIZE = 224
 _LEAST_IMAGES = 256
-_PASSES = 10  # of the loader: one that is closed throws batches away that it has made ahead
+_PASSES = 10  # of the loader, so that batches which it makes ahead and throws away hardly count
 _MAX_PIXELS = 1 << 28
 
 
@@ -53,10 +53,10 @@ class _Kind:
     """How photographs are stored and loaded.
 
     Attributes:
-        suffix: Of the files.
-        color: What the loader makes of them.
+        suffix: Suffix of the files.
+        color: Colours of the loaded images.
         mode: Pillow's mode of the stored images.
-        options: Of Pillow's encoder.
+        options: Options of Pillow's encoder.
     """
 
     suffix: str
@@ -82,12 +82,9 @@ class _Kind:
             self.stored(image).save(target, **self.options)
 
     def opened(self, data: bytes) -> Image.Image:
-        """The stored image; NumPy reads arrays."""
-        return (
-            Image.fromarray(np.load(io.BytesIO(data)))
-            if self.suffix == "npy"
-            else Image.open(io.BytesIO(data))
-        )
+        """Open a stored image; NumPy reads arrays."""
+        file = io.BytesIO(data)
+        return Image.fromarray(np.load(file)) if self.suffix == "npy" else Image.open(file)
 
 
 _KINDS = {
@@ -109,7 +106,7 @@ if find_spec("pillow_heif"):
 
 
 def encode(photos: Path, kind: _Kind, folder: Path) -> None:
-    """Write photographs in another kind, again and again until there are enough."""
+    """Write photographs in another kind, with links to them until there are enough files."""
     files = sorted(photos.rglob("*.jpg"))
     folder.mkdir()
     for number in range(max(_LEAST_IMAGES, len(files))):
@@ -127,9 +124,8 @@ def crop_with_pillow(kind: _Kind) -> Crop:
     def crop(data: bytes, box: Box) -> np.ndarray:
         top, left, bottom, right = box
         pixels = _decoded_by_pillow(data, kind)
-        return np.asarray(
-            pixels.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR, (left, top, right, bottom))
-        )
+        crop = (left, top, right, bottom)
+        return np.asarray(pixels.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR, crop))
 
     return crop
 
@@ -259,7 +255,7 @@ def main() -> None:
     given = parser.parse_args()
     result: dict[str, Any] = {"machine": describe(allowed_cores())}
     for name in given.codec:
-        if given.whole and name in ("gray", "npy", "heic"):  # only a loader makes these
+        if given.whole and name in ("gray", "npy", "heic"):  # only a loader converts these
             continue
         with tempfile.TemporaryDirectory() as folder:
             images, dataset = Path(folder) / "images", Path(folder) / "shards"

@@ -5,11 +5,11 @@
 Photographs of ImageNet's size and quality get synthetic objects. Mosaics, MixUp and CopyPaste are made at 640
 pixels in batches of 16, as uint8 and with boxes, of photographs as they are and with restart markers. Mosaics
 have YOLO's default scale, 0.5 to 1.5, and shift, 0.1, and the buffer of 128 samples that Ultralytics has at
-batch 16. A pass has many more photographs than that, as few may be left from the pass before. Recipes
+batch 16. A pass has many more photographs than the buffer, which may hold some of the pass before. Recipes
 end in float32. All loads take turns in one tree of processes, each with as many threads or workers as cores.
-The machine may do other work meanwhile, so rates are those of processor time: images for each CPU second.
-In detection torchvision's images keep their sizes, where Stoker's recipes pad them to one. Images come with
-boxes or with masks of classes, as the recipe needs them, and those for classification alone.
+Rates are images for each CPU second, because other programs may run on the machine. In detection
+torchvision's images keep their sizes, and Stoker's recipes pad them to one size. Images come with boxes or
+masks of classes where the recipe needs them.
 """
 
 from __future__ import annotations

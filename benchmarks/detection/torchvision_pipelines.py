@@ -2,7 +2,7 @@
 
 The benchmark of rates and ``stoker bench`` compare Stoker's recipes with them. They follow the presets.py of
 references/detection, references/segmentation and references/classification of github.com/pytorch/vision, with
-tensors. Those for detection end in what the model's own resizing does first.
+tensors. The pipelines for detection end with the resizing that the model itself would do.
 """
 
 from __future__ import annotations
@@ -18,15 +18,8 @@ from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource,
 
 __all__ = ["IMAGE_PIPELINES", "MASK_PIPELINES", "PIPELINES", "make_batches", "make_mask_batches"]
 
-_SSD_FILL = {"fill": (123.0, 117.0, 104.0)}
-
-
-def _coco_hflip(v2: Any) -> list[Any]:
-    return [v2.RandomHorizontalFlip(), v2.Resize(800, max_size=1333)]
-
-
-def _coco_val(v2: Any) -> list[Any]:
-    return [v2.Resize(800, max_size=1333)]
+Pipeline = Callable[[Any], list[Any]]
+"""Takes the module ``torchvision.transforms.v2``, and returns transforms."""
 
 
 def _coco_multiscale(v2: Any) -> list[Any]:
@@ -44,54 +37,30 @@ def _coco_ssd(v2: Any) -> list[Any]:
     return [*first, v2.RandomHorizontalFlip(), v2.Resize((300, 300))]
 
 
-def _coco_ssdlite(v2: Any) -> list[Any]:
-    return [v2.RandomIoUCrop(), v2.RandomHorizontalFlip(), v2.Resize((320, 320))]
-
-
 def _segmentation(v2: Any, size: int, crop: int, *colors: Any) -> list[Any]:
     first = [v2.RandomResize(size // 2, 2 * size), v2.RandomHorizontalFlip()]
     return [*first, v2.RandomCrop(crop, pad_if_needed=True), *colors]
 
 
-def _coco_segmentation(v2: Any) -> list[Any]:
-    return _segmentation(v2, 520, 480)
-
-
-def _ade20k_train(v2: Any) -> list[Any]:
-    """Return the reference with the sizes and the colours of this recipe."""
-    return _segmentation(v2, 512, 512, v2.RandomPhotometricDistort())
-
-
-def _imagenet_train(v2: Any) -> list[Any]:
-    return [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip()]
-
-
-def _imagenet_val(v2: Any) -> list[Any]:
-    return [v2.Resize(256), v2.CenterCrop(224)]
-
-
-PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
-    "coco-hflip": _coco_hflip,
+PIPELINES: dict[str, Pipeline] = {
+    "coco-hflip": lambda v2: [v2.RandomHorizontalFlip(), v2.Resize(800, max_size=1333)],
     "coco-lsj": _coco_lsj,
     "coco-multiscale": _coco_multiscale,
     "coco-ssd": _coco_ssd,
-    "coco-ssdlite": _coco_ssdlite,
-    "coco-val": _coco_val,
+    "coco-ssdlite": lambda v2: [v2.RandomIoUCrop(), v2.RandomHorizontalFlip(), v2.Resize((320, 320))],
+    "coco-val": lambda v2: [v2.Resize(800, max_size=1333)],
 }
-"""Transforms of images and boxes by the name of Stoker's recipe.
-
-Each takes the module ``torchvision.transforms.v2``.
-"""
-MASK_PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
-    "ade20k-train": _ade20k_train,
-    "coco-segmentation": _coco_segmentation,
+"""Transforms of images and boxes by the name of Stoker's recipe."""
+MASK_PIPELINES: dict[str, Pipeline] = {
+    "ade20k-train": lambda v2: _segmentation(v2, 512, 512, v2.RandomPhotometricDistort()),
+    "coco-segmentation": lambda v2: _segmentation(v2, 520, 480),
 }
-"""The same of images and masks of classes, which normalise."""
-IMAGE_PIPELINES: dict[str, Callable[[Any], list[Any]]] = {
-    "imagenet-train": _imagenet_train,
-    "imagenet-val": _imagenet_val,
+"""The same for images with masks of classes, with the recipe's sizes and colours."""
+IMAGE_PIPELINES: dict[str, Pipeline] = {
+    "imagenet-train": lambda v2: [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip()],
+    "imagenet-val": lambda v2: [v2.Resize(256), v2.CenterCrop(224)],
 }
-"""The same of images alone, which normalise."""
+"""The same for images alone."""
 
 
 @dataclass(frozen=True)

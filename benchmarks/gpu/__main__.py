@@ -2,10 +2,10 @@
 
     python -m stoker.benchmarks.gpu --work build/gpu [--device cuda:0] [--minutes 9.5] [--scale full]
 
-Steps run in an order of their worth, each in a process of its own with a deadline: versions, datasets, the
-first batches in every way to decode, the rates of these ways, ``tests/gpu``, rates of loaders in interleaved
-rounds, loaders beside a training step, and faults. What passes first decides how later steps decode. The file
-WORK/results.json is whole after every step. The same command goes on where an earlier one ended.
+The most telling steps run first, each in its own process with a deadline: versions, datasets, the first
+batches in every way to decode, the rates of these ways, ``tests/gpu``, rates of loaders in interleaved
+rounds, loaders beside a training step, and faults. The first batches decide how later steps decode. The file
+WORK/results.json is valid after every step. The same command goes on where an earlier one ended.
 
 ``--device cpu --scale rehearsal`` runs all steps on the CPU.
 """
@@ -16,8 +16,7 @@ from pathlib import Path
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.gpu.runner import ResultsFile, run_steps
-from stoker.benchmarks.gpu.scale import SCALES
-from stoker.benchmarks.gpu.steps import best_decoding, planned_steps
+from stoker.benchmarks.gpu.steps import SCALES, best_decoding, planned_steps
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.pipeline.engines.selection.gpus import gpu_model
 
@@ -31,7 +30,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or cpu for a rehearsal")
     parser.add_argument("--minutes", type=float, default=9.5, help="time for all steps")
     parser.add_argument("--scale", choices=SCALES, default="full")
-    parser.add_argument("--steps", default="", help="only steps whose names begin so: a,b,c")
+    parser.add_argument("--steps", default="", help="only steps whose names begin with one of these: a,b,c")
     given = parser.parse_args()
     folder: Path = given.work.resolve()
     folder.mkdir(parents=True, exist_ok=True)

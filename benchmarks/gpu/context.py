@@ -1,4 +1,4 @@
-"""What the program of a step knows: its device, its sizes, and the results of the steps before."""
+"""The context of a step: its device, its sizes, and the results of the steps before."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import stoker
 from stoker.benchmarks.gpu.runner import write_json
-from stoker.benchmarks.gpu.scale import Scale
-from stoker.benchmarks.gpu.steps import best_decoding
+from stoker.benchmarks.gpu.steps import Scale, best_decoding
 
 __all__ = ["Context", "Refused"]
 
@@ -22,7 +21,7 @@ class Refused(Exception):  # noqa: N818 - the reason of a result, no error
 
 @dataclass(frozen=True)
 class Context:
-    """What the program of a step knows.
+    """The device, the sizes and the folder of a step.
 
     Attributes:
         device: "cuda:N", or "cpu" in a rehearsal.
@@ -59,7 +58,7 @@ class Context:
         """The best way to decode so far, see :func:`best_decoding`.
 
         Raises:
-            Refused: None has passed the smoke test.
+            Refused: No way has passed the smoke test.
         """
         best = best_decoding(self.results())
         if best is None:
@@ -72,7 +71,7 @@ class Context:
         return stoker.DaliOptions(region_decode=best["region"], hw_decoder_load=best["load"])
 
     def write(self, found: dict[str, Any]) -> None:
-        """Write what the step has found so far."""
+        """Write the results of the step so far."""
         write_json(Path(os.environ["STEP_RESULT"]), found)
 
     def wait(self) -> None:

@@ -34,7 +34,7 @@ def make_batches(name: str, context: Context, dataset: Path) -> Batches:
     """The batches of a loader by its name in :data:`stoker.benchmarks.gpu.steps.LOADERS`.
 
     Raises:
-        Refused: The loader needs a package that is not installed, or what the smoke test did not pass.
+        Refused: The loader needs a package that is not installed, or the smoke test has not passed.
     """
     if name == "stoker-native-uint8":
         return _normalised_on_device(own_loader(context, dataset, "native", normalise=False), context)

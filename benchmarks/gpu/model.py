@@ -1,10 +1,10 @@
-"""A model of three ways to feed a GPU, from parts that are measured on this machine and parts that are given.
+"""A model of three ways to feed a GPU, from parts that are measured here and parts that are given.
 
     python -m stoker.benchmarks.gpu.model [--cores 16] [--copy 50] [--jpeg-engines 20000] [--json FILE]
 
-docs/proposals/three-ways-to-feed-a-gpu.md describes the three. The rates of the native engine are measured
-here, on one core. What a GPU does is given: the bandwidth of its copies and of its memory, and the rate of
-its JPEG engines. Nothing of this was measured on a GPU, so the result is named a model.
+docs/proposals/three-ways-to-feed-a-gpu.md describes the three ways. The program measures the rates of the
+native engine on one core. The figures of a GPU are given: the bandwidth of its copies and of its memory, and
+the rate of its JPEG engines. Nothing was measured on a GPU, so the result is called a model.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def model(parts: Parts) -> dict[str, dict[str, Any]]:
     """Images a second of the three ways, and the part that limits each.
 
     Returns:
-        By the name of the way: ``images_per_second``, ``limit``, and what else it decides.
+        By the name of the way: ``images_per_second``, ``limit``, and the other figures of this way.
     """
     crop_bytes, raw_bytes = 3 * _SIDE**2, 3 * _RAW_SIDES
     output_bytes = 2 * crop_bytes  # bfloat16
@@ -81,11 +81,7 @@ def model(parts: Parts) -> dict[str, dict[str, Any]]:
             ),
         },
         "raw pixels": _slowest(
-            {
-                "cores": parts.raw_per_core * parts.cores,
-                "copies": copied["raw"],
-                "memory of the GPU": kernel,
-            }
+            {"cores": parts.raw_per_core * parts.cores, "copies": copied["raw"], "memory of the GPU": kernel}
         ),
         "device cache": {
             "images_that_fit": int(1e9 * parts.cache / raw_bytes),

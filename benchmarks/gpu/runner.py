@@ -30,8 +30,8 @@ class Step:
     Attributes:
         name: Name in the results.
         seconds: Deadline, after which its processes are killed.
-        command: Program and arguments. What the step finds it writes to the file of the environment variable
-            ``STEP_RESULT``, as JSON, by :func:`write_json`, and again when it has found more.
+        command: Program and arguments. The program writes its results as JSON by :func:`write_json` to the
+            file of the environment variable ``STEP_RESULT``, again whenever it has more.
     """
 
     name: str
@@ -50,8 +50,8 @@ class ResultsFile:
     """The results of the steps so far, in a file.
 
     Args:
-        path: The file; results that it has from an earlier run stay.
-        about: What is written before the results, such as the machine.
+        path: The file; the results of an earlier run stay in it.
+        about: Facts that are written before the results, such as the machine.
     """
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
@@ -81,10 +81,10 @@ def run_steps(
     """Run steps in their order.
 
     Args:
-        steps: The steps. Those that an earlier run has finished are left out.
-        results: Where the results go.
-        seconds: Seconds for all steps. A step that needs more than the rest gets the rest, and
-            steps after the end are noted as "no time".
+        steps: The steps. Steps that an earlier run has finished are left out.
+        results: File of the results.
+        seconds: Seconds for all steps. A step gets at most the remaining time; steps without any are noted
+            as "no time".
         report: Called with a line of text after each step.
         clock: Returns seconds.
     """
@@ -102,7 +102,7 @@ def run_steps(
 
 
 def _run(step: Step, seconds: float, folder: Path, clock: Callable[[], float]) -> dict[str, Any]:
-    """Run a step until its deadline, and return its outcome and what it found, also if it failed later."""
+    """Run a step until its deadline, and return its outcome and its results, even if it failed later."""
     found_file, said_file = folder / "step.json", folder / "step.err"
     found_file.unlink(missing_ok=True)
     environment = {**os.environ, "PYTHONFAULTHANDLER": "1", "STEP_RESULT": str(found_file)}

@@ -2,8 +2,8 @@
 
     python -m stoker.benchmarks.gpu.step DEVICE SCALE FOLDER FUNCTION [ARGUMENT ...]
 
-It writes what it finds to the file of the environment variable ``STEP_RESULT``. Its exit status is 3 where
-the step cannot run on this machine.
+It writes its results to the file of the environment variable ``STEP_RESULT``. Its exit status is 3 where the
+step cannot run on this machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from stoker.benchmarks.gpu.context import Context, Refused
-from stoker.benchmarks.gpu.scale import SCALES
+from stoker.benchmarks.gpu.steps import SCALES
 
 __all__ = ["main"]
 

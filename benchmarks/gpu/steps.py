@@ -1,31 +1,99 @@
-"""The steps of a run on a GPU, in their order: what is most telling comes first."""
+"""The steps of a run on a GPU, the most telling first, and the sizes of a run."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stoker.benchmarks.gpu.runner import Step
-from stoker.benchmarks.gpu.scale import SCALES
 
-__all__ = ["LOADERS", "SMOKE_LOADS", "best_decoding", "planned_steps", "smoke_name"]
+__all__ = ["LOADERS", "SCALES", "SMOKE_LOADS", "Scale", "best_decoding", "planned_steps", "smoke_name"]
 
 SMOKE_LOADS = (0.0, 0.65, 1.0)
-LOADERS = (
-    "stoker-dali",
-    "stoker-native",
-    "stoker-native-uint8",
-    "dali",
-    "torchvision",
-    "torchvision-cuda",
-)
+LOADERS = ("stoker-dali", "stoker-native", "stoker-native-uint8", "dali", "torchvision", "torchvision-cuda")
 """The loaders that are compared, see :mod:`stoker.benchmarks.gpu.loaders`."""
 
 
+@dataclass(frozen=True)
+class Scale:
+    """The sizes of a run.
+
+    Attributes:
+        images: Samples of each dataset.
+        batch_size: Samples of a batch.
+        side: Height and width of the output, pixels.
+        seconds: Seconds of one measurement.
+        rounds: Interleaved measurements of each loader.
+        loads: Shares of the JPEG engines in the sweep.
+        threads: Threads of DALI in the sweep.
+        long_run: Batches of the run in which memory is watched.
+        networks: Networks of the training step, of torchvision.
+        compiles: Whether the training step is compiled.
+        tests: Seconds for the tests.
+    """
+
+    images: int
+    batch_size: int
+    side: int
+    seconds: float
+    rounds: int
+    loads: tuple[float, ...]
+    threads: tuple[int, ...]
+    long_run: int
+    networks: tuple[str, ...]
+    compiles: bool
+    tests: int
+
+
+SCALES = {
+    "full": Scale(
+        images=2048,
+        batch_size=256,
+        side=224,
+        seconds=5.0,
+        rounds=3,
+        loads=(0.0, 0.5, 0.65, 0.8, 0.9, 1.0),
+        threads=(8, 16),
+        long_run=1000,
+        networks=("resnet18", "resnet50"),
+        compiles=True,
+        tests=150,
+    ),
+    "rehearsal": Scale(
+        images=256,
+        batch_size=16,
+        side=96,
+        seconds=1.0,
+        rounds=3,
+        loads=(0.0, 0.65, 1.0),
+        threads=(1, 2),
+        long_run=30,
+        networks=("resnet18",),
+        compiles=False,
+        tests=60,
+    ),
+    "tiny": Scale(
+        images=24,
+        batch_size=8,
+        side=32,
+        seconds=0.01,
+        rounds=1,
+        loads=(1.0,),
+        threads=(1,),
+        long_run=3,
+        networks=("resnet18",),
+        compiles=False,
+        tests=20,
+    ),
+}
+"""All scales by name: "full" for a GPU, "rehearsal" for two CPU cores, "tiny" for tests."""
+
+
 def smoke_name(region: bool, load: float) -> str:
-    """Name of the step that decodes so for the first time."""
+    """Name of the step that first decodes in this way."""
     return f"smoke {'region' if region else 'full'} {load:g}"
 
 
@@ -77,13 +145,13 @@ def planned_steps(device: str, scale: str, folder: Path) -> list[Step]:
 
 
 def best_decoding(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The way to decode that later steps take: of those that passed the smoke test, the fastest so far.
+    """The way to decode for later steps: the fastest so far that passed the smoke test.
 
     Args:
         steps: Results so far, by the name of the step.
 
     Returns:
-        ``region`` (bool), ``load`` and, once measured, ``images_per_second`` and ``threads``; None if none
+        ``region`` (bool), ``load`` and, once measured, ``images_per_second`` and ``threads``; None if no way
         passed.
     """
     passed = {

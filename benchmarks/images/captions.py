@@ -2,9 +2,9 @@
 
     python -m stoker.benchmarks.images.captions [--source DIR] [--rounds 5] [--json FILE]
 
-The photographs have the size and quality of those of ImageNet; a caption has 5 to 20 words. The loader crops
-to 224, and hands out one caption of each image as 77 token ids. All take turns; CPU seconds tell the cost
-where the machine does other work.
+The photographs have the size and quality of ImageNet's; a caption has 5 to 20 words. The loader crops to 224,
+and hands out one caption of each image as 77 token ids. All take turns; CPU seconds show the cost on a busy
+machine.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m stoker.benchmarks.images.custom_steps [--source DIR] [--rounds 7] [--json FILE]
 
-The step looks each level of a 224 x 224 image up in a table, in NumPy. It is added to a list of a random
-crop, a flip and a normalisation: as a step for each image, as one for several images, and as a function that
-numba compiles, where numba is installed. The overhead is what the loader with the step costs above the loader
-without it and above a loop that does nothing but call the step. torchvision takes the same step in workers of
+The step looks up each level of a 224 x 224 image in a table, in NumPy. It is added to a random crop, a flip
+and a normalisation: as a step for each image, as one for several images, and as a function that numba
+compiles, where numba is installed. The overhead is the cost of the loader with the step, less that of the
+loader without it and that of a loop that only calls the step. torchvision takes the same step in workers of
 torch's DataLoader. All take turns.
 """
 
@@ -45,7 +45,7 @@ _LEVELS = np.roll(np.arange(256), 3).astype(np.uint8)
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of a sample: of the loader with the step, of the loader without it, of the bare loop."""
+    """CPU seconds of a sample in the loader with the step, in the loader without it, and in the bare loop."""
 
     with_step: float
     without: float

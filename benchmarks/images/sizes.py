@@ -8,8 +8,7 @@ sides are 160 to 288 pixels, drawn at every step, so that both make as many pixe
 about 256 x 256 pixels. "patches" are at most 256 of 16 x 16 pixels for an image, in rows of 1,024.
 torchvision makes the same batches in workers of a DataLoader, whose batch sampler chooses the sizes; its
 patches are padded to the longest image of a batch. All take turns in one tree of processes, each with as many
-threads or workers as cores. The plan of an epoch of buckets is timed apart, for as many images as
-``--planned`` says.
+threads or workers as cores. The plan of an epoch of buckets is timed separately, for ``--planned`` images.
 """
 
 from __future__ import annotations

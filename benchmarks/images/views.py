@@ -6,8 +6,7 @@ A sample has two crops to 224 of 40% to 100% of the image, and eight to 96 of 5%
 normalisation, on photographs of ImageNet's size and quality, as they are and with restart markers. Ten
 decodings are two loads by a loader of large crops and eight by one of small crops. torchvision decodes a
 sample once, in workers of a DataLoader. All take turns in one tree of processes, each with as many threads or
-workers as cores. The machine may do other work meanwhile: CPU seconds tell what a sample costs where samples
-a second waver.
+workers as cores. CPU seconds show the cost of a sample on a busy machine.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _LOADERS = {
     "torch": ("PyTorch DataLoader", "torch_loader:TorchLoader"),
     "tfdata": ("tf.data, antialiased", "tfdata:TFData"),
     "tfdata-plain": ("tf.data, not antialiased", "tfdata:TFDataPlain"),
-    "tfdata-service": ("tf.data service", "tfdata_service:TFDataService"),
+    "tfdata-service": ("tf.data service", "tfdata:TFDataService"),
     "dali": ("DALI pipeline written by hand", "dali_pipeline:DaliPipeline"),
     "ffcv": ("FFCV", "own_format.ffcv:FFCV"),
     "spdl": ("SPDL", "spdl:SPDL"),

@@ -30,6 +30,7 @@ __all__ = [
     "ResumablePeer",
     "Unsupported",
     "WithLoaderState",
+    "WithTensors",
     "WritingPeer",
     "shard_counts",
 ]
@@ -70,8 +71,8 @@ class PeerSettings:
         size: Height and width of the output, pixels.
         num_threads: Number of threads or worker processes.
         seed: Seed of the order and the crops, for peers that take one.
-        device: Where batches are handed out, "cpu" or "cuda:N". Batches of a peer that leaves them on the CPU
-            are copied by PyTorch.
+        device: Device of the batches, "cpu" or "cuda:N". PyTorch copies the batches that a peer leaves on the
+            CPU.
         resumable: Whether the state of the loader will be saved; some loaders must know before they start.
         recipe: Name or file of a recipe for images with boxes, in place of the crop; empty for the crop.
         min_visible: With a recipe, the share of a box that must be visible.
@@ -106,7 +107,7 @@ class PeerSource:
         records: Number of samples.
         raw: Whether payloads are raw pixels, not encoded images.
         scratch: Folder for files that a peer writes, such as the file of FFCV.
-        remote: URL of an object store with the peer's own files, or with Stoker's dataset; empty where all is
+        remote: URL of the peer's own files, or of Stoker's dataset, in an object store; empty where they are
             on the local disk. A cache of these files is in ``scratch``.
     """
 
@@ -173,8 +174,8 @@ class PeerPayloads:
 def shard_counts(source: PeerSource, settings: PeerSettings) -> list[int]:
     """Return the number of samples of each shard that a peer writes.
 
-    There are as many shards as Stoker's, and at least two for each worker, since a worker reads whole shards
-    with some peers.
+    There are as many shards as Stoker's, and at least two for each worker, since the workers of some peers
+    read whole shards.
     """
     shards = min(max(len(source.shards), 2 * settings.num_threads), source.records)
     return [source.records // shards + (i < source.records % shards) for i in range(shards)]
@@ -190,11 +191,11 @@ class Peer(Protocol):
     """Number of untimed batches at the start of a turn.
 
     A loader that works across the end of an epoch has batches ready when a turn begins. These batches and one
-    more are untimed, so that every timed batch is made within the time.
+    more are untimed, so that every timed batch is made in the turn.
     """
 
     def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
-        """Make the loader, and return how its work differs from that of others.
+        """Make the loader, and return how its work differs from that of the other loaders.
 
         Raises:
             Unsupported: The peer cannot do this workload.
@@ -231,6 +232,18 @@ class ResumablePeer(Peer, Protocol):
 
     def resume(self, state: Any) -> Iterator[Any]:
         """Return the batches that follow a state; called after ``prepare``, before any epoch."""
+
+
+class WithTensors:
+    """The part of a :class:`Peer` whose loader hands out tuples of PyTorch's tensors, images first."""
+
+    lead = 0
+    _loader: Any
+
+    def epoch(self) -> Iterator[Any]:
+        """Yield the images of one pass over the loader."""
+        for images, _ in self._loader:
+            yield images.numpy()
 
 
 class WithLoaderState:

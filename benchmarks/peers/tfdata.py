@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow reads it at import
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -17,11 +19,23 @@ import tensorflow as tf
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerSettings, PeerSource, Unsupported
 
-__all__ = ["TFData", "TFDataPlain"]
+__all__ = ["TFData", "TFDataPlain", "TFDataService"]
 
 _SHUFFLE_BUFFER = 2048
 _SCALE = np.array([1 / (255 * std) for std in STD], np.float32)
 _OFFSET = np.array([-mean / std for mean, std in zip(MEAN, STD, strict=True)], np.float32)
+_SERVER = """
+import sys
+import tensorflow as tf
+
+service = tf.data.experimental.service
+dispatcher = service.DispatchServer()
+address = dispatcher.target.partition("://")[2]
+worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+print(dispatcher.target, flush=True)
+sys.stdin.read()
+"""
+"""A dispatcher and a worker of tf.data's service, until standard input ends."""
 
 
 class TFData:
@@ -104,6 +118,24 @@ class TFDataPlain(TFData):
     """The same dataset without antialiasing, which is the default of ``tf.image.resize``."""
 
     antialias = False
+
+
+class TFDataService(TFData):
+    """The same dataset, run by tf.data's service: another process makes the batches."""
+
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
+        """Start the service in a process that ends with this one, and describe the dataset."""
+        notes = super().prepare(source, settings)
+        # The server reads until its standard input ends, as it does when this process dies.
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._server.stdout is not None, "it is a pipe"
+        target = self._server.stdout.readline().strip()
+        self._dataset = self._dataset.apply(
+            tf.data.experimental.service.distribute(processing_mode="parallel_epochs", service=target)
+        )
+        return (*notes, "one worker of the service on this machine")
 
 
 def _parse(record: Any) -> tuple[Any, Any, Any]:

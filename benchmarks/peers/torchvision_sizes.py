@@ -56,10 +56,6 @@ def _stacked(images: Sequence[Any]) -> tuple[Any]:
     return (torch.stack(list(images)),)
 
 
-def _listed(images: Sequence[Any]) -> tuple[list[Any]]:
-    return (list(images),)
-
-
 def _padded(images: Sequence[Any]) -> tuple[Any]:
     """A batch as torchvision's detection models pad it, to multiples of 32."""
     height, width = (-(-max(image.shape[axis] for image in images) // 32) * 32 for axis in (1, 2))
@@ -126,7 +122,7 @@ TORCHVISION_SIZES: Mapping[str, tuple[Any, Any, Any]] = {
     "one size": (_cropped, _stacked, _one),
     "random sizes": (_cropped, _stacked, _drawn),
     "padded": (_kept, _padded, _one),
-    "ragged": (_kept, _listed, _one),
+    "ragged": (_kept, lambda images: (list(images),), _one),
     "buckets": (_covered, _stacked, None),
     "patches": (_patches, _padded_sequences, _one),
 }
@@ -134,12 +130,7 @@ TORCHVISION_SIZES: Mapping[str, tuple[Any, Any, Any]] = {
 
 
 def torchvision_batches(
-    kind: str,
-    paths: Sequence[str],
-    buckets: Mapping[Size, Sequence[int]],
-    *,
-    batch_size: int,
-    workers: int,
+    kind: str, paths: Sequence[str], buckets: Mapping[Size, Sequence[int]], *, batch_size: int, workers: int
 ) -> Any:
     """Return a DataLoader of a kind of batches.
 

@@ -1,4 +1,4 @@
-"""Bars as SVG, for a light and for a dark background, which the page of the comparison shows."""
+"""Bars as SVG, for a light and for a dark background, on the page of the comparison."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Panel:
-    """A title with bars below it, whose longest one has the whole width."""
+    """A title with bars below it; the longest bar has the whole width."""
 
     title: str
     bars: Sequence[Bar]

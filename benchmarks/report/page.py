@@ -12,8 +12,7 @@ from typing import Any
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.bars import DARK, LIGHT, Bar, Panel, draw
-from stoker.benchmarks.report.page_tables import Table
-from stoker.benchmarks.report.sections import SECTIONS, Section
+from stoker.benchmarks.report.sections import SECTIONS, Section, Table
 
 __all__ = ["make_page", "read_results"]
 

@@ -1,4 +1,4 @@
-"""Pictures of comparisons, with a bar for each loader."""
+"""Pictures of comparisons by matplotlib, with a bar for each loader."""
 
 from __future__ import annotations
 

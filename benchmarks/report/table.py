@@ -21,7 +21,7 @@ def machine_line(comparison: Comparison) -> str:
     """Return the machine and the settings in one line."""
     machine, settings = comparison.machine, comparison.settings
     cores, threads = machine["cores"], settings["num_threads"]
-    device = settings.get("device", "cpu")  # results of before have none
+    device = settings.get("device", "cpu")  # older results have none
     size = f"{settings['size']}x{settings['size']}"
     place = "" if device == "cpu" else f"{device}, "
     return (

@@ -2,9 +2,9 @@
 
     python -m stoker.benchmarks.storage.bands DATASET [--size 224] [--scale 0.08 1] [--copies 16]
 
-DATASET lies on a local disk and has restart markers. Its shards are dropped from the page cache, a loader
-reads one epoch, and the pages that are in memory afterwards are counted. Then reads from a remote store
-through a cache are simulated for ``--copies`` times as many images: whole payloads, or only headers and
+DATASET lies on a local disk and has restart markers. The program drops its shards from the page cache, reads
+one epoch with a loader, and counts the pages that are in memory afterwards. Then it simulates reads from a
+remote store through a cache, for ``--copies`` times as many images: whole payloads, or only headers and
 bands, in blocks of several sizes. All sizes are shares of the payloads.
 """
 
@@ -73,7 +73,7 @@ def _whole(dataset: Dataset, copy: int) -> Int64:
 
 
 def measure_disk(dataset: Dataset, crop: Transform) -> dict[str, float]:
-    """Return what an epoch of a new loader needs and what is then in memory, as shares of the payloads."""
+    """Return the bytes that a new epoch needs, and those in memory afterwards, as shares of the payloads."""
     asked: list[tuple[int, ByteRanges]] = []
 
     def note(engine: NativeEngine, samples: Samples, columns: Sequence[ImageParams] = ()) -> None:
@@ -132,10 +132,10 @@ def _resident(path: Path) -> npt.NDArray[np.bool_]:
 def fetched(
     ranges: Sequence[Int64], orders: Sequence[Int64], block: int, limit: float
 ) -> list[tuple[float, float]]:
-    """Return the bytes and the requests of each epoch through a cache of the blocks that were used last.
+    """Return the bytes and the requests of each epoch through a cache that evicts the least recent blocks.
 
     Args:
-        ranges: What each sample needs in each epoch; see :func:`needed`.
+        ranges: Bytes that each sample needs in each epoch; see :func:`needed`.
         orders: The order of the samples in each epoch.
         block: Bytes of a block.
         limit: Bytes that the cache may hold.
@@ -170,7 +170,7 @@ def _covering(needs: Int64, block: int) -> Int64:
 
 
 def simulate(dataset: Dataset, crop: Transform, copies: int) -> None:
-    """Print what a remote store gives."""
+    """Print the simulated reads from a remote store."""
     n, total = len(dataset) * copies, int(dataset.column("length").sum()) * copies
     whole = [np.concatenate([_whole(dataset, copy) for copy in range(copies)])] * _EPOCHS
     bands = [

@@ -69,14 +69,14 @@ def hit_rates(
         n, n, lambda epoch: (np.arange(n), order.positions(epoch, np.arange(n))), order
     )
     of_sample = np.arange(n) // samples
-    told = make_next_use(draws, of_sample, of_sample, is_whole=draws.order is order)
-    assert told is not None, "the draws are few"
+    next_uses = make_next_use(draws, of_sample, of_sample, is_whole=draws.order is order)
+    assert next_uses is not None, "the draws are few"
     uses = []
     for epoch in range(_EPOCHS):
         moments, rows = draws.drawn(epoch)
         uses.append(np.unique(np.stack([epoch * draws.moments + moments, of_sample[rows]], 1), axis=0))
     moments, used = np.concatenate(uses).T
-    next_use = [int(told.after(used[i : i + 1], moment)[0]) for i, moment in enumerate(moments.tolist())]
+    next_use = [int(next_uses.after(used[i : i + 1], moment)[0]) for i, moment in enumerate(moments.tolist())]
     hits = (_least_recent(used, room), _by_next(used, next_use, room), _by_next(used, _following(used), room))
     return HitRates(blocks, samples, share, *(round(one / len(used), 4) for one in hits))
 
@@ -88,8 +88,8 @@ class LoaderMisses:
     Attributes:
         uses: Blocks that batches use.
         loader: Blocks that the loader has fetched.
-        least_recent: Blocks that a cache fetches that evicts what was used longest ago.
-        optimum: Blocks that the best of all caches fetches.
+        least_recent: Blocks that a cache fetches which evicts the block that was used longest ago.
+        optimum: Blocks that the best possible cache fetches.
     """
 
     uses: int

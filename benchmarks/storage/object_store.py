@@ -1,4 +1,4 @@
-"""A server of S3's protocol on this machine, with a latency for each request, behind a link of limited width.
+"""A server of S3's protocol on this machine, with a latency for each request, behind a narrow link.
 
     python -m stoker.benchmarks.storage.object_store PORT SECONDS BYTES_PER_SECOND
 
@@ -44,7 +44,7 @@ def object_store(latency: float, bytes_per_second: float = 1e12) -> Iterator[str
 
     Args:
         latency: Seconds that every request waits, except those that upload.
-        bytes_per_second: Width of the link, which all answers share.
+        bytes_per_second: Bandwidth of the link, which all answers share.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -100,8 +100,7 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: IO[str]) -> None:
         time.sleep(0.1)
     log.seek(0)
     raise MissingDependencyError(
-        f"the object store did not start: {log.read().strip()[-500:]}",
-        hint="pip install 'moto[s3,server]'",
+        f"the object store did not start: {log.read().strip()[-500:]}", hint="pip install 'moto[s3,server]'"
     )
 
 
@@ -126,7 +125,6 @@ def _serve(port: int, latency: float, bytes_per_second: float) -> None:
     from werkzeug.serving import run_simple
 
     inner = DomainDispatcherApplication(create_backend_app)
-
     link = _Link(bytes_per_second)
 
     def delayed(environment: Any, start_response: Any) -> Any:

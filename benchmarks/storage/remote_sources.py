@@ -1,4 +1,4 @@
-"""What tar archives and Parquet files at URLs cost: bytes as shares of the files, and requests an image.
+"""The cost of tar archives and Parquet files at URLs: bytes as shares of the files, and requests an image.
 
     python -m stoker.benchmarks.storage.remote_sources [--source PHOTOS] [--copies N]
 
@@ -26,7 +26,7 @@ _URL = "memory://remote-sources"
 
 
 class _Counter:
-    """Counts what stores read."""
+    """Counts the bytes and the requests of stores."""
 
     def __init__(self, size: int, images: int) -> None:
         self._size, self._images = size, images
@@ -34,7 +34,7 @@ class _Counter:
         self._bytes = self._requests = 0
 
     def show(self, what: str, action: Callable[[], object]) -> None:
-        """Run an action and print what it read."""
+        """Run an action and print its reads."""
         self._bytes = self._requests = 0
 
         def read_range(store: Store, name: str, start: int, stop: int) -> bytes:

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -26,7 +24,7 @@ import numpy.typing as npt
 
 import stoker
 from stoker.augment import RandomResizedCrop, compile_image
-from stoker.benchmarks.arguments import make_parser, write_json
+from stoker.benchmarks.arguments import make_parser, run_module, write_json
 from stoker.benchmarks.comparison.parts.cold import evict
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
@@ -105,13 +103,7 @@ def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
     found = []
     for _ in range(3):
         evict([folder / "index.arrow"])
-        child = subprocess.run(
-            [sys.executable, "-m", "stoker.benchmarks.storage.scale", "--child", str(folder)],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        found.append(json.loads(child.stdout))
+        found.append(run_module("stoker.benchmarks.storage.scale", "--child", folder))
     size = (folder / "index.arrow").stat().st_size
     return {"rows": rows, "index_bytes": size, **{name: min(one[name] for one in found) for name in found[0]}}
 

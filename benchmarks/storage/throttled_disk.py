@@ -1,4 +1,4 @@
-"""A limit on what a group of processes reads from a disk: control groups of Linux, for root only."""
+"""A limit on the reads of a group of processes from a disk: control groups of Linux, for root only."""
 
 from __future__ import annotations
 

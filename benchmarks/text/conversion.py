@@ -1,4 +1,4 @@
-"""Benchmark of the memory and times of conversions of text, each in its own process.
+"""Memory and times of conversions of text, each in its own process.
 
     python -m stoker.benchmarks.text.conversion --json benchmarks/results/text_conversion.json
     python -m stoker.benchmarks.text.conversion --lines 480000 --only chats
@@ -6,15 +6,14 @@
 The lines, 2 million by default, have 19.5 words on average, drawn by Zipf's law. A tenth of the lines make
 chats, of four messages each. Chats are encoded by pieces of words, in turns, with two threads and with two
 processes, and all other texts with two threads. Memory is the peak of a conversion, less that of the same
-conversion of few lines, which has all modules and threads. With processes, it is that of the first process.
+conversion of few lines, which loads the same modules and starts the same threads. With several processes it
+is that of the first one.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import stoker
-from stoker.benchmarks.arguments import make_parser, write_json
+from stoker.benchmarks.arguments import make_parser, run_module, write_json
 from stoker.benchmarks.comparison.usage import peak_rss
 
 LINES = 2_000_000
@@ -73,7 +72,7 @@ def convert(case: str, source: Path, target: str) -> None:
         options["vocabulary"] = source.parent / options["vocabulary"]
     began, before, own_before = time.monotonic(), processor_time(), time.process_time()
     stoker.convert_text(source, target, **{"num_threads": 2, **options})
-    peak = peak_rss(os.getpid()) / 1e6  # getrusage would count what the program had that began this one
+    peak = peak_rss(os.getpid()) / 1e6  # getrusage would count the memory of the parent process
     wall, seconds = time.monotonic() - began, processor_time() - before
     own = time.process_time() - own_before
     print(json.dumps({"peak": peak, "wall": wall, "seconds": seconds, "own": own}))
@@ -86,11 +85,9 @@ def processor_time() -> float:
 
 def measure(case: str, source: Path, folder: Path) -> dict[str, float]:
     """Run a conversion in a process of its own."""
-    command = [sys.executable, "-m", "stoker.benchmarks.text.conversion", "--case", case]
-    done = subprocess.run(
-        [*command, str(source), str(folder / "shards")], check=True, capture_output=True, text=True
+    found: dict[str, float] = run_module(
+        "stoker.benchmarks.text.conversion", "--case", case, source, folder / "shards"
     )
-    found: dict[str, float] = json.loads(done.stdout)
     return found
 
 

@@ -21,7 +21,7 @@ def fairseq_batches(
     Args:
         lengths: (N,) int64, tokens of each sample.
         max_tokens: Largest number of tokens of a batch, padding included.
-        multiple: Number of samples that a batch has a multiple of, where it has as many.
+        multiple: Batches of at least as many samples have a multiple of this number.
         seed: Seed of the epoch.
     """
     draw = np.random.RandomState(seed)

@@ -26,10 +26,7 @@ from stoker.pipeline.text.planning.planner import TextPlanner
 
 SAMPLES = 10_000_000
 EPOCHS = 3
-CASES = {
-    "32 buckets": DRAWN,
-    "packed rows of 2,048": replace(DRAWN, buckets=None, pack=2048, batch_size=8),
-}
+CASES = {"32 buckets": DRAWN, "packed rows of 2,048": replace(DRAWN, buckets=None, pack=2048, batch_size=8)}
 
 
 def held() -> float:

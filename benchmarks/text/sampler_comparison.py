@@ -1,13 +1,13 @@
 """A comparison of Stoker's samplers and packing with those of other libraries, on the same lengths.
 
-    pip install transformers torch tensorflow-cpu lhotse grain     # a missing library is left out
+    pip install transformers torch tensorflow-cpu lhotse grain     # missing libraries are left out
     python -m stoker.benchmarks.text.sampler_comparison [--batch-size 32] [--rounds 3]
 
-Each sampler makes two epochs of batches from the lengths of GSM8K's answers, padded to the
-longest sequence of the batch; buckets of Stoker are padded to their boundary. There are eight buckets, and
-batches of 32. Each sampler has its best documented settings; tf.data gets the optimal boundaries of Stoker.
-Rates are samples per second of the batches without tokens, the best of the rounds; Grain also moves tokens.
-The rules of GluonNLP are written here again, because its package can no longer be installed.
+Each sampler makes two epochs of batches from the lengths of GSM8K's answers, padded to the longest sequence
+of the batch; buckets of Stoker are padded to their boundary. There are eight buckets, and batches of 32. Each
+sampler has its best documented settings; tf.data gets the optimal boundaries of Stoker. Rates are samples per
+second, the best of the rounds; only Grain moves tokens, too. The rules of GluonNLP are written here again,
+because its package can no longer be installed.
 """
 
 from __future__ import annotations

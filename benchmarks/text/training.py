@@ -4,8 +4,7 @@
 
 Each way of batching trains the same network from the same weights, with the same mean number of samples in a
 step. The ways take turns, an epoch at a time. In packed rows attention stays within each sequence, so that a
-sequence has the same loss packed and alone; both are computed. Rates count the tokens of the text, without
-padding.
+sequence has the same loss packed and alone; both are computed. Rates count tokens without padding.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Benchmarks of training: accuracies, and feeding a GPU."""
+"""The accuracy of a training with each loader."""

@@ -13,7 +13,7 @@ from stoker.pipeline.engines.native.engine import NativeEngine
 
 
 class Left:
-    """What an engine has left on a device, as far as DLPack tells; NumPy's memory stands in for a GPU's."""
+    """Images of an engine in the memory of a device, by DLPack; NumPy's memory stands in for a GPU's."""
 
     def __init__(self) -> None:
         room = np.empty(256, np.float32)

@@ -31,38 +31,27 @@ def load(name: str) -> ModuleType:
     return module
 
 
+def write(folder: Path, samples: int, make_jpeg: Callable[..., bytes]) -> Path:
+    with stoker.Writer(folder, classes=[*"abcdefghijkl"]) as writer:
+        for number in range(samples):
+            writer.write(make_jpeg(number), label=number % 12, key=f"k{number}")
+    return folder
+
+
 @pytest.fixture
 def shards(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    with stoker.Writer(tmp_path / "shards", classes=[*"abcdefghijkl"]) as writer:
-        for number in range(48):
-            writer.write(make_jpeg(number), label=number % 12, key=f"k{number}")
-    return tmp_path / "shards"
+    return write(tmp_path / "shards", 48, make_jpeg)
 
 
 @pytest.fixture
 def many(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
     """Samples for five steps."""
-    with stoker.Writer(tmp_path / "many", classes=[*"abcdefghijkl"]) as writer:
-        for number in range(80):
-            writer.write(make_jpeg(number), label=number % 12, key=f"k{number}")
-    return tmp_path / "many"
+    return write(tmp_path / "many", 80, make_jpeg)
 
 
 def options(shards: Path, checkpoint: Path, *more: object) -> list[str]:
-    given = (
-        "--data",
-        shards,
-        "--checkpoint",
-        checkpoint,
-        "--epochs",
-        2,
-        "--size",
-        16,
-        "--save-every",
-        100,
-        *more,
-    )
-    return [str(one) for one in given]
+    given = ["--epochs", 2, "--size", 16, "--save-every", 100, *more]
+    return ["--data", str(shards), "--checkpoint", str(checkpoint), *map(str, given)]
 
 
 def test_a_training_goes_on_after_a_stop(
@@ -179,11 +168,8 @@ def test_the_job_of_kubernetes_stages_and_trains_a_rank_in_each_pod(
 ) -> None:
     service, job = yaml.safe_load_all((CLUSTERS / "kubernetes.yaml").read_text())
     spec = job["spec"]["template"]["spec"]
-    assert (service["kind"], job["kind"], spec["subdomain"]) == (
-        "Service",
-        "Job",
-        service["metadata"]["name"],
-    )
+    assert (service["kind"], job["kind"]) == ("Service", "Job")
+    assert spec["subdomain"] == service["metadata"]["name"]
     assert spec["initContainers"][0]["command"][:2] == ["stoker", "stage"]
     (container,) = spec["containers"]
     local = str(tmp_path / "local")

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = {path.name: path.parent for path in EXAMPLES.glob("*/*.py") if path.parent.name != "clusters"}
 FILES = sorted(FOLDERS)
 HELPERS = {"shapes.py", "small_rcnn.py"}
-"""What examples import: it runs with them."""
+"""Modules that examples import, and that run with them."""
 NAMES = [name for name in FILES if name not in HELPERS]
 # timm imports torchvision, which has no build for a PyTorch without CUDA: a stand-in takes its place here.
 STANDINS = Path(__file__).parent / "standins"

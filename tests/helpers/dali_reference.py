@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from helpers.data.payloads.native_payloads import run_once
 from helpers.pillow_decoding import decode_with_pillow
 
 from stoker.augment import compile_image
@@ -32,10 +33,7 @@ def execute(
             files, dataset.data_sizes, output, num_threads=2, batch_size=len(samples), max_pixels=10**8
         )
     )
-    engine.submit(Work(samples, params))
-    result = engine.collect()
-    engine.close()
-    return params, result
+    return params, run_once(engine, Work(samples, params))
 
 
 def truth(dataset: Dataset, params: ImageParams, output: ImageFormat) -> np.ndarray[Any, Any]:

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
-HOROVOD = {
-    "HOROVOD_RANK": "2",
-    "HOROVOD_SIZE": "3",
-    "HOROVOD_LOCAL_RANK": "0",
-    "HOROVOD_LOCAL_SIZE": "1",
-}
+HOROVOD = {"HOROVOD_RANK": "2", "HOROVOD_SIZE": "3", "HOROVOD_LOCAL_RANK": "0", "HOROVOD_LOCAL_SIZE": "1"}
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "3",
     "OMPI_COMM_WORLD_SIZE": "4",
@@ -31,9 +26,8 @@ OTHERS = ("GLOBAL_RANK", "TF_CONFIG")
 
 
 def tf_config(task: str | None, index: Any = 0, **cluster: int) -> dict[str, str]:
-    config: dict[str, Any] = {
-        "cluster": {job: [f"{job}-{i}:80" for i in range(n)] for job, n in cluster.items()}
-    }
+    jobs = {job: [f"{job}-{i}:80" for i in range(n)] for job, n in cluster.items()}
+    config: dict[str, Any] = {"cluster": jobs}
     if task is not None:
         config["task"] = {"type": task, "index": index}
     return {"TF_CONFIG": json.dumps(config)}

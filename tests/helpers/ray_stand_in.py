@@ -17,11 +17,11 @@ __all__ = ["Call", "RayStandIn", "assert_same", "hook"]
 
 
 class RayError(Exception):
-    """A call that Ray gave up."""
+    """A call or a task that Ray gave up."""
 
 
 class RayTaskError(RayError):
-    """An exception that a call raised."""
+    """An exception that a call or a task raised."""
 
     cause: Exception
 
@@ -161,7 +161,7 @@ def hook(ray: RayStandIn, before: Callable[[list[Call]], None] = lambda _: None)
 
 
 def assert_same(found: list[Any], expected: list[Any]) -> None:
-    """Batches are equal, in their types, too."""
+    """Check that batches are equal, and of the same types."""
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         assert one._fields == other._fields

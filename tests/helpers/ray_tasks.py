@@ -6,15 +6,7 @@ import pickle
 from types import SimpleNamespace
 from typing import Any
 
-
-class RayError(Exception):
-    """A task that Ray gave up."""
-
-
-class RayTaskError(RayError):
-    """An exception that a task raised."""
-
-    cause: Exception
+from helpers.ray_stand_in import RayError, RayTaskError
 
 
 class RayTasks:

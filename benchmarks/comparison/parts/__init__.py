@@ -1,1 +1,1 @@
-"""The parts of the comparison that measure something else than the rate of images."""
+"""The parts of the comparison, and their common command line and tables."""

@@ -68,12 +68,11 @@ def measure(source: PeerSource, name: str, payload_bytes: int, rounds: int) -> C
         rounds: Number of times that the files are written, each by a new process.
     """
     written: list[dict[str, Any]] = []
-    cores = allowed_cores()
-    settings = asdict(PeerSettings(num_threads=len(cores)))
+    settings = asdict(PeerSettings(num_threads=len(allowed_cores())))
     for _ in range(rounds):
         with (
             tempfile.TemporaryDirectory(dir=source.scratch) as scratch,
-            PeerProcess(name, cores, len(cores)) as process,
+            PeerProcess(name) as process,
         ):
             own = replace(source, scratch=Path(scratch))
             try:

@@ -1,9 +1,9 @@
-"""The first epoch from a disk that is limited as a hard disk is: loose files, shards, and shuffled blocks.
+"""The first epoch from a disk as slow as a hard disk: loose files, shards, and shuffled blocks.
 
     python -m stoker.benchmarks.comparison.parts.disk DATASET [--megabytes 150] [--requests 120]
 
-The kernel limits the reads of each loader to so many megabytes and requests a second (control groups, for
-root only). A hard disk that finds 120 places a second reads files of 50 KB at 6 MB/s, and long runs at 150.
+The kernel limits the megabytes and the requests that each loader reads in a second (control groups, for root
+only). A hard disk that finds 120 places a second reads files of 50 KB at 6 MB/s, and long runs at 150 MB/s.
 The files of a loader are dropped from the page cache first. Names of files and folders stay in memory.
 """
 
@@ -44,7 +44,7 @@ _AGAINST = (
 
 @dataclass(frozen=True)
 class DiskEpoch:
-    """The first epoch of one loader, with nothing of its files in the page cache.
+    """The first epoch of one loader, without its files in the page cache.
 
     Attributes:
         name: Name of the loader for ``--against``.
@@ -72,11 +72,10 @@ def measure(source: PeerSource, name: str, megabytes: int, requests: int) -> Dis
         megabytes: Limit of the disk, megabytes per second.
         requests: Limit of the disk, requests per second.
     """
-    cores = allowed_cores()
     with throttled_disk(source.scratch, megabytes * 1_000_000, requests) as group:
         try:
-            with PeerProcess(name, cores, len(cores)) as process:
-                process.begin(source, PeerSettings(num_threads=len(cores)))
+            with PeerProcess(name) as process:
+                process.begin(source, PeerSettings(num_threads=len(allowed_cores())))
                 own = [path for path in (source.scratch / name).rglob("*") if path.is_file()]
                 evict([*source.shards, *own])
                 group.add(sorted(process_tree(process.pid)))

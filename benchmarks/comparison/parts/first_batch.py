@@ -25,13 +25,12 @@ def measure(
     dataset: Path, processes: int = 15, batch_size: int = 64, peer: str = "stoker"
 ) -> tuple[list[float], list[float]]:
     """Return the seconds of the first batch and of a later batch in each process."""
-    cores = allowed_cores()
-    settings = PeerSettings(batch_size=batch_size, num_threads=len(cores))
+    settings = PeerSettings(batch_size=batch_size, num_threads=len(allowed_cores()))
     first, later = [], []
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source(dataset, Path(scratch))
         for _ in range(processes):
-            with PeerProcess(peer, cores, len(cores)) as process:
+            with PeerProcess(peer) as process:
                 process.begin(source, settings, write=False)
                 epoch = process.ask("warm_up")
             first.append(epoch["first_batch_seconds"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ from rich.table import Table
 from stoker.benchmarks.arguments import make_parser, report, write_json
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.parts import cold, first_batch
-from stoker.benchmarks.comparison.parts.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
+from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
+from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.comparison.workloads import WORKLOADS, Workload, make_dataset
 from stoker.benchmarks.conversion import throughput
 from stoker.benchmarks.images import overlap
+from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.report.plot import plot
@@ -34,6 +37,10 @@ __all__ = ["main"]
 _FIRST_BATCH_MOST = 0.05
 _TWO_THREADS_LEAST = 1.9
 _CONVERSION_COPIES = 2048
+_BATCH_SIZES = (1, 64, 1024)
+_THREADS = (1, 2, 4, 8, 16)
+_BATCH_PEERS = ("stoker", "tfdata-plain", "dali", "torch")
+_THREAD_PEERS = ("stoker", "dali")
 _PARTS = (*WORKLOADS, "batches", "threads", "cold", "overlap", "conversion")
 
 
@@ -89,36 +96,45 @@ class ImageBenchmark:
             )
 
     def _batches(self) -> None:
-        report(f"batches of {', '.join(map(str, BATCH_SIZES))}")
-        rows = sweep_batches(
-            self._dataset(WORKLOADS["short256"]), self._given.rounds, self._given.threads, report
-        )
-        self._sweep("batch", rows)
+        threads = self._given.threads or len(allowed_cores())
+        settings = {size: PeerSettings(size, num_threads=threads) for size in _BATCH_SIZES}
+        self._sweep("batch", _BATCH_PEERS, settings)
 
     def _threads(self) -> None:
-        report(f"threads {', '.join(map(str, THREADS))}")
-        rows = sweep_threads(self._dataset(WORKLOADS["short256"]), self._given.rounds, report)
-        self._sweep("threads", rows)
+        """Measure each number of threads on all cores that this process may use."""
+        settings = {threads: PeerSettings(num_threads=threads) for threads in _THREADS}
+        rows = self._sweep("threads", _THREAD_PEERS, settings)
         one, two = rows[1]["stoker"], rows[2]["stoker"]
         if one and two:
             self.goals.append(Goal("Two threads against one", _TWO_THREADS_LEAST, two / one))
 
-    def _sweep(self, unit: str, rows: dict[int, dict[str, float | None]]) -> None:
-        names = list(next(iter(rows.values())))
-        table = Table(unit, *names, title=f"Images/s by {unit}, short side 256", title_justify="left")
+    def _sweep(
+        self, unit: str, peers: tuple[str, ...], settings: dict[int, PeerSettings]
+    ) -> dict[int, dict[str, float | None]]:
+        """Print and return the median images per second of each loader, by the value of the unit."""
+        report(f"{unit}: {', '.join(map(str, settings))}")
+        dataset = self._dataset(WORKLOADS["short256"])
+        rows = {value: self._rates(dataset, peers, given) for value, given in settings.items()}
+        table = Table(unit, *peers, title=f"Images/s by {unit}, short side 256", title_justify="left")
         for value, rates in rows.items():
             table.add_row(str(value), *(f"{rate:,.0f}" if rate else "-" for rate in rates.values()))
         self._console.print(table)
         self.others[unit] = {str(value): rates for value, rates in rows.items()}
+        return rows
+
+    def _rates(
+        self, dataset: Path, peers: tuple[str, ...], settings: PeerSettings
+    ) -> dict[str, float | None]:
+        plan = ComparisonPlan(peers, settings, tuple(allowed_cores()), self._given.rounds)
+        with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+            found = compare(open_source(dataset, Path(scratch)), plan, report)
+        return {name: found.rate_of(name) for name in peers}
 
     def _cold(self) -> None:
         report("first epochs, cold and warm")
         given = self._given
         found = cold.measure(
-            self._dataset(WORKLOADS["raw256"]),
-            rounds=given.rounds,
-            num_threads=given.threads,
-            report=report,
+            self._dataset(WORKLOADS["raw256"]), rounds=given.rounds, num_threads=given.threads, report=report
         )
         table = Table(
             "", "cold", "warm", title="Images/s of the first epoch, raw pixels", title_justify="left"

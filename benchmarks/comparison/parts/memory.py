@@ -37,19 +37,17 @@ class Memory:
     missing: str = ""
 
 
-def measure(source: PeerSource, name: str, epochs: int = _EPOCHS, batch_size: int = 64) -> Memory:
+def measure(source: PeerSource, name: str, epochs: int = _EPOCHS) -> Memory:
     """Return the memory of a loader after each epoch.
 
     Args:
         source: The samples; files of the loader go into a folder of ``source.scratch``.
         name: Name of the loader, see ``peers.PEERS``.
         epochs: Number of epochs.
-        batch_size: Number of images in a batch.
     """
-    cores = allowed_cores()
     try:
-        with PeerProcess(name, cores, len(cores)) as process:
-            process.begin(source, PeerSettings(batch_size, num_threads=len(cores)))
+        with PeerProcess(name) as process:
+            process.begin(source, PeerSettings(num_threads=len(allowed_cores())))
             return Memory(name, tuple(process.ask("endure", epochs=epochs)["memory"]))
     except PeerGone as reason:
         return Memory(name, missing=str(reason))

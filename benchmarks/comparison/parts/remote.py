@@ -1,9 +1,9 @@
-"""Epochs of loaders whose files lie in an object store, behind a link with a latency and a limited width.
+"""Epochs of loaders whose files lie in an object store, behind a link with a latency and a bandwidth.
 
     python -m stoker.benchmarks.comparison.parts.remote DATASET [--against webdataset,...] [--latency-ms 20]
 
-The store is a server of S3's protocol on this machine, and takes processor time, too. Each loader reads files
-of its own format; the first epoch fetches them, the later ones find those that the loader has cached.
+The store is a server of S3's protocol on this machine, which takes processor time, too. Each loader reads
+files of its own format. The first epoch fetches them; later epochs find the files that the loader has cached.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RemoteEpochs:
     Attributes:
         name: Name of the loader for ``--against``.
         first_batch_seconds: Time from the request for the first epoch to its first batch.
-        images_per_second: Rates of the first epoch, and of those that follow in two seconds or more.
+        images_per_second: Rates of the first epoch, and of later epochs over at least two seconds.
         missing: Reason why there are no figures; empty where there are.
     """
 
@@ -52,20 +52,18 @@ class RemoteEpochs:
     missing: str = ""
 
 
-def measure(source: PeerSource, name: str, batch_size: int = 64) -> RemoteEpochs:
-    """Return the rates of epochs from the object store that runs.
+def measure(source: PeerSource, name: str) -> RemoteEpochs:
+    """Return the rates of epochs from the running object store.
 
     Args:
         source: The samples; files of the loader go into a folder of ``source.scratch``.
         name: Name of the loader, see ``peers.PEERS``.
-        batch_size: Number of images in a batch.
     """
-    cores = allowed_cores()
     own = replace(source, scratch=source.scratch / name)
     own.scratch.mkdir()
-    settings = asdict(PeerSettings(batch_size=batch_size, num_threads=len(cores)))
+    settings = asdict(PeerSettings(num_threads=len(allowed_cores())))
     try:
-        with PeerProcess(name, cores, len(cores)) as process:
+        with PeerProcess(name) as process:
             process.ask("import")
             written = process.ask("write", source=own.to_json(), settings=settings)["written_bytes"]
             url = upload(own.scratch if written else own.dataset, name)
@@ -86,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = make_part_parser(__doc__, _AGAINST, "dataset")
     parser.add_argument("--latency-ms", type=float, default=20.0, help="latency of each request")
-    parser.add_argument("--megabytes", type=float, default=150.0, help="width of the link, each second")
+    parser.add_argument("--megabytes", type=float, default=150.0, help="bandwidth of the link, each second")
     given = parser.parse_args(arguments)
     link = {"latency_ms": given.latency_ms, "megabytes_per_second": given.megabytes}
     with (

@@ -2,9 +2,9 @@
 
     python -m stoker.benchmarks.comparison.parts.resume [--against torch,tfdata,...] [--images 1024]
 
-A process takes half of an epoch and saves the state of its loader. Another one goes on from this state. A
-loader without a state does what its users do: it makes the first half again, with the same seed. The samples
-are images of noise, each with a mean colour of its own (see ``comparison.numbered_images``).
+A process takes half of an epoch and saves the state of its loader. Another process goes on from this state. A
+loader without a state makes the first half again with the same seed, as its users do. The samples are images
+of noise, each with its own mean colour (see ``comparison.numbered_images``).
 """
 
 from __future__ import annotations
@@ -58,14 +58,13 @@ def measure(source: PeerSource, name: str, batch_size: int = 64) -> Resumed:
         name: Name of the loader, see ``peers.PEERS``.
         batch_size: Number of images in a batch; twice as many divide the number of samples.
     """
-    cores = allowed_cores()
-    settings = PeerSettings(batch_size, num_threads=len(cores), resumable=True)
+    settings = PeerSettings(batch_size, num_threads=len(allowed_cores()), resumable=True)
     half = source.records // batch_size // 2
     try:
-        with PeerProcess(name, cores, len(cores)) as process:
+        with PeerProcess(name) as process:
             process.begin(source, settings)
             before = process.ask("state", scratch=str(source.scratch / name), steps=half)
-        with PeerProcess(name, cores, len(cores)) as process:
+        with PeerProcess(name) as process:
             process.begin(source, settings, write=False)
             after = process.ask("resume", state=before["state"], steps=half, rest=half)
     except PeerGone as reason:

@@ -100,12 +100,10 @@ def measure(
         repeats: Number of sequences of each length of GSM8K's answers.
         min_seconds: Least time of a turn, which consists of whole epochs.
     """
-    cores = allowed_cores()
-    source, settings = _write_source(scratch, repeats), PeerSettings(_BATCH, num_threads=len(cores))
+    source = _write_source(scratch, repeats)
+    settings = PeerSettings(_BATCH, num_threads=len(allowed_cores()))
     with ExitStack() as stack:
-        running = [
-            _Running(name, stack.enter_context(PeerProcess(name, cores, len(cores)))) for name in names
-        ]
+        running = [_Running(name, stack.enter_context(PeerProcess(name))) for name in names]
         for number in range(rounds + 1):
             for one in running:
                 turn = f"round {number} of {rounds}" if number else "preparing"

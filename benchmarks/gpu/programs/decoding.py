@@ -17,7 +17,7 @@ from stoker.pipeline.images.engine.typical_samples import largest_size
 __all__ = ["decode", "smoke"]
 
 _ALLOWED = 1.5
-"""Mean difference from Pillow, in levels. nvJPEG rounds colours and repeats chroma otherwise."""
+"""Largest mean difference from Pillow, in levels. nvJPEG rounds colours and upsamples chroma differently."""
 
 
 def smoke(context: Context, region: str, load: str) -> None:
@@ -61,7 +61,7 @@ def decode(context: Context, region: str, threads: str) -> None:
 
 
 def _decoded_per_second(context: Context, region: bool, load: float, threads: int) -> float:
-    """Images per second of an engine that decodes, crops and resizes, and hands nothing on."""
+    """Images per second of an engine that decodes, crops and resizes."""
     dataset = stoker.open(context.dataset("imagenet"))
     size = context.scale.batch_size
     plan = stoker.augment.compile_image([RandomResizedCrop(context.scale.side)])

@@ -51,10 +51,7 @@ def machine(context: Context) -> None:
         "packages": versions,
     }
     if context.on_gpu:
-        found |= {
-            "driver": _driver(),
-            "jpeg_engines": _jpeg_engines(),
-        }
+        found |= {"driver": _driver(), "jpeg_engines": _jpeg_engines()}
     context.write(found)
 
 

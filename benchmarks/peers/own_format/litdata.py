@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import litdata
 from litdata.streaming import downloader
 
-from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 __all__ = ["LitData"]
@@ -37,11 +36,10 @@ class LitDataImages:
         return self._images(sample["image"]), sample["label"]
 
 
-class LitData(WithLoaderState):
+class LitData(WithTensors, WithLoaderState):
     """A ``StreamingDataset`` of local chunks in a ``StreamingDataLoader``."""
 
     packages: tuple[str, ...] = ("litdata", "torch", "torchvision")
-    lead = 0
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
         """Write chunks of 64 MB, the size of its documentation."""
@@ -72,8 +70,3 @@ class LitData(WithLoaderState):
             persistent_workers=True,
         )
         return ("shuffles chunks, and the samples within a chunk",)
-
-    def epoch(self) -> Iterator[Any]:
-        """Yield the batches of one pass over the loader."""
-        for images, _ in self._loader:
-            yield images.numpy()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 
-from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithLoaderState, WithTensors
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 __all__ = ["MosaicStreaming"]
@@ -33,11 +31,10 @@ class MosaicImages(StreamingDataset):
         return self._images(sample["image"]), int(sample["label"])
 
 
-class MosaicStreaming(WithLoaderState):
+class MosaicStreaming(WithTensors, WithLoaderState):
     """The dataset in a ``StreamingDataLoader`` with worker processes."""
 
     packages: tuple[str, ...] = ("mosaicml-streaming", "torch", "torchvision")
-    lead = 0
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
         """Write shards of its default size, 64 MiB, without compression."""
@@ -62,8 +59,3 @@ class MosaicStreaming(WithLoaderState):
             persistent_workers=True,
         )
         return ("shuffles shards and blocks of samples (py1e)",)
-
-    def epoch(self) -> Iterator[Any]:
-        """Yield the batches of one pass over the loader."""
-        for images, _ in self._loader:
-            yield np.asarray(images)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import webdataset as wds
 
-from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, shard_counts
+from stoker.benchmarks.peers.base import PeerPayloads, PeerSettings, PeerSource, WithTensors, shard_counts
 from stoker.benchmarks.peers.torchvision_images import TorchvisionImages
 
 __all__ = ["WebDataset"]
@@ -18,11 +16,10 @@ _BUFFER = 1000
 """Samples in the buffer of the shuffle, the number of its documentation."""
 
 
-class WebDataset:
+class WebDataset(WithTensors):
     """A ``WebDataset`` of shuffled archives, batched in the workers of a ``WebLoader``."""
 
     packages: tuple[str, ...] = ("webdataset", "torch", "torchvision")
-    lead = 0
 
     def write(self, source: PeerSource, settings: PeerSettings) -> None:
         """Write archives with a ``.jpg`` or ``.npy`` and a ``.cls`` for each sample."""
@@ -55,8 +52,3 @@ class WebDataset:
             f"shuffles archives, and samples in a buffer of {_BUFFER:,}",
             "each worker drops its last batch",
         )
-
-    def epoch(self) -> Iterator[Any]:
-        """Yield the batches of one pass over the archives."""
-        for images, _ in self._loader:
-            yield images.numpy()

@@ -31,9 +31,7 @@ class Sequences:
         return found
 
 
-def padded(
-    sequences: list[npt.NDArray[np.uint16]],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def padded(sequences: list[npt.NDArray[np.uint16]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return the ids of sequences, (N, L) int64, padded to the longest, and their mask, (N, L) bool."""
     lengths = np.array([len(one) for one in sequences])
     ids = np.full((len(sequences), int(lengths.max())), PAD, np.int64)

@@ -97,7 +97,7 @@ def test_other_engines_have_the_same_objects(annotated: Path, engine: str) -> No
 @pytest.mark.parametrize("transform", [MixUp(0.4), CutMix()], ids=lambda t: type(t).__name__)
 @pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
 def test_images_on_a_device_are_mixed_alike(output: str, transform: Any, dtype: str) -> None:
-    """What adapters do there, on arrays on the CPU."""
+    """Adapters mix arrays on the CPU here, by the same code."""
     pytest.importorskip(output)
     adapter = adapters.load(adapters.FRAMEWORKS[output], BatchPlacement(None, pin_memory=False))
     images = (np.random.default_rng(0).random((5, 3, 6, 8)) * 200).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What holds for the arrays of JAX, TensorFlow and PyTorch alike."""
+"""Arrays of JAX, TensorFlow and PyTorch: properties that all of them have."""
 
 from __future__ import annotations
 

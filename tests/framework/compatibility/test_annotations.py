@@ -1,16 +1,14 @@
 """Objects and masks of our records, read by TensorFlow and, from LMDB, by DALI."""
 
-import importlib.util
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.data.dali_batches import needs_dali
+from helpers.processes.programs import printed_json
 from PIL import Image
 
 import stoker
@@ -41,15 +39,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document = {"images": images, "annotations": annotations, "categories": categories}
     (root / "x.json").write_text(json.dumps(document))
     return root
-
-
-def run(code: str, *arguments: object) -> list[Any]:
-    """Run Python code; the JSON that it prints, line by line."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def features(tf: Any) -> dict[str, Any]:
@@ -124,14 +113,11 @@ for data, shape in zip(encoded, shapes):
 """
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("nvidia.dali") is None if importlib.util.find_spec("nvidia") else True,
-    reason="DALI is not installed: pip install nvidia-dali-cuda120",
-)
+@needs_dali
 def test_readers_caffe_passes_over_masks(source: Path, tmp_path: Path) -> None:
     stoker.convert(source / "x.json", tmp_path / "out", masks=source / "masks", format="lmdb")
     dataset = stoker.open(tmp_path / "out")
-    rows = run(CAFFE, dataset.data_files[0].parent)
+    rows = printed_json(CAFFE, dataset.data_files[0].parent)
     for i, (data, shape) in enumerate(rows):
         assert bytes.fromhex(data) == dataset.read(i)
         assert shape == [*SIZES[i], 3]

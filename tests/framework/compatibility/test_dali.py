@@ -1,22 +1,18 @@
-"""Our shards read by DALI, in processes of their own, as some of its failures are signals."""
+"""DALI reads our shards, in processes of its own, as some of its failures are signals."""
 
-import importlib.util
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.data.dali_batches import needs_dali
+from helpers.processes.programs import printed_json
 
 import stoker
 from stoker.formats.external import external_index
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia.dali") is None if importlib.util.find_spec("nvidia") else True,
-    reason="DALI is not installed: pip install nvidia-dali-cuda120",
-)
+pytestmark = needs_dali
 
 Make = Callable[..., Path]
 
@@ -61,11 +57,7 @@ rows(pipeline())
 
 
 def run(code: str, **arguments: list[str]) -> list[list]:
-    command = [sys.executable, "-W", "ignore", "-c", PREAMBLE + code, json.dumps(arguments)]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return printed_json(PREAMBLE + code, json.dumps(arguments))
 
 
 def test_readers_tfrecord_reads_our_shards_by_our_index(

@@ -17,6 +17,9 @@ tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
 
 PAD, EOS, WORDS = 0, 1, 60
+SMALL: dict[str, Any] = {"vocab_size": 64, "hidden_size": 16, "intermediate_size": 16}
+SMALL |= {"num_hidden_layers": 1, "num_attention_heads": 2}
+"""Sizes of a model."""
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +78,8 @@ def test_labels_of_an_encoder_decoder_have_the_loss_of_its_collator(
         shards, batch_size=6, shuffle=True, output="torch", columns=columns, labels="seq2seq"
     )
     for input_ids, attention_mask, labels, row in loader:
-        features = [
-            {
-                "input_ids": encoded["input_ids"][i],
-                "attention_mask": encoded["attention_mask"][i],
-                "labels": encoded["labels"][i],
-            }
-            for i in row.tolist()
-        ]
+        names = ("input_ids", "attention_mask", "labels")
+        features = [{name: encoded[name][i] for name in names} for i in row.tolist()]
         ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
         assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
 
@@ -108,14 +105,7 @@ def test_labels_of_a_causal_model_have_the_loss_of_its_collator(
 def llama(attention: str = "sdpa") -> Any:
     """A small causal model."""
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        attn_implementation=attention,
-    )
+    config = transformers.LlamaConfig(**(SMALL | {"num_hidden_layers": 2}), attn_implementation=attention)
     return transformers.LlamaForCausalLM(config).eval()
 
 
@@ -199,14 +189,7 @@ def test_masked_tokens_have_the_loss_of_the_collator_that_draws_the_same(
 ) -> None:
     """The collator asks PyTorch for three masks and for random words, and gets those of the loader."""
     torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=64,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        attn_implementation="eager",
-    )
+    config = transformers.BertConfig(**SMALL, attn_implementation="eager")
     model = transformers.BertForMaskedLM(config).eval()
     tokenizer.add_special_tokens({"mask_token": "[MASK]"})
     mask_id = tokenizer.mask_token_id
@@ -242,14 +225,7 @@ def test_classes_of_texts_have_the_loss_of_the_collator(
     tokenizer: Any, sentences: dict[str, list[str]], tmp_path: Path
 ) -> None:
     torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=64,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        num_labels=3,
-    )
+    config = transformers.BertConfig(**SMALL, num_labels=3)
     model = transformers.BertForSequenceClassification(config).eval()
     lines = [json.dumps({"text": text, "stars": i % 3}) for i, text in enumerate(sentences["source"])]
     (tmp_path / "reviews.jsonl").write_text("\n".join(lines))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -25,9 +23,8 @@ from stoker.augment import (
 )
 
 pytest.importorskip("pycocotools")
+from helpers.coco_scores import average_precision
 from pycocotools import mask as coco_mask
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 COLUMNS = ("image", "boxes", "box_labels", "keypoints", "masks", "to_source", "source_size", "image_id")
@@ -54,14 +51,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def scores(source: Path, transforms: Any, kinds: tuple[str, ...], resize: str | None) -> dict[str, str]:
-    """Average precision of the ground truth, brought back, of a conversion with this resizing."""
+    """The scores of the ground truth that a loader of a resized conversion shows, brought back."""
     shards = source / str(resize).replace("=", "-")
     if not shards.exists():
         stoker.convert(source / "objects.json", shards, images=source, resize=resize)
-    with contextlib.redirect_stdout(io.StringIO()):
-        found = predictions(shards, transforms, with_masks="segm" in kinds)
-        reference = COCO(source / "objects.json")
-        return {kind: f"{average_precision(reference, found, kind):.3f}" for kind in kinds}
+    found = predictions(shards, transforms, with_masks="segm" in kinds)
+    truth = json.loads((source / "objects.json").read_text())
+    return {kind: f"{average_precision(truth, found, kind):.3f}" for kind in kinds}
 
 
 def predictions(shards: Path, transforms: Any, *, with_masks: bool) -> list[dict[str, Any]]:
@@ -89,20 +85,8 @@ def predictions(shards: Path, transforms: Any, *, with_masks: bool) -> list[dict
     return found
 
 
-def average_precision(reference: Any, found: list[dict[str, Any]], kind: str) -> float:
-    parts = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
-    common = ("image_id", "category_id", "score", parts[kind])
-    detected = reference.loadRes([{name: one[name] for name in common} for one in found])
-    evaluation = COCOeval(reference, detected, kind)
-    evaluation.params.kpt_oks_sigmas = np.full(3, 0.025)
-    evaluation.evaluate()
-    evaluation.accumulate()
-    evaluation.summarize()
-    return float(evaluation.stats[0])
-
-
 def test_ground_truth_brought_back_scores_one(source: Path) -> None:
-    """Of a mirrored, padded and enlarged output."""
+    """The output is mirrored, padded and enlarged."""
     transforms = [Resize(640, max_size=900), Pad(30), RandomHorizontalFlip(1.0), Resize((960, 1100))]
     kinds = ("bbox", "segm", "keypoints")
     assert scores(source, transforms, kinds, None) == dict.fromkeys(kinds, "1.000")

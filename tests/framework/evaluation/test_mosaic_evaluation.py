@@ -7,8 +7,6 @@ Draws do not depend on pixels, so the same epoch is loaded with all images black
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -21,16 +19,15 @@ import stoker
 from stoker.augment import load_recipe
 
 pytest.importorskip("pycocotools", reason="pip install pycocotools")
+from helpers.coco_scores import average_precision
 from pycocotools import mask as coco_mask
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 RECIPES = ("yolo-train", "yolo-train-mixup")
 HEIGHT, WIDTH = 480, 640
 BOXES = [(60 + 30 * n, 40 + 20 * n, 280 + 40 * n, 200 + 30 * n) for n in range(5)]
 """Left, top, right and bottom of the one object of each image."""
-LEAST = 40  # pixels of a side that is seen: rims of smaller parts are not exact to a twentieth
+LEAST = 40  # pixels of a visible side; the edges of smaller parts are not exact to a twentieth
 EPOCHS = 2
 SEED = 0
 """In these epochs MixUp shows some objects twice."""
@@ -84,7 +81,7 @@ def seen(black: Any, white: Any) -> Any:
 
 
 def as_coco(image: int, number: int, box: Any, mask: Any, keypoint: Any) -> dict[str, Any]:
-    """An object in COCO's format; one without a keypoint is for boxes and masks alone."""
+    """An object in COCO's format; without a keypoint it counts for boxes and masks alone."""
     left, top, right, bottom = map(float, box)
     return {
         "image_id": image,
@@ -115,22 +112,11 @@ def visible(mask: Any, image: int, number: int) -> dict[str, Any] | None:
 
 
 def score(truth: list[dict[str, Any]], found: list[dict[str, Any]], kind: str) -> str:
-    reference = COCO()
     objects = [{**one, "id": n} for n, one in enumerate(truth, 1)]
     images = [{"id": n, "height": 640, "width": 640} for n in {one["image_id"] for one in truth}]
     classes = [{"id": n + 1, "keypoints": ["middle"]} for n in range(len(BOXES))]
-    reference.dataset = {"images": images, "annotations": objects, "categories": classes}
-    part = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}[kind]
-    names = ("image_id", "category_id", "score", part)
-    with contextlib.redirect_stdout(io.StringIO()):
-        reference.createIndex()
-        detected = reference.loadRes([{name: one[name] for name in names} for one in found])
-        run = COCOeval(reference, detected, kind)
-        run.params.kpt_oks_sigmas = np.full(1, 0.025)
-        run.evaluate()
-        run.accumulate()
-        run.summarize()
-    return f"{run.stats[0]:.3f}"
+    document = {"images": images, "annotations": objects, "categories": classes}
+    return f"{average_precision(document, found, kind):.3f}"
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

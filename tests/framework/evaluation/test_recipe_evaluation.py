@@ -6,9 +6,6 @@ edges of the part that is seen, and those outside of it must not come back at al
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import io
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,16 +28,14 @@ from stoker.augment import (
 )
 
 pytest.importorskip("pycocotools", reason="pip install pycocotools")
+from helpers.coco_scores import PARTS, average_precision
 from pycocotools import mask as coco_mask
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 RECIPES = [
     name
     for name in recipe_names()
     if not any(
-        isinstance(transform, BatchTransform) or getattr(transform, "combines", False)
-        for transform in load_recipe(name)
+        isinstance(one, BatchTransform) or getattr(one, "combines", False) for one in load_recipe(name)
     )
 ]
 HIDING = {
@@ -49,8 +44,6 @@ HIDING = {
 }
 """Recipes whose crops leave objects out in these epochs."""
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
-
-PARTS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
 
 
 class Shown:
@@ -64,20 +57,9 @@ class Shown:
 
     def score(self, kind: str) -> float:
         """Average precision of this kind."""
-        reference = COCO()
-        reference.dataset = copy.deepcopy(self.truth)
-        with contextlib.redirect_stdout(io.StringIO()):
-            reference.createIndex()
-            common = ("image_id", "category_id", "score", PARTS[kind])
-            # COCO counts no object without a labelled keypoint, so such a prediction would be a wrong one.
-            found = [one for one in self.found if kind != "keypoints" or any(one["keypoints"][2::3])]
-            detected = reference.loadRes([{name: one[name] for name in common} for one in found])
-            evaluation = COCOeval(reference, detected, kind)
-            evaluation.params.kpt_oks_sigmas = np.full(2, 0.025)
-            evaluation.evaluate()
-            evaluation.accumulate()
-            evaluation.summarize()
-        return float(evaluation.stats[0])
+        # COCO counts no object without a labelled keypoint, so such a prediction would be a wrong one.
+        found = [one for one in self.found if kind != "keypoints" or any(one["keypoints"][2::3])]
+        return average_precision(self.truth, found, kind)
 
 
 def seen_part(dataset: Any, image: int, matrix: Any, output: tuple[int, int]) -> Any:
@@ -162,15 +144,11 @@ def show(
                 one | {"id": known + k, "image_id": number} for k, one in enumerate(objects, 1)
             ]
             boxes = to_source(batch.boxes[0], matrix, size=size)
-            points = (
-                keypoints_to_source(batch.keypoints[0], matrix, swap=swap, coco=True)
-                if has_keypoints
-                else None
-            )
+            points = None
+            if has_keypoints:
+                points = keypoints_to_source(batch.keypoints[0], matrix, swap=swap, coco=True)
             masks = masks_to_source(batch.masks[0], matrix, size) if has_masks else None
-            assert len(boxes) == len(objects), (
-                "objects outside of the part that is seen are left out, and no others"
-            )
+            assert len(boxes) == len(objects), "only objects outside of the visible part are left out"
             for k, (left, top, right, bottom) in enumerate(boxes.tolist()):
                 name = dataset.classes[batch.box_labels[0][k]]
                 one = {"image_id": number, "category_id": CLASSES.index(name) + 1, "score": 1.0}
@@ -217,11 +195,8 @@ def test_every_kind_of_folder_and_back_scores_one(kind: str, tmp_path: Path) -> 
     datasets = stoker.convert(made.src, tmp_path / "shards", **made.options).datasets
     (shards,) = datasets.values()
     tasks = stoker.open(shards).tasks
-    kinds = [
-        "bbox",
-        *(["segm"] if "instances" in tasks else []),
-        *(["keypoints"] if "keypoints" in tasks else []),
-    ]
+    tasks_of = {"bbox": "boxes", "segm": "instances", "keypoints": "keypoints"}
+    kinds = [name for name, task in tasks_of.items() if task in tasks]
     shown = show(
         shards,
         load_recipe("coco-ssd"),
@@ -235,7 +210,7 @@ def test_every_kind_of_folder_and_back_scores_one(kind: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("resize", ["crop=64x72", "fill=100x90"])
 def test_resized_conversions_and_back_score_one(resize: str, tmp_path: Path) -> None:
-    """Also where the stored image is a crop already, which leaves objects out."""
+    """A stored image that is a crop already leaves objects out, too."""
     made = FOLDERS["coco"](tmp_path / "source")
     stoker.convert(made.src, tmp_path / "shards", resize=resize, **made.options)
     shown = show(tmp_path / "shards", load_recipe("coco-ssd"), has_keypoints=True, has_masks=False)

@@ -7,11 +7,12 @@ resampled, so that an edge between classes may move by a pixel of the output and
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from helpers.data.annotations.class_mask_folders import MASK_FOLDERS, VOID
+from helpers.data.annotations.class_mask_folders import MASK_FOLDERS, VOID, ConvertedMasks
 
 import stoker
 from stoker.augment import (
@@ -23,11 +24,6 @@ from stoker.augment import (
     masks_to_source,
     recipe_names,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from helpers.data.annotations.class_mask_folders import ConvertedMasks
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -76,8 +76,8 @@ if get_rank() == 0:
     Path(result).write_text(json.dumps({"losses": losses, "steps": steps}))
 loader.close()
 destroy_process_group()
-# Not to the interpreter's end: a thread of gloo's may still hold a tensor of the last collective, and lets
-# go of it then, which PyTorch 2.13 does not survive ("terminate called without an active exception",
+# The process ends here: a thread of gloo may still hold a tensor of the last collective. PyTorch 2.13 aborts
+# when the thread releases it at the interpreter's end ("terminate called without an active exception",
 # pytorch/pytorch#190489).
 sys.stdout.flush()
 os._exit(0)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
+import pytest
 
 from stoker.augment import RandomVerticalFlip, Resize, compile_image
+from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.engines.base import Work
+from stoker.pipeline.engines.dali import DaliEngine
 
-if TYPE_CHECKING:
-    from stoker.formats.dataset.dataset import Dataset
-    from stoker.pipeline.engines.dali import DaliEngine
-
+needs_dali = pytest.mark.skipif(
+    find_spec("nvidia") is None or find_spec("nvidia.dali") is None,
+    reason="DALI is not installed: pip install nvidia-dali-cuda120",
+)
 PLAIN = [Resize((8, 8))]
 FLIPPED = [Resize((8, 8)), RandomVerticalFlip(1)]
 

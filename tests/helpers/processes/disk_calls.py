@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from helpers.data.file_trees import read_files
+from helpers.processes.programs import die
 
 import stoker
 from stoker.errors import DatasetError, WriteError
@@ -89,6 +90,13 @@ def os_error(code: int) -> Callable[[], None]:
         raise OSError(code, os.strerror(code))
 
     return fail
+
+
+def deadly_faults(calls: DiskFault, *, every: bool) -> list[DiskFault]:
+    """Returns faults that kill the process, at every counted call or at the middle one of each kind."""
+    if every:
+        return [DiskFault(number + 1, die) for number in range(calls.counts.total())]
+    return [DiskFault((count + 1) // 2, die, kind) for kind, count in calls.counts.items()]
 
 
 class FailingConversion:

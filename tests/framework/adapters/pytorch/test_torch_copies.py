@@ -23,12 +23,12 @@ from stoker.pipeline.engines.selection.devices import BatchPlacement  # noqa: E4
 
 
 class Cuda:
-    """What was asked of PyTorch, in order."""
+    """A log of the calls of PyTorch, in order."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
         self.pinned: set[int] = set()
-        self.kept: list[Any] = []  # an address that is freed may be given to what is not pinned
+        self.kept: list[Any] = []  # memory that is not pinned could get a freed address
         self.streams = ["consumer's"]
 
     def stream_class(self) -> type:
@@ -48,8 +48,8 @@ class Cuda:
         return Stream
 
     def of_consumer(self) -> list[str]:
-        """What the consumer's thread asked: the producer goes on meanwhile."""
-        return [what for what in self.log if what in ("waited", "kept")]
+        """The calls of the consumer's thread, without those of the producer."""
+        return [call for call in self.log if call in ("waited", "kept")]
 
     def pin(self, tensor: Any) -> Any:
         self.pinned.add(tensor.data_ptr())

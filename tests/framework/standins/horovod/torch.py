@@ -6,16 +6,13 @@ Ranks come from the environment that horovodrun sets.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.distributed as dist
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torch import Tensor
-    from torch.optim import Optimizer
+from torch import Tensor
+from torch.optim import Optimizer
 
 _groups: list[Any] = []
 

@@ -1,6 +1,6 @@
 """What examples/frameworks/timm_training.py uses of timm, for machines on which timm cannot be installed.
 
-timm imports torchvision, of which PyPI has no build for a PyTorch without CUDA.
+timm imports torchvision, and PyPI has no build of torchvision for a PyTorch without CUDA.
 """
 
 from __future__ import annotations

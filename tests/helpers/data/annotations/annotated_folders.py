@@ -156,29 +156,33 @@ def _data_yaml(root: Path) -> Converted:
     return Converted(root / "data.yaml", {})
 
 
+def _mask(image: int, value: Callable[[int, int], int], dtype: type = np.uint8) -> Image.Image:
+    """A mask with the value of each object, by its number in the image and its class."""
+    values = np.zeros(SIZES[image], dtype)
+    for n, (label, (left, top, right, bottom)) in enumerate(BOXES[image]):
+        values[top:bottom, left:right] = value(n, label)
+    return Image.fromarray(values)
+
+
 def _instance_ids(root: Path) -> Converted:
     """Cityscapes' masks of objects, whose values are ids of its classes * 1000 + n."""
     write_images(root / "leftImg8bit", ending="_leftImg8bit")
     (root / "gtFine").mkdir()
-    for number, objects in enumerate(BOXES):
-        values = np.zeros(SIZES[number], np.uint16)
-        for n, (label, (left, top, right, bottom)) in enumerate(objects):
-            values[top:bottom, left:right] = (24, 26)[label] * 1000 + n
-        Image.fromarray(values).save(root / "gtFine" / f"{number}_gtFine_instanceIds.png")
+    for number in range(len(BOXES)):
+        mask = _mask(number, lambda n, label: (24, 26)[label] * 1000 + n, np.uint16)
+        mask.save(root / "gtFine" / f"{number}_gtFine_instanceIds.png")
     return Converted(root / "leftImg8bit", {"instances": root / "gtFine"})
 
 
 def _segmentation_object(root: Path) -> Converted:
     """Pascal VOC's masks of objects and of classes."""
     write_images(root / "JPEGImages")
-    for folder in ("SegmentationObject", "SegmentationClass"):
-        (root / folder).mkdir()
-        for number, objects in enumerate(BOXES):
-            values = np.zeros(SIZES[number], np.uint8)
-            for n, (label, (left, top, right, bottom)) in enumerate(objects, 1):
-                values[top:bottom, left:right] = n if folder == "SegmentationObject" else (15, 7)[label]
-            Image.fromarray(values).save(root / folder / f"{number}.png")
     masks, instances = root / "SegmentationClass", root / "SegmentationObject"
+    for folder in (masks, instances):
+        folder.mkdir()
+    for number in range(len(BOXES)):
+        _mask(number, lambda n, label: n + 1).save(instances / f"{number}.png")
+        _mask(number, lambda n, label: (15, 7)[label]).save(masks / f"{number}.png")
     return Converted(root / "JPEGImages", {"masks": masks, "instances": instances})
 
 

@@ -95,14 +95,8 @@ def write_annotated(
 
 
 def load(folder: Path, **options: Any) -> ImageLoader:
-    given = {
-        "batch_size": N,
-        "columns": COLUMNS,
-        "num_threads": 2,
-        "transforms": [Resize((30, 40))],
-        **options,
-    }
-    return ImageLoader(folder, **given)
+    given = {"batch_size": N, "columns": COLUMNS, "num_threads": 2, "transforms": [Resize((30, 40))]}
+    return ImageLoader(folder, **(given | options))
 
 
 def first(folder: Path, **options: Any) -> Any:
@@ -111,6 +105,6 @@ def first(folder: Path, **options: Any) -> Any:
 
 
 def found(bright: np.ndarray[Any, Any]) -> list[int]:
-    """The box around what is true."""
+    """The box around the true pixels."""
     rows, columns = np.flatnonzero(bright.any(axis=1)), np.flatnonzero(bright.any(axis=0))
     return [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]

@@ -13,7 +13,7 @@ from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.reading.samples import Samples
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Work
+from stoker.pipeline.engines.base import Engine, EngineSettings, ImageFormat, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 SIZE = (48, 64)
@@ -85,7 +85,12 @@ def execute(
     engine = NativeEngine(
         EngineSettings([str(path)], [size], output, num_threads=threads, depth=1, max_pixels=10**8)
     )
-    engine.submit(Work(samples, params))
+    return run_once(engine, Work(samples, params))
+
+
+def run_once(engine: Engine, work: Work) -> Result:
+    """The result of one batch; the engine is closed."""
+    engine.submit(work)
     result = engine.collect()
     engine.close()
     return result
@@ -107,8 +112,4 @@ class Dataset:
         )
 
     def execute(self, **options: Any) -> Result:
-        engine = self.engine(**options)
-        engine.submit(Work(self.samples, self.params))
-        result = engine.collect()
-        engine.close()
-        return result
+        return run_once(self.engine(**options), Work(self.samples, self.params))

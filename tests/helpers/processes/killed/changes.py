@@ -8,15 +8,15 @@ CHANGE is append, exclude, merge, or all.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from helpers.processes.disk_calls import DiskFault
-from helpers.processes.programs import die
+from helpers.processes.disk_calls import DiskFault, deadly_faults
+from helpers.processes.programs import die, end_of, fork
 from PIL import Image
 
 import stoker
@@ -45,18 +45,6 @@ def change(what: str, folder: Path, target: Path) -> None:
         stoker.merge([folder / "base", folder / "other"], target)
 
 
-def killed(what: str, folder: Path, target: Path, fault: DiskFault) -> bool:
-    """Forks a change, and returns whether the fault has killed it."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    try:
-        with fault.installed():
-            change(what, folder, target)
-    finally:
-        os._exit(0)
-
-
 def kill(what: str, folder: Path, *, every: bool) -> int:
     """Kills the change at every call or at the middle one of each kind, and returns how often."""
     before, after = SAMPLES[what]
@@ -67,16 +55,17 @@ def kill(what: str, folder: Path, *, every: bool) -> int:
         if before:
             shutil.copytree(folder / "base", target)
 
+    def work(fault: DiskFault) -> None:
+        with fault.installed():
+            change(what, folder, target)
+
     start()
     calls = DiskFault(0, die)
-    with calls.installed():
-        change(what, folder, target)
-    faults = [DiskFault(number + 1, die) for number in range(sum(calls.counts.values()))]
-    if not every:
-        faults = [DiskFault((count + 1) // 2, die, kind) for kind, count in calls.counts.items()]
+    work(calls)
+    faults = deadly_faults(calls, every=every)
     for fault in faults:
         start()
-        assert killed(what, folder, target, fault)
+        assert end_of(fork(partial(work, fault))) == -signal.SIGKILL
         there = (target / MANIFEST_NAME).exists()
         found = len(stoker.open(target)) if there else 0
         assert found in (before, after), "the last version stands, or the new one"

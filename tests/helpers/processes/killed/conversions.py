@@ -18,18 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from helpers.data.file_trees import read_files
-from helpers.processes.disk_calls import DiskFault
-from helpers.processes.programs import die
+from helpers.processes.disk_calls import DiskFault, deadly_faults
+from helpers.processes.programs import die, end_of, fork
 
 import stoker
-from stoker.errors import DatasetError
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 KILLS = 50
 
 
 class Conversions:
-    """Conversions of one source, of which a whole one is known."""
+    """Conversions of one source, and the files of one that was not killed."""
 
     def __init__(self, source: Path, folder: Path, container: str) -> None:
         self._source, self._folder = source, folder
@@ -42,22 +41,16 @@ class Conversions:
 
     def start(self, target: Path, fault: DiskFault) -> int:
         """Forks a converter and returns its process id; it exits with 3 where everything is converted."""
-        child = os.fork()
-        if child:
-            return child
-        try:
+
+        def work() -> None:
             with fault.installed():
                 stoker.convert(self._source, target, **self._options)
-            os._exit(0)
-        except DatasetError as error:
-            os._exit(3 if "already" in str(error) else 4)
-        except BaseException as error:
-            print(repr(error), file=sys.stderr, flush=True)
-            os._exit(5)
+
+        return fork(work)
 
     def end(self, child: int, target: Path) -> bool:
         """Waits for a converter, checks every visible dataset and returns whether it was killed."""
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        code = end_of(child)
         assert code in (0, 3, -signal.SIGKILL), code
         for split in ("train", "val"):
             if (target / split / MANIFEST_NAME).exists():
@@ -70,11 +63,12 @@ class Conversions:
 
     def kill_at_calls(self) -> int:
         """Kills converters at the middle one of the calls of each kind and returns how many there were."""
-        for kind, count in self.calls.counts.items():
-            target = self._folder / kind
-            assert self.end(self.start(target, DiskFault((count + 1) // 2, die, kind)), target)
+        faults = deadly_faults(self.calls, every=False)
+        for number, fault in enumerate(faults):
+            target = self._folder / str(number)
+            assert self.end(self.start(target, fault), target)
             assert not self.end(self.start(target, DiskFault(0, die)), target), "it resumes and ends"
-        return len(self.calls.counts)
+        return len(faults)
 
     def kill_at_moments(self) -> int:
         """Kills converters until there were enough kills, and returns how many conversions ended."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from helpers.processes.programs import die
+from helpers.processes.programs import die, end_of, fork
 from torch import nn
 
 import stoker
@@ -33,7 +33,7 @@ TRANSFORMS = [RandomResizedCrop(16), RandomHorizontalFlip(), Normalize()]
 class Death:
     """A place where a trainer kills itself: after its n-th step, or in its n-th checkpoint.
 
-    Of that checkpoint it has written a share; all of it where the share is 1, under its temporary name.
+    It has then written a share of that checkpoint, or all of it, under a temporary name.
     """
 
     step: int = 0
@@ -62,7 +62,7 @@ def save(folder: Path, state: dict[str, Any], death: Death, number: int) -> None
 
 def train(dataset: str, folder: Path, death: Death) -> None:
     """Trains from the last checkpoint on and writes down the loss of each step."""
-    torch.set_num_threads(1)  # more wait for each other on a busy machine
+    torch.set_num_threads(1)  # several threads wait for each other on a busy machine
     torch.manual_seed(0)
     layers = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(8 * 14 * 14, 61)
     model = nn.Sequential(*layers)
@@ -108,19 +108,11 @@ class Runs:
     def start(self, name: str, death: Death = NEVER) -> int:
         """Forks a trainer and returns its process id."""
         (self._folder / name).mkdir(parents=True, exist_ok=True)
-        child = os.fork()
-        if child:
-            return child
-        try:
-            train(self._dataset, self._folder / name, death)
-            os._exit(0)
-        except BaseException as error:
-            print(repr(error), file=sys.stderr, flush=True)
-            os._exit(5)
+        return fork(lambda: train(self._dataset, self._folder / name, death))
 
     def wait(self, child: int) -> bool:
         """Waits for a trainer and returns whether it was killed."""
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        code = end_of(child)
         assert code in (0, -signal.SIGKILL), code
         return code < 0
 
@@ -163,7 +155,7 @@ class Runs:
                 continue
             self.check(name)
             ended += 1
-            patience /= 2  # the machine is faster now, or little was left to do
+            patience /= 2  # the machine is faster now, or the run was nearly done
         return ended
 
 

@@ -9,7 +9,6 @@ One process that has imported everything forks every writer, so that a hundred k
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
@@ -17,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 from helpers.data.file_trees import read_files
-from helpers.processes.disk_calls import DiskFault
-from helpers.processes.programs import die
+from helpers.processes.disk_calls import DiskFault, deadly_faults
+from helpers.processes.programs import die, end_of, fork
 
 import stoker
-from stoker.errors import DatasetError
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.dataset.versions.naming import HISTORY_NAME
 
@@ -38,17 +36,7 @@ def write(target: Path, container: str, fault: DiskFault, *, append: bool = Fals
 
 def start(target: Path, container: str, fault: DiskFault, *, append: bool = False) -> int:
     """Forks a writer and returns its exit code, which is 3 where a dataset is there."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    try:
-        write(target, container, fault, append=append)
-        os._exit(0)
-    except DatasetError as error:
-        os._exit(3 if "already" in str(error) else 4)
-    except BaseException as error:
-        print(repr(error), file=sys.stderr, flush=True)
-        os._exit(5)
+    return end_of(fork(lambda: write(target, container, fault, append=append)))
 
 
 def kill(folder: Path, container: str, *, every: bool) -> int:
@@ -56,9 +44,7 @@ def kill(folder: Path, container: str, *, every: bool) -> int:
     calls = DiskFault(0, die)
     write(folder / "reference", container, calls)
     expected = read_files(folder / "reference")
-    faults = [DiskFault(number + 1, die) for number in range(sum(calls.counts.values()))]
-    if not every:
-        faults = [DiskFault((count + 1) // 2, die, kind) for kind, count in calls.counts.items()]
+    faults = deadly_faults(calls, every=every)
     for fault in faults:
         target = folder / "out"
         assert start(target, container, fault) == -signal.SIGKILL
@@ -66,7 +52,7 @@ def kill(folder: Path, container: str, *, every: bool) -> int:
         if visible:
             assert len(stoker.open(target)) == SAMPLES
             assert stoker.verify(target).ok
-        # What is left locks no writer out, and stays in no dataset.
+        # Leftovers lock out no writer, and stay in no dataset.
         assert start(target, container, DiskFault(0, die)) == (3 if visible else 0)
         if not visible:
             assert read_files(target) == expected
@@ -82,10 +68,10 @@ def kill_appending(folder: Path, container: str) -> int:
     calls = DiskFault(0, die)
     write(grown, container, calls, append=True)
     expected = read_files(grown)
-    total = sum(calls.counts.values())
-    for number in range(1, total + 1):
+    faults = deadly_faults(calls, every=True)
+    for fault in faults:
         shutil.copytree(base, target)
-        assert start(target, container, DiskFault(number, die), append=True) == -signal.SIGKILL
+        assert start(target, container, fault, append=True) == -signal.SIGKILL
         samples = len(stoker.open(target))
         assert samples in (SAMPLES, 2 * SAMPLES), "the last version stands, or the new one"
         assert stoker.verify(target, decode=True).ok
@@ -98,7 +84,7 @@ def kill_appending(folder: Path, container: str) -> int:
                 "but its times"
             )
         shutil.rmtree(target)
-    return total
+    return len(faults)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from stoker.benchmarks.report.page import make_page, read_results
-from stoker.benchmarks.report.page_tables import make_table
+from stoker.benchmarks.report.sections import make_table
 
 ROOT = Path(__file__).parents[4]
 MAKE = "python -m stoker.benchmarks.report.page"
@@ -40,8 +40,5 @@ def test_loaders_that_are_better_than_stoker_are_named_by_column() -> None:
     )
     table = make_table("Speed", columns, loaders)
     assert [row.name for row in table.rows] == ["ffcv", "stoker", "dali", "stoker-blocks"]
-    assert table.better() == {
-        "images/s": ["FFCV (120)"],
-        "seconds": ["DALI pipeline written by hand (3.0)"],
-    }
+    assert table.better() == {"images/s": ["FFCV (120)"], "seconds": ["DALI pipeline written by hand (3.0)"]}
     assert table.notes == ("SPDL: not measured, not installed.",)
