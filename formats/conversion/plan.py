@@ -51,7 +51,7 @@ class DatasetPlan:
 
     Attributes:
         options: The options.
-        listing: The samples, their classes, and what was left out of them.
+        listing: The samples, their classes, and the skips of the listing.
         encoder: Makes the index columns of the samples.
         shards: The shards, by split and by position in it.
         fingerprint: Name of the plan, by which an unfinished conversion is recognised.

@@ -85,7 +85,7 @@ class ConvertRequest:
         """Return the checked options of the conversion of a source of files.
 
         Args:
-            resize: What :func:`.options.parse_resize` returns for :attr:`resize`.
+            resize: Mode, height and width, as :func:`.options.parse_resize` returns them.
             source_format: The format of the source, given or found.
 
         Raises:

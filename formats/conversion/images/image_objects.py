@@ -53,8 +53,8 @@ def fit_objects(
         relative: Whether coordinates are shares of the image's width and height.
 
     Returns:
-        The objects that are left; and those that were left out, and keypoints far outside the image, which
-        become unlabelled.
+        The remaining objects; and the dropped ones. Keypoints far outside the image become unlabelled, and
+        count as dropped.
     """
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)

@@ -91,7 +91,7 @@ def _color(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class MaskRules:
-    """What the masks of a dataset have in common.
+    """The rules for all masks of a dataset.
 
     Attributes:
         padding: Value of pixels that show nothing of the source.
@@ -125,9 +125,9 @@ class MaskRules:
             SkippedError: A value has no class.
         """
         found = values if self.table is None else self._mapped(values)
-        most = (
-            self.classes - 1 if self.classes else _WITHOUT_NAMES if self.padding <= _WITHOUT_NAMES else _MOST
-        )
+        most = _WITHOUT_NAMES if self.padding <= _WITHOUT_NAMES else _MOST
+        if self.classes:
+            most = self.classes - 1
         wrong = (found > most) & (found != (-1 if self.ignore is None else self.ignore))
         if wrong.any():
             raise SkippedError("mask with a value without a class", f"{found[wrong].min()}, more than {most}")

@@ -145,8 +145,8 @@ def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotatio
         size: Its height and width.
 
     Returns:
-        All objects, of which those outside the image have boxes without area; and (M,) float64, the share of
-        the area of each box that is left.
+        All objects, with an empty box if they are outside the image; and (M,) float64, the share of each
+        box's area that is inside.
     """
     height, width = size
     before = objects.boxes.astype(np.float64)

@@ -1,4 +1,4 @@
-"""``stoker.convert`` of a dataset in Python: its items, or what a function makes of them, go to a writer."""
+"""``stoker.convert`` of a dataset in Python: a writer gets its items, or the samples made of them."""
 
 from __future__ import annotations
 
@@ -96,10 +96,7 @@ def _samples(
 
 
 def _write(
-    writer: Writer,
-    samples: Iterable[tuple[int, dict[str, Any] | None]],
-    total: int | None,
-    report: Progress,
+    writer: Writer, samples: Iterable[tuple[int, dict[str, Any] | None]], total: int | None, report: Progress
 ) -> None:
     """Write all samples, and report the progress.
 

@@ -51,7 +51,7 @@ class UrlOutput(ShardedOutput):
         try:
             target.enter(target.read_fingerprint(), overwrite=overwrite)
         except BaseException:
-            self._is_published = True  # what is there belongs to another conversion
+            self._is_published = True  # the files there belong to another conversion
             self.abandon()
             raise
 

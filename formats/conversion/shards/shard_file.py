@@ -47,7 +47,7 @@ class ShardResult:
     skipped: tuple[Skip, ...]
 
     def named(self, name: str) -> Shard:
-        """Return what a manifest says of the shard under its final name."""
+        """Return the entry of the shard in a manifest, under its final name."""
         return Shard(name, self.bytes, self.records, self.digest, sha256=self.sha256)
 
 
@@ -127,11 +127,11 @@ class ShardFile:
         return len(self._rows)
 
     def add(self, outcome: EncodedRecord | Skip, row: int) -> None:
-        """Append a record, or note what was left out.
+        """Append a record, or note a skip.
 
         Args:
             outcome: The record, or the sample that was left out.
-            row: Number of the sample that ``columns`` knows it by.
+            row: Number of the sample, for ``columns``.
         """
         if isinstance(outcome, Skip):
             self._skipped.append(outcome)

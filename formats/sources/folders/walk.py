@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.errors import SourceError
 
-from ...files.paths import is_inside, printable_name
+from ...files.paths import is_inside, is_unicode, printable_name
 from ..listing import Skip
 from .suffixes import has_image_suffix
 
@@ -126,7 +126,7 @@ def _look_at(
         return Skip(printable_name(key), "hidden")
     path = f"{folder.path}/{entry.name}"
     is_folder = entry.is_dir(follow_symlinks=False)
-    if not _is_utf8(entry.name):
+    if not is_unicode(entry.name):
         skip = Skip(printable_name(key), "name is not UTF-8")
         return _skipped_folder(path, skip) if is_folder else skip
     if is_folder:
@@ -168,13 +168,3 @@ def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
     return SkippedFolder(
         skip, tuple(Skip(f"{skip.key}/{printable_name(name)}", skip.reason) for name in names)
     )
-
-
-def _is_utf8(name: str) -> bool:
-    if name.isascii():
-        return True
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

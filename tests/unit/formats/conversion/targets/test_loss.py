@@ -47,7 +47,7 @@ def test_a_loss_that_shows_late_is_allowed_by_the_same_command(
     with pytest.raises(SourceError, match=r"1 of 8 images and objects would be left out, more than 12\.4%"):
         _convert(folder, allow_loss="12.4%")
     assert not (folder / "out" / "dataset.json").exists()
-    monkeypatch.setattr("stoker.formats.conversion.targets.folder_target.write_shard", None)
+    monkeypatch.setattr("stoker.formats.conversion.targets.folder_target.write_shard", pytest.fail)
     assert len(_convert(folder, allow_loss=0.125)) == 3
 
 
