@@ -30,6 +30,7 @@ __all__ = [
     "parse_resize",
     "parse_share",
     "shard_bytes",
+    "shard_options",
 ]
 
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
@@ -221,6 +222,27 @@ class ConvertOptions(ShardOptions):
                 pixels *= {"shorter": _ASPECT, "longer": 1 / _ASPECT}.get(self.mode, 1)
             sizes = (pixels * BYTES_PER_PIXEL[self.encoding]).astype(np.int64)
         return super().record_bytes(sizes)
+
+
+def shard_options(  # noqa: PLR0917 - in the order of stoker.convert's arguments
+    container: str,
+    seed: int | None,
+    shard_size: str | int | None,
+    shard_records: int | None,
+    shards: int | None,
+    val: str | float | Fraction,
+    test: str | float | Fraction,
+    *,
+    strict: bool,
+) -> ShardOptions:
+    """The checked options of shards and splits, from arguments as :func:`stoker.convert` has them.
+
+    Raises:
+        ConfigError: An option has a value that it cannot have.
+    """
+    size = shard_bytes(shard_size, shard_records, shards)
+    shares = parse_share("val", val), parse_share("test", test)
+    return ShardOptions(container, seed, size, shard_records or 0, shards or 0, *shares, strict)
 
 
 def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:

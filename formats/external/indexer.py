@@ -108,9 +108,9 @@ class Indexer:
             before += source.size
             shard.report(source.size)
         _refuse(self._named.names_of_several_labels(), sources, names)
-        classes = self._classes if self._classes is not None else sorted(rows.class_names)
-        if self._classes is None and self._names.label_type == "shard":
-            classes = names
+        classes = self._classes
+        if classes is None:
+            classes = names if self._names.label_type == "shard" else sorted(rows.class_names)
         if not rows.finish(temporary / INDEX_NAME, classes):
             left_out = (Skip("", reason) for reason in self._skipped.elements())
             raise no_images_error("there is no image in these shards", sources[0].source, left_out)

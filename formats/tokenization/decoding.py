@@ -1,4 +1,4 @@
-"""Texts of token ids, with the tokenizer that a dataset holds: for previews, which a reader looks at."""
+"""Texts of token ids, made with the tokenizer of a dataset, for previews."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class TextListing(Listing):
 
     @property
     def format(self) -> LineFormat:
-        """What the lines hold."""
+        """The format of the lines."""
         return LineFormat(self.fields, self.json_lines, self.messages)
 
     def documents(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
