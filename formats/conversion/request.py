@@ -84,9 +84,7 @@ class ConvertRequest:
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
         """Return the checked options of the conversion of a source of files.
 
-        Args:
-            resize: Mode, height and width, as :func:`.options.parse_resize` returns them.
-            source_format: The format of the source, given or found.
+        ``resize`` has mode, height and width, as :func:`.options.parse_resize` returns them.
 
         Raises:
             ConfigError: An option has a value that it cannot have.

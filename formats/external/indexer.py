@@ -37,21 +37,13 @@ _MOST_CLASSES = 1_000_000
 
 
 class _Reading(NamedTuple):
-    """A shard that is read.
-
-    Attributes:
-        number: Its position.
-        name: Its name in the dataset.
-        path: Path or URL of its data file, for errors.
-        rows: The rows to add its samples to.
-        report: Called with the bytes of it that are done.
-    """
+    """A shard that is being read."""
 
     number: int
-    name: str
-    path: str
+    name: str  # in the dataset
+    path: str  # or URL of its data file, for errors
     rows: SampleRows
-    report: Callable[[int], None]
+    report: Callable[[int], None]  # called with the bytes that are done
 
 
 class Indexer:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -109,12 +109,9 @@ def convert_listing(
         raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
     texts = SourceTexts(len(listing), partial(_texts, listing, composition))
     chosen = make_tokenizer(choice, texts, threads)
-    options = TextOptions(
-        **vars(shards),
-        fields=",".join(fields),
-        **tokenizer_options(chosen, choice),
-        **({} if composition is None else composition.options),
-    )
+    given: dict[str, Any] = {**vars(shards), **tokenizer_options(chosen, choice)}
+    given |= {} if composition is None else composition.options
+    options = TextOptions(fields=",".join(fields), **given)
     records = TextRecords(listing.format, chosen, options.dtype, composition)
     with record_maker(records, number) as make:
         plan = plan_conversion(listing, options, TextEncoder(listing, records, make))

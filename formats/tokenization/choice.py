@@ -145,11 +145,6 @@ def _count(counts: _native.WordCounts, texts: SourceTexts, chunk: range) -> None
 def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> File:
     """Return a tokenizer with pieces of words from the texts; it has every byte, so no text is unknown.
 
-    Args:
-        texts: All texts.
-        size: Largest number of token ids; at least 256 bytes and the special tokens are among them.
-        min_count: Pairs of pieces that occur less often are not joined.
-
     Raises:
         MissingDependencyError: The package ``tokenizers`` is not installed.
     """

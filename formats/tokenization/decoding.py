@@ -18,9 +18,7 @@ _OF_BYTES = {256: "[PAD]", 257: "[BOS]", 258: "[EOS]"}
 def make_decoder(options: Mapping[str, Any], file: bytes | None) -> Decode:
     """Return a function that makes the text of token ids, special tokens included.
 
-    Args:
-        options: Options of the dataset.
-        file: Content of its ``tokenizer.json``; None for bytes, which have none.
+    ``options`` are those of the dataset, and ``file`` its ``tokenizer.json``; None for bytes.
 
     Raises:
         MissingDependencyError: The tokenizer needs the package ``tokenizers``, which is not installed.

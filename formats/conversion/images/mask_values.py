@@ -67,9 +67,7 @@ def _number(text: str) -> int:
 def mask_table(text: str, ignore: int | None) -> Table:
     """Return the class of each value or colour of a map in the form of :func:`parse_mask_map`.
 
-    Args:
-        text: The map.
-        ignore: Value of pixels without a class.
+    ``ignore`` is the value of pixels without a class.
 
     Raises:
         ConfigError: A named map needs a value for pixels without a class, and there is none.
@@ -116,10 +114,7 @@ class MaskRules:
         return self.table is None and not self.classes
 
     def classes_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the classes of a mask, (H, W) uint8 or uint16.
-
-        Args:
-            values: (H, W) uint8 or uint16; or (H, W, 3) uint8, colours.
+        """Return the classes, (H, W) uint8 or uint16, of such values or of (H, W, 3) uint8 colours.
 
         Raises:
             SkippedError: A value has no class.

@@ -131,9 +131,7 @@ def _plain(value: Any) -> Any:
 def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
     """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files.
 
-    Args:
-        dataset: Anything with a length and positions, or an iterable.
-        fields: Arguments of a writer by the names of fields; None leaves a field out.
+    ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
 
     Raises:
         ConfigError: It is no such dataset, or a mapping of datasets.

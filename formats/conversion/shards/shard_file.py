@@ -127,12 +127,7 @@ class ShardFile:
         return len(self._rows)
 
     def add(self, outcome: EncodedRecord | Skip, row: int) -> None:
-        """Append a record, or note a skip.
-
-        Args:
-            outcome: The record, or the sample that was left out.
-            row: Number of the sample, for ``columns``.
-        """
+        """Append a record, or note a skip; ``row`` is the number of the sample, for ``columns``."""
         if isinstance(outcome, Skip):
             self._skipped.append(outcome)
             return
@@ -148,12 +143,7 @@ class ShardFile:
         self._skipped += outcome.skipped
 
     def finish(self, state: Path, position: int) -> ShardResult:
-        """Write the index, and move all files to ``state``.
-
-        Args:
-            state: Folder of the unfinished conversion.
-            position: Position of the shard in its dataset.
-        """
+        """Write the index of the shard, for its position in its dataset, and move all files to ``state``."""
         result = self._finish_files(position)
         sync(self._attempt)
         final = shard_files(state, self._number, self._container)

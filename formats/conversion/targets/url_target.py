@@ -137,11 +137,7 @@ class UrlTarget:
         return self.store.at(split) if split else self.store.url
 
     def enter(self, known: str | None, *, overwrite: bool) -> None:
-        """Start a conversion, or find the one that was interrupted.
-
-        Args:
-            known: Fingerprint of the conversion at the URL, see :meth:`read_fingerprint`.
-            overwrite: Whether to replace a dataset, or another unfinished conversion.
+        """Start a conversion, or find the one that was interrupted, whose fingerprint is ``known``.
 
         Raises:
             DatasetError: There is a dataset, or another unfinished conversion, and not ``overwrite``.

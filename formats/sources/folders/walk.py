@@ -57,17 +57,11 @@ class SkippedFolder(NamedTuple):
 
 
 class _Folder(NamedTuple):
-    """A folder to walk.
-
-    Attributes:
-        key: Its path in the source.
-        path: Its path on the disk without links.
-        links: Paths on the disk, without links, of the folders that hold the links that lead to it.
-    """
+    """A folder to walk."""
 
     key: str
-    path: str
-    links: tuple[str, ...] = ()
+    path: str  # on the disk, without links
+    links: tuple[str, ...] = ()  # paths of the folders that hold the links that lead to it
 
 
 def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip | SkippedFolder]:
