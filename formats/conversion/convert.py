@@ -89,8 +89,8 @@ def convert(
             ``s3://bucket/photos``. Or Parquet files, such as ``data/train-*.parquet``, or a folder of Hugging
             Face's ``save_to_disk``. Or a dataset in Python: anything with a length and items by position, as
             those of PyTorch, torchvision and Hugging Face, or an iterable. Its items are dicts of the
-            arguments of :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths. Such
-            a conversion does not resume.
+            arguments of :meth:`stoker.Writer.write`, pairs of an image and its label, images, or paths. The
+            conversion of such a dataset does not resume.
         make: Called with each item of ``src``, in ``num_threads`` processes or on Ray; returns a sample in
             one of these forms, or None to leave the item out.
         fields: For datasets of dicts: names of :meth:`stoker.Writer.write` by names of fields, such as

@@ -31,11 +31,7 @@ def list_samples(
 ) -> Listing:
     """Return the samples of a source that a conversion takes.
 
-    Args:
-        request: The options of the conversion.
-        source: The source.
-        source_format: Its format.
-        names: Names of the classes, that of label 0 first; None for those of the source.
+    ``names`` are those of the classes, that of label 0 first; None for those of the source.
 
     Raises:
         ConfigError: An option does not fit the source.

@@ -26,9 +26,11 @@ __all__ = [
     "ConvertOptions",
     "ResizeMode",
     "ShardOptions",
+    "parse_fraction",
     "parse_resize",
     "parse_share",
     "shard_bytes",
+    "shard_options",
 ]
 
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
@@ -115,10 +117,10 @@ class ConvertOptions(ShardOptions):
     Attributes:
         mode: How images are resized: none, shorter, longer, squash, crop, fill.
         height: Height in pixels, or the shorter or longer side in these modes; 0 with ``none``.
-        width: Width in pixels, likewise.
+        width: Width in pixels, in the same way.
         encoding: keep, jpeg, png or raw.
         quality: JPEG quality, 1 to 100. None means :data:`QUALITY`, and keeps JPEGs that need no resizing.
-        subsampling: JPEG chroma subsampling: 444, 422 or 420. None means :data:`SUBSAMPLING`, likewise.
+        subsampling: JPEG chroma subsampling: 444, 422 or 420. None means :data:`SUBSAMPLING` in the same way.
         class_depth: Number of leading folders that name the class; None for all.
         max_pixels: Images of more pixels are skipped.
         restarts: Whether stored JPEGs get restart markers. None means where images are resized to JPEG.
@@ -182,9 +184,9 @@ class ConvertOptions(ShardOptions):
             object.__setattr__(self, "restarts", stores_jpeg and self.mode != "none")
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """See :meth:`ShardOptions.to_manifest`; without options of later versions where they are not given.
+        """See :meth:`ShardOptions.to_manifest`; it omits unused options of later versions.
 
-        So conversions without them have the options of those by versions that did not know them.
+        So the manifest stays equal to that of a version without these options.
         """
         later = ("restarts", "mask_map", "class_map", "person_box")
         unused = {name for name in later if not getattr(self, name)}
@@ -222,6 +224,27 @@ class ConvertOptions(ShardOptions):
         return super().record_bytes(sizes)
 
 
+def shard_options(  # noqa: PLR0917 - in the order of stoker.convert's arguments
+    container: str,
+    seed: int | None,
+    shard_size: str | int | None,
+    shard_records: int | None,
+    shards: int | None,
+    val: str | float | Fraction,
+    test: str | float | Fraction,
+    *,
+    strict: bool,
+) -> ShardOptions:
+    """The checked options of shards and splits, from arguments as :func:`stoker.convert` has them.
+
+    Raises:
+        ConfigError: An option has a value that it cannot have.
+    """
+    size = shard_bytes(shard_size, shard_records, shards)
+    shares = parse_share("val", val), parse_share("test", test)
+    return ShardOptions(container, seed, size, shard_records or 0, shards or 0, *shares, strict)
+
+
 def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
     """Bytes of a shard: as given, by default 256 MB, and 0 where another option divides the samples.
 
@@ -239,14 +262,19 @@ def parse_share(name: str, value: str | float | Fraction) -> Fraction:
     Raises:
         ConfigError: The value is no share, or is not from 0 to less than 1.
     """
-    text = str(value).strip()
-    try:
-        share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(-1)
+    share = parse_fraction(value)
     if not 0 <= share < 1:
         raise ConfigError(f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, not {value!r}")
     return share
+
+
+def parse_fraction(value: str | float | Fraction) -> Fraction:
+    """Parse 0.1, "0.1" or "10%" into an exact fraction; -1 for other texts."""
+    text = str(value).strip()
+    try:
+        return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return Fraction(-1)
 
 
 def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:

@@ -51,7 +51,7 @@ class DatasetPlan:
 
     Attributes:
         options: The options.
-        listing: The samples, their classes, and what was left out of them.
+        listing: The samples, their classes, and the skips of the listing.
         encoder: Makes the index columns of the samples.
         shards: The shards, by split and by position in it.
         fingerprint: Name of the plan, by which an unfinished conversion is recognised.
@@ -84,12 +84,7 @@ class ConversionPlan(DatasetPlan):
 def plan_conversion(
     listing: Listing, options: ShardOptions, encoder: Encoder | None = None
 ) -> ConversionPlan:
-    """Plan a conversion.
-
-    Args:
-        listing: The samples.
-        options: The options.
-        encoder: Makes records of the samples; by default that of images.
+    """Plan a conversion of samples; ``encoder`` makes their records, by default that of images.
 
     Raises:
         ConfigError: A split would get no sample.
@@ -195,12 +190,7 @@ def shuffled(rows: Rows, seed: int | None) -> Rows:
 
 
 def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
-    """Divide consecutive samples into shards, none of them empty.
-
-    Args:
-        sizes: (N,) bytes of each sample, N at least 1.
-        options: Their ``shard_bytes``, ``shard_records`` or ``shards`` counts.
-    """
+    """Divide consecutive samples of ``sizes`` bytes, (N,), N at least 1, into shards that are not empty."""
     n = len(sizes)
     if options.shard_records:
         starts = np.arange(0, n, options.shard_records)

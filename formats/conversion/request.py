@@ -13,7 +13,7 @@ from ..sources.classes.class_names import parse_class_map
 from ..sources.format_names import SourceFormatName
 from .execution import Engine
 from .images.mask_values import parse_mask_map
-from .options import ConvertOptions, ResizeMode, parse_share, shard_bytes
+from .options import ConvertOptions, ResizeMode, shard_options
 from .run import Progress
 
 __all__ = ["ConvertRequest", "SupportsItems"]
@@ -84,33 +84,28 @@ class ConvertRequest:
     def options(self, resize: tuple[ResizeMode, int, int], source_format: SourceFormatName) -> ConvertOptions:
         """Return the checked options of the conversion of a source of files.
 
-        Args:
-            resize: What :func:`.options.parse_resize` returns for :attr:`resize`.
-            source_format: The format of the source, given or found.
+        ``resize`` has mode, height and width, as :func:`.options.parse_resize` returns them.
 
         Raises:
             ConfigError: An option has a value that it cannot have.
         """
         mode, height, width = resize
         class_map = parse_class_map(self.class_map)
+        shards = shard_options(
+            self.format, self.seed, self.shard_size, self.shard_records, self.shards, self.val, self.test,
+            strict=self.strict,
+        )  # fmt: skip
         return ConvertOptions(
-            container=self.format,
-            seed=self.seed,
+            **vars(shards),
             mode=mode,
             height=height,
             width=width,
             encoding=self.encoding,
             quality=self.quality,
             subsampling=self.subsampling,
-            shard_bytes=shard_bytes(self.shard_size, self.shard_records, self.shards),
-            shard_records=self.shard_records or 0,
-            shards=self.shards or 0,
-            val=parse_share("val", self.val),
-            test=parse_share("test", self.test),
             class_depth=self.class_depth,
             max_pixels=self.max_pixels,
             restarts=self.restarts,
-            strict=self.strict,
             source_format=source_format,
             mask_map=parse_mask_map(self.mask_map),
             class_map=None if class_map is None else json.dumps(class_map),

@@ -1,4 +1,4 @@
-"""The execution of a conversion's request, by what its source is: files, or a dataset in Python."""
+"""The execution of a conversion's request, whose source is files or a dataset in Python."""
 
 from __future__ import annotations
 
@@ -36,48 +36,15 @@ from .targets.loss import check_loss, parse_loss
 __all__ = ["convert_request"]
 
 _FILE_OPTIONS = (
-    "val",
-    "test",
-    "shards",
-    "class_depth",
-    "unlabelled",
-    "source_format",
-    "images",
-    "masks",
-    "instances",
-    "path_column",
-    "label_column",
-    "suffix",
-    "skip_other_classes",
-    "min_per_class",
-    "max_per_class",
-    "allow_loss",
-    "mask_map",
-    "class_map",
-    "person_box",
-    "min_count",
-    "max_size",
-)
+    "val", "test", "shards", "class_depth", "unlabelled", "source_format", "images", "masks", "instances",
+    "path_column", "label_column", "suffix", "skip_other_classes", "min_per_class", "max_per_class",
+    "allow_loss", "mask_map", "class_map", "person_box", "min_count", "max_size",
+)  # fmt: skip
 _WRITER_OPTIONS = (
-    "classes",
-    "format",
-    "resize",
-    "encoding",
-    "quality",
-    "subsampling",
-    "restarts",
-    "shard_size",
-    "shard_records",
-    "strict",
-    "max_pixels",
-    "overwrite",
-    "ignore_index",
-    "caption_column",
-    "tokenizer",
-    "vocabulary",
-    "bos",
-    "eos",
-)
+    "classes", "format", "resize", "encoding", "quality", "subsampling", "restarts", "shard_size",
+    "shard_records", "strict", "max_pixels", "overwrite", "ignore_index", "caption_column", "tokenizer",
+    "vocabulary", "bos", "eos",
+)  # fmt: skip
 
 
 def convert_request(request: ConvertRequest) -> Summary:
@@ -93,7 +60,7 @@ def convert_request(request: ConvertRequest) -> Summary:
 
 
 def _convert_items(request: ConvertRequest) -> Summary:
-    """Convert a dataset in Python, or what ``make`` returns for its items."""
+    """Convert the items of a dataset in Python, or the samples that ``make`` returns for them."""
     for name in _FILE_OPTIONS:
         if getattr(request, name):
             raise ConfigError(
@@ -190,7 +157,7 @@ def _check_splits(listing: Listing, options: ConvertOptions, dst: str | os.PathL
 
 
 def _check_columns(listing: Listing, options: ConvertOptions) -> None:
-    """Raise ConfigError if a column of a source would hide the way from resized images back to the source."""
+    """Raise ConfigError if a column of the source has the name of a column that resizing adds."""
     taken = sorted(listing.columns.keys() & ORIGIN_COLUMNS.keys())
     if taken and options.mode != "none":
         raise ConfigError(
@@ -201,7 +168,7 @@ def _check_columns(listing: Listing, options: ConvertOptions) -> None:
 
 @contextmanager
 def _block_images(listing: Listing, request: ConvertRequest, threads: int) -> Iterator[BlockImages | None]:
-    """Yield what reads the images of a listing that lie in blocks of files; None for other listings."""
+    """Yield the reader of images that lie in blocks of files; None for other listings."""
     if listing.blocks is None:
         yield None
         return

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from .plan import ConversionPlan
 from .shards.planned_shard import ShardContext
@@ -19,19 +18,17 @@ from .targets.loss import check_loss
 __all__ = ["Progress", "ProgressCounter", "Run", "Runner", "ShardMaker", "no_progress"]
 
 Progress = Callable[[int, int, int, str], None]
-"""A callback of the user's, which the converting thread calls with the samples done, the samples in all, the
-source bytes done, and the stage: listing, converting, publishing."""
+"""The user's callback. The converting thread calls it with the samples done, the samples in all, the source
+bytes done, and the stage: listing, converting, publishing."""
 
 
 def no_progress(done: int, total: int, size: int, stage: str) -> None:
     """Ignore the progress: the default."""
 
 
-class ShardMaker(Protocol):
-    """Makes shards and keeps them in the unfinished conversion at its target."""
-
-    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
-        """Make shard ``number`` of the plan, in the context of a runner on this machine if there is one."""
+ShardMaker = Callable[[ConversionPlan, int, ShardContext | None], ShardResult]
+"""Makes a shard of a plan, given by its number, and keeps it in the unfinished conversion at its target. The
+context is that of a runner on this machine; None for other runners."""
 
 
 class ProgressCounter:
@@ -70,7 +67,7 @@ class ProgressCounter:
         self._report(self._done, self._total, self._bytes, stage)
 
 
-Runner = Callable[["ConversionPlan", ShardMaker, Sequence[int], ProgressCounter], None]
+Runner = Callable[[ConversionPlan, ShardMaker, Sequence[int], ProgressCounter], None]
 """Makes the missing shards of a plan; raises the error of the first shard that fails."""
 
 

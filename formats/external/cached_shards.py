@@ -43,9 +43,6 @@ def names_shards(path: str | os.PathLike[str]) -> bool:
 def index_shards_in_cache(path: str | os.PathLike[str]) -> Path:
     """Return the folder of the index of shards; it is made if the cache does not have it.
 
-    Args:
-        path: The shards, as :func:`.shards.find_shards` takes them.
-
     Raises: As :func:`.external_index.index`.
     """
     url = without_credentials(os.fspath(path)) if is_url(path) else None

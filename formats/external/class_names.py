@@ -65,12 +65,7 @@ class ClassNames:
         self._first: dict[LabelName, tuple[int, int]] = {}
 
     def add(self, shard: int, seen: Mapping[LabelName, int]) -> Iterator[Contradiction]:
-        """Add the classes of a shard, and yield those that contradict the classes or earlier records.
-
-        Args:
-            shard: Position of the shard.
-            seen: Each class in the shard, with the position of the first record that has it.
-        """
+        """Add the classes of a shard, each with the first record that has it; yield contradictions."""
         in_shard = defaultdict[str, set[int]](set)
         for (label, name), record in seen.items():
             self._first.setdefault(LabelName(label, name), (shard, record))

@@ -85,9 +85,8 @@ def _index_to_url(
     indexer: Indexer, shards: list[ExternalShard], locations: list[str], store: Store
 ) -> Manifest:
     if store.size(MANIFEST_NAME) is not None:
-        raise DatasetError(
-            "there is a dataset already", path=store.url, hint="name another URL, or remove its dataset.json"
-        )
+        hint = "name another URL, or remove its dataset.json"
+        raise DatasetError("there is a dataset already", path=store.url, hint=hint)
     with tempfile.TemporaryDirectory(prefix="stoker-index-") as temporary:
         manifest = indexer.run(shards, locations, Path(temporary))
         for file in sorted(Path(temporary).iterdir()):

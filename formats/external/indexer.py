@@ -37,21 +37,13 @@ _MOST_CLASSES = 1_000_000
 
 
 class _Reading(NamedTuple):
-    """A shard that is read.
-
-    Attributes:
-        number: Its position.
-        name: Its name in the dataset.
-        path: Path or URL of its data file, for errors.
-        rows: The rows to add its samples to.
-        report: Called with the bytes of it that are done.
-    """
+    """A shard that is being read."""
 
     number: int
-    name: str
-    path: str
+    name: str  # in the dataset
+    path: str  # or URL of its data file, for errors
     rows: SampleRows
-    report: Callable[[int], None]
+    report: Callable[[int], None]  # called with the bytes that are done
 
 
 class Indexer:
@@ -108,9 +100,9 @@ class Indexer:
             before += source.size
             shard.report(source.size)
         _refuse(self._named.names_of_several_labels(), sources, names)
-        classes = self._classes if self._classes is not None else sorted(rows.class_names)
-        if self._classes is None and self._names.label_type == "shard":
-            classes = names
+        classes = self._classes
+        if classes is None:
+            classes = names if self._names.label_type == "shard" else sorted(rows.class_names)
         if not rows.finish(temporary / INDEX_NAME, classes):
             left_out = (Skip("", reason) for reason in self._skipped.elements())
             raise no_images_error("there is no image in these shards", sources[0].source, left_out)

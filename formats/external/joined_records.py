@@ -28,13 +28,7 @@ class JoinedPlace(NamedTuple):
 
 
 class JoinedRecords:
-    """The shard, whose file is made with its first record.
-
-    Args:
-        folder: Folder of the shard.
-        container: The container of the records.
-        number: Number of the shard, after all others.
-    """
+    """The shard for joined records, whose number comes last; its file is made with the first record."""
 
     def __init__(self, folder: Path, container: Container, number: int) -> None:
         self._number = number

@@ -45,7 +45,7 @@ def parse_records(
     """Yield the records of a shard with their samples.
 
     Args:
-        records: What the container's ``scan`` yields.
+        records: The records of the shard, from the container's ``scan``.
         container: The container.
         names: Names of the parts of a record.
         path: Path or URL of the shard, for errors.

@@ -105,9 +105,7 @@ class SampleRows:
     def finish(self, path: Path, sorted_names: Sequence[str]) -> bool:
         """Write the index of all rows; return whether there are any.
 
-        Args:
-            path: The file to write.
-            sorted_names: Names of the classes by label, for labels that were names.
+        ``sorted_names`` are the names of the classes by label, for labels that were names.
         """
         self._flush()
         if not self._parts:

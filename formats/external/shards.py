@@ -156,8 +156,8 @@ def find_shards(
 def _detect(source: str) -> Container:
     """Return the container that recognizes a shard.
 
-    A file that none of them recognizes passes for one of the container with its suffix, or of the default
-    container, whose reader then says what is wrong with it.
+    A file that no container recognizes is taken for one of the container with its suffix, or else of the
+    default container. The reader of that container then names the damage.
     """
     if (found := detect_container(partial(_read_start, source))) is not None:
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-__all__ = ["is_inside", "is_regular", "leaves_folder", "printable_name"]
+__all__ = ["is_inside", "is_regular", "is_unicode", "leaves_folder", "printable_name"]
 
 
 def is_regular(status: os.stat_result) -> bool:
@@ -21,6 +21,15 @@ def is_inside(path: str, folder: str) -> bool:
 def leaves_folder(name: str) -> bool:
     """Return whether a path relative to a folder is absolute or names something outside, as ``../x`` does."""
     return os.path.normpath(name).startswith(("/", "../")) or os.path.normpath(name) == ".."
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether UTF-8 can encode a text, which may have half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def printable_name(name: str) -> str:

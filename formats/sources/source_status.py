@@ -14,9 +14,7 @@ __all__ = ["source_status"]
 def source_status(path: str, what: str) -> tuple[int, int]:
     """Return the bytes of a file, and the time of its last change in nanoseconds since 1970.
 
-    Args:
-        path: Path or URL of the file.
-        what: Word for the file in errors, such as "shard".
+    ``what`` is the word for the file in errors, such as "shard".
 
     Raises:
         SourceError: There is no such file, or it cannot be read.

@@ -16,6 +16,7 @@ from stoker.errors import ConfigError, SourceError
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary, check_num_threads
+from ..conversion.options import shard_options
 from ..conversion.run import Progress, no_progress
 from ..files.publishing import os_errors
 from ..files.reading import check_named
@@ -81,9 +82,8 @@ def convert_text(
         src: A text file with one sample in each line, a file of JSON Lines (``.jsonl``), or a Parquet file;
             or several such files, which form one corpus in the order given. A name may be a pattern, such as
             ``part-*.jsonl.zst``. Each file may be compressed with gzip or zstd, and may be at a URL (s3, gs,
-            http, ... as fsspec knows them), from which it is copied first. Or an iterable
-            of texts, or of dicts with the fields, such as a dataset of Hugging Face; a list of strings names
-            files.
+            http, ... as fsspec knows them), from which it is copied first. Or an iterable of texts, or of
+            dicts with the fields, such as a dataset of Hugging Face; a list of strings names files.
         dst: Folder to write; made if missing. It may be such a URL, too.
         tokenizer: "whitespace" (words; their vocabulary is counted first), "bytes" (of UTF-8), "bpe"
             (pieces of words, which are found first), or the path of a Hugging Face tokenizers JSON. The
@@ -99,10 +99,10 @@ def convert_text(
             place of ``fields``. A sample is then one sequence, which the chat template makes of them.
         chat_template: "chatml", or the path of a Jinja file. None takes the template of the tokenizer, which
             lies beside its file as ``chat_template.jinja`` or in ``tokenizer_config.json``.
-        train_on: What a model is trained on. For messages: "assistant" (the default) for all that the
-            assistant wrote, "last" for its last message, "all" for everything. For several fields, the names
-            of some, with commas between; all fields then form one sequence, "text", field after field. The
-            column "labels" of loaders has -100 for all other tokens.
+        train_on: The part of a sample that a model is trained on. For messages: "assistant" (the default) for
+            all messages of the assistant, "last" for its last message, "all" for everything. For several
+            fields, the names of some, with commas between; all fields then form one sequence, "text", field
+            after field. The column "labels" of loaders has -100 for all other tokens.
         vocabulary: Folder of a dataset whose tokenizer to use, in place of ``tokenizer``, so that validation
             data has the ids of training data.
         min_count: Least number of times that a word must occur to be in the vocabulary; for "bpe", that a
@@ -147,28 +147,24 @@ def convert_text(
     check_num_threads(num_threads)
     wanted = RowColumns.of(label, columns, classes or _class_names(src, label))
     report = progress or no_progress
-    choice = TokenizerChoice(tokenizer, vocabulary, min_count, max_size, bos, eos)
     composition = find_composition(fields, messages, chat_template, train_on, tokenizer)
     if is_chat := messages is not None:
         fields = [str(messages)]
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
     options: dict[str, Any] = {
-        "format": format,
-        "seed": seed,
-        "shard_size": shard_size,
-        "shard_records": shard_records,
-        "shards": shards,
-        "val": val,
-        "test": test,
-        "strict": strict,
+        "choice": TokenizerChoice(tokenizer, vocabulary, min_count, max_size, bos, eos),
+        "shards": shard_options(format, seed, shard_size, shard_records, shards, val, test, strict=strict),
+        "num_threads": num_threads,
+        "overwrite": overwrite,
         "composition": composition,
         "processes": check_processes(processes),
+        "report": report,
     }
-    options |= {"choice": choice, "num_threads": num_threads, "overwrite": overwrite, "report": report}
     report(0, 0, 0, "listing")
     with os_errors(scratch):
         if paths is None:
-            _check_not_parallel(parallel)
+            if parallel:
+                raise ConfigError("parallel is for files of text; give dicts with a field for each language")
             items = cast("Iterable[Any]", src)
             with closing(spool_items(items, fields, scratch, wanted, messages=is_chat)) as spool:
                 return convert_listing(read_row_columns(spool.listing(), wanted), dst, **options)
@@ -198,11 +194,8 @@ def _matching(path: Paths) -> list[Paths]:
     if Path(path).exists() or not glob.has_magic(text):
         return [path]
     if not (found := sorted(glob.glob(text, recursive=True))):  # noqa: PTH207 - patterns may be absolute
-        raise SourceError(
-            "no file matches the pattern",
-            path=path,
-            hint="check the spelling of the folder and of the pattern",
-        )
+        hint = "check the spelling of the folder and of the pattern"
+        raise SourceError("no file matches the pattern", path=path, hint=hint)
     return list(found)
 
 
@@ -212,11 +205,6 @@ def _class_names(src: Any, label: str | None) -> tuple[str, ...] | None:
     feature = features.get(label) if isinstance(features, Mapping) and label is not None else None
     names = getattr(feature, "names", None)
     return tuple(names) if names else None
-
-
-def _check_not_parallel(parallel: bool) -> None:
-    if parallel:
-        raise ConfigError("parallel is for files of text; give dicts with a field for each language")
 
 
 def _existing(folder: Path) -> Path:

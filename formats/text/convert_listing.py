@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +14,11 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 
 from ..conversion.execution import Summary, check_num_threads, execute
-from ..conversion.options import ShardOptions, parse_share, shard_bytes
+from ..conversion.options import ShardOptions
 from ..conversion.plan import plan_conversion
 from ..conversion.run import Progress, no_progress
 from ..sources.listing import Skip
-from ..tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
+from ..tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer, tokenizer_options
 from .encoder import TextEncoder
 from .listing.text_listing import TextListing
 from .record_processes import choose_processes, record_maker
@@ -45,12 +43,12 @@ class TextOptions(ShardOptions):
         vocab_size: All token ids are less than this.
         pad_id: Token id for padding.
         dtype: Type of the payload: uint16 or int32, little-endian.
-        train_on: What a model is trained on: messages of a chat, or some of the joined fields.
+        train_on: The part that a model is trained on: messages of a chat, or some of the joined fields.
         joined: Names of the fields that are joined to one sequence, with commas between.
         chat_template: Name of the chat template.
         template_digest: SHA-256 of the chat template.
         bos: Whether each sequence begins with a token that the tokenizer alone does not add.
-        eos: Whether each sequence ends with one.
+        eos: Whether each sequence ends with such a token.
     """
 
     made_by: ClassVar[str] = "convert-text"
@@ -89,14 +87,7 @@ def convert_listing(
     dst: str | os.PathLike[str],
     *,
     choice: TokenizerChoice,
-    format: str,  # noqa: A002 - the user's word for it
-    seed: int | None,
-    shard_size: str | int | None,
-    shard_records: int | None,
-    shards: int | None,
-    val: str | float | Fraction,
-    test: str | float | Fraction,
-    strict: bool,
+    shards: ShardOptions,
     num_threads: int | None,
     overwrite: bool,
     composition: Composition | None = None,
@@ -105,8 +96,10 @@ def convert_listing(
 ) -> Summary:
     """Tokenize the texts of a listing and publish their datasets.
 
-    ``choice`` says which tokenizer, and ``composition`` makes one text of the values of a sample. The other
-    arguments are those of :func:`stoker.convert_text`, which says what it raises.
+    ``choice`` decides the tokenizer, ``shards`` the shards and splits, and ``composition`` makes one text of
+    the values of a sample. The other arguments are those of :func:`stoker.convert_text`.
+
+    Raises: As :func:`stoker.convert_text`.
     """
     fields = listing.fields if composition is None else (composition.field,)
     check_fields(fields)
@@ -116,25 +109,9 @@ def convert_listing(
         raise ConfigError("bos and eos are for texts, and a chat template has such tokens itself")
     texts = SourceTexts(len(listing), partial(_texts, listing, composition))
     chosen = make_tokenizer(choice, texts, threads)
-    options = TextOptions(
-        container=format,
-        seed=seed,
-        shard_bytes=shard_bytes(shard_size, shard_records, shards),
-        shard_records=shard_records or 0,
-        shards=shards or 0,
-        val=parse_share("val", val),
-        test=parse_share("test", test),
-        strict=strict,
-        fields=",".join(fields),
-        tokenizer=chosen.name,
-        tokenizer_digest=hashlib.sha256(chosen.file).hexdigest() if chosen.file is not None else "",
-        vocab_size=chosen.vocab_size,
-        pad_id=chosen.pad_id,
-        dtype="uint16" if chosen.vocab_size <= 1 << 16 else "int32",
-        bos=choice.bos,
-        eos=choice.eos,
-        **({} if composition is None else composition.options),
-    )
+    given: dict[str, Any] = {**vars(shards), **tokenizer_options(chosen, choice)}
+    given |= {} if composition is None else composition.options
+    options = TextOptions(fields=",".join(fields), **given)
     records = TextRecords(listing.format, chosen, options.dtype, composition)
     with record_maker(records, number) as make:
         plan = plan_conversion(listing, options, TextEncoder(listing, records, make))
@@ -142,7 +119,7 @@ def convert_listing(
 
 
 def _texts(listing: TextListing, composition: Composition | None, rows: range) -> list[str]:
-    """All texts of some lines; lines that the conversion skips have none."""
+    """All texts of some lines, without those that the conversion skips."""
     found = [one for one in listing.texts(np.asarray(rows)) if not isinstance(one, Skip)]
     if composition is None:
         return [text for one in found for text in one]

@@ -34,7 +34,7 @@ class TextRecords:
     """An encoder of samples that any process can use.
 
     Attributes:
-        format: What the lines of a sample hold.
+        format: The format of the lines of a sample.
         tokenizer: Makes token ids of texts.
         dtype: Type of the payload: uint16 or int32.
         composition: Makes one text from the values of a sample; None if each field is a sequence.

@@ -16,7 +16,7 @@ from stoker.processes import Cleanup, OwnerProcess
 
 from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.execution import Summary
-from ..conversion.options import parse_share, shard_bytes
+from ..conversion.options import shard_options
 from ..conversion.writer_context import WriterContext
 from ..dataset.manifest import MANIFEST_NAME
 from ..files.publishing import check_target, folder_lock, os_errors
@@ -24,7 +24,7 @@ from ..files.reading import check_named
 from ..remote.store import is_url
 from ..sources.classes.class_names import check_classes
 from ..tokenization.choice import TokenizerChoice
-from .convert_listing import TextOptions, check_fields, convert_listing
+from .convert_listing import check_fields, convert_listing
 from .listing.row_columns import RowColumns
 from .listing.row_values import read_row_columns
 from .listing.spool import TextSpool
@@ -101,26 +101,12 @@ class TextWriter(WriterContext):
         self._labelled: bool | None = None
         self._options: dict[str, Any] = {
             "choice": TokenizerChoice(tokenizer, vocabulary, min_count, max_size, bos, eos),
-            "format": format,
-            "seed": seed,
-            "shard_size": shard_size,
-            "shard_records": shard_records,
-            "shards": shards,
-            "val": val,
-            "test": test,
-            "strict": strict,
+            "shards": shard_options(
+                format, seed, shard_size, shard_records, shards, val, test, strict=strict
+            ),
             "num_threads": num_threads,
             "overwrite": overwrite,
         }
-        TextOptions(  # which checks them before the first text is written
-            container=format,
-            seed=seed,
-            shard_bytes=shard_bytes(shard_size, shard_records, shards),
-            shard_records=shard_records or 0,
-            shards=shards or 0,
-            val=parse_share("val", val),
-            test=parse_share("test", test),
-        )
         self._folder = Path(target)
         self._held = ExitStack()
         check_target(self._folder)
@@ -204,7 +190,7 @@ class TextWriter(WriterContext):
         return self._summary
 
     def abandon(self) -> None:
-        """Give up what was written; after :meth:`close` it does nothing."""
+        """Give up the dataset and remove its texts; after :meth:`close` it does nothing."""
         self._closed = True
         self._abandon()
 

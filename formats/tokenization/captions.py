@@ -1,13 +1,13 @@
-"""Captions of images: texts, one or several of a sample, and the columns of the index with their token ids.
+"""Captions of images: one text or several for each sample, and the columns of the index with their token ids.
 
 Conversions and writers make the columns here, and loaders of images read them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..dataset.columns.list_column import ListColumn
-from .choice import TokenizerChoice
+from .choice import TokenizerChoice, tokenizer_options
 from .tokenizers import Tokenizer
 
 __all__ = [
@@ -41,7 +41,7 @@ CAPTION_COLUMNS = frozenset((IDS_COLUMN, LENGTHS_COLUMN))
 
 @dataclass(frozen=True)
 class CaptionOptions:
-    """What the options of a dataset say of its captions; all but the first as those of datasets of text.
+    """The options of a dataset about its captions; datasets of text have all but the first as well.
 
     Attributes:
         caption_column: Column of the source that had the captions.
@@ -66,17 +66,7 @@ class CaptionOptions:
     @classmethod
     def of(cls, column: str, tokenizer: Tokenizer, choice: TokenizerChoice) -> CaptionOptions:
         """The options of captions that a tokenizer encodes."""
-        file = tokenizer.file
-        return cls(
-            column,
-            tokenizer.name,
-            "" if file is None else hashlib.sha256(file).hexdigest(),
-            tokenizer.vocab_size,
-            tokenizer.pad_id,
-            "uint16" if tokenizer.vocab_size <= 1 << 16 else "int32",
-            choice.bos,
-            choice.eos,
-        )
+        return cls(column, **tokenizer_options(tokenizer, choice))
 
 
 class CaptionTokens(NamedTuple):
@@ -110,10 +100,8 @@ def split_captions(text: str) -> list[str]:
     """The captions in a text: those of a JSON list of texts, or the text itself; empty ones are left out."""
     found: Any = None
     if text.startswith("["):
-        try:
+        with suppress(ValueError, RecursionError):
             found = json.loads(text)
-        except (ValueError, RecursionError):
-            found = None
     is_list = isinstance(found, list) and all(isinstance(one, str) for one in found)
     return [one for one in (found if is_list else [text]) if one.strip()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from ..dataset.manifest import TOKENIZER_NAME, Manifest
 from .framed import add_frame
 from .tokenizers import SPECIAL_TOKENS, Bytes, File, Tokenizer, Whitespace
 
-__all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer"]
+__all__ = ["SourceTexts", "TokenizerChoice", "make_tokenizer", "tokenizer_options"]
 
 _COUNTED_LINES = 1024  # in one task
 _TRAINED = ("whitespace", "bpe")
@@ -72,6 +73,19 @@ class TokenizerChoice:
                     f"{name} limits a vocabulary that is made of the texts, and this tokenizer has one",
                     hint=f"give it with tokenizer={' or '.join(_TRAINED)}",
                 )
+
+
+def tokenizer_options(tokenizer: Tokenizer, choice: TokenizerChoice) -> dict[str, Any]:
+    """The options of a dataset about the tokenizer that made its token ids."""
+    return {
+        "tokenizer": tokenizer.name,
+        "tokenizer_digest": "" if tokenizer.file is None else hashlib.sha256(tokenizer.file).hexdigest(),
+        "vocab_size": tokenizer.vocab_size,
+        "pad_id": tokenizer.pad_id,
+        "dtype": "uint16" if tokenizer.vocab_size <= 1 << 16 else "int32",
+        "bos": choice.bos,
+        "eos": choice.eos,
+    }
 
 
 def make_tokenizer(choice: TokenizerChoice, texts: SourceTexts, threads: int) -> Tokenizer:
@@ -129,12 +143,7 @@ def _count(counts: _native.WordCounts, texts: SourceTexts, chunk: range) -> None
 
 
 def _train_bpe(texts: Iterator[str], size: int, min_count: int) -> File:
-    """Return a tokenizer whose pieces of words are made of the texts; it knows every byte, so no text.
-
-    Args:
-        texts: All texts.
-        size: Largest number of token ids; at least 256 bytes and the special tokens are among them.
-        min_count: Pairs of pieces that occur less often are not joined.
+    """Return a tokenizer with pieces of words from the texts; it has every byte, so no text is unknown.
 
     Raises:
         MissingDependencyError: The package ``tokenizers`` is not installed.

@@ -1,4 +1,4 @@
-"""Texts of token ids, with the tokenizer that a dataset holds: for previews, which a reader looks at."""
+"""Texts of token ids, made with the tokenizer of a dataset, for previews."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ _OF_BYTES = {256: "[PAD]", 257: "[BOS]", 258: "[EOS]"}
 def make_decoder(options: Mapping[str, Any], file: bytes | None) -> Decode:
     """Return a function that makes the text of token ids, special tokens included.
 
-    Args:
-        options: Options of the dataset.
-        file: Content of its ``tokenizer.json``; None for bytes, which have none.
+    ``options`` are those of the dataset, and ``file`` its ``tokenizer.json``; None for bytes.
 
     Raises:
         MissingDependencyError: The tokenizer needs the package ``tokenizers``, which is not installed.

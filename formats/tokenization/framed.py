@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, SourceError
 
 from .special_tokens import count_special_tokens
 from .tokenizers import Ids, Lengths, Tokenizer
 
-__all__ = ["Framed", "add_frame"]
+__all__ = ["Framed", "add_frame", "token_text", "tokenizer_settings"]
 
 _NAMES = {
     "bos": ("[BOS]", "<s>", "<bos>", "<|begin_of_text|>", "<|startoftext|>"),
@@ -86,21 +86,16 @@ class Framed:
         return lengths + np.where(lengths > 0, more, 0)
 
     def _added(self, lengths: Lengths) -> tuple[Any, Any]:
-        """Places before which tokens are inserted, and these tokens; of one place in their order."""
+        """Places before which tokens are inserted, ascending, and these tokens."""
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         some = lengths > 0
         begins, ends = bounds[:-1][some], bounds[1:][some]
-        places, tokens = [], []
         # The end of a text and the beginning of the next one are one place: the end comes first.
-        if self.eos is not None:
-            places.append(ends)
-            tokens.append(np.full(len(ends), self.eos, np.int32))
-        if self.bos is not None:
-            places.append(begins)
-            tokens.append(np.full(len(begins), self.bos, np.int32))
-        at = np.concatenate(places)
-        order = np.argsort(at, kind="stable")
-        return at[order], np.concatenate(tokens)[order]
+        added = [(at, token) for at, token in ((ends, self.eos), (begins, self.bos)) if token is not None]
+        places = np.concatenate([at for at, _ in added])
+        tokens = np.concatenate([np.full(len(at), token, np.int32) for at, token in added])
+        order = np.argsort(places, kind="stable")
+        return places[order], tokens[order]
 
 
 def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, eos: bool) -> Tokenizer:
@@ -114,6 +109,7 @@ def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, 
 
     Raises:
         ConfigError: The tokenizer has no such token, or puts tokens there itself.
+        SourceError: ``tokenizer_config.json`` is damaged.
     """
     if not bos and not eos:
         return tokenizer
@@ -126,8 +122,7 @@ def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, 
                 path=path,
                 hint=f"leave out {where}",
             )
-    config = Path(path).parent / "tokenizer_config.json"
-    settings = json.loads(config.read_text("utf-8")) if Path(path).is_file() and config.is_file() else {}
+    settings = tokenizer_settings(path)
     ids = {
         name: _find(tokenizer, name, settings.get(f"{name}_token"), path) if wanted else None
         for name, wanted in (("bos", bos), ("eos", eos))
@@ -135,9 +130,31 @@ def add_frame(tokenizer: Tokenizer, path: str | os.PathLike[str], *, bos: bool, 
     return Framed(tokenizer, **ids)
 
 
+def tokenizer_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The settings in ``tokenizer_config.json`` beside a tokenizer's file; empty if there are none.
+
+    Raises:
+        SourceError: The settings are damaged.
+    """
+    config = Path(path).parent / "tokenizer_config.json"
+    if not Path(path).is_file() or not config.is_file():
+        return {}
+    try:
+        document = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=config) from error
+    return document if isinstance(document, dict) else {}
+
+
+def token_text(value: Any) -> str | None:
+    """The text of a special token, which settings have as a text or as an object."""
+    found = value.get("content") if isinstance(value, dict) else value
+    return found if isinstance(found, str) else None
+
+
 def _find(tokenizer: Tokenizer, name: str, named: Any, path: str | os.PathLike[str]) -> int:
-    token = named.get("content") if isinstance(named, dict) else named
-    for one in [token] if isinstance(token, str) else _NAMES[name]:
+    token = token_text(named)
+    for one in _NAMES[name] if token is None else [token]:
         if (number := tokenizer.id_of(one)) is not None:
             return number
     raise ConfigError(

@@ -25,10 +25,7 @@ NO_SPECIAL_TOKENS = SpecialTokens(0, 0)
 
 
 def count_special_tokens(tokenizer: bytes) -> SpecialTokens:
-    """The special tokens of a single sequence.
-
-    Args:
-        tokenizer: Content of a tokenizers JSON.
+    """The special tokens of a single sequence, from the content of a tokenizers JSON.
 
     Raises:
         DatasetError: The content is no tokenizers JSON.

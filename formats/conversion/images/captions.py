@@ -28,13 +28,7 @@ from ...tokenization.choice import SourceTexts, TokenizerChoice, make_tokenizer
 from ...tokenization.tokenizers import Tokenizer
 from ..request import ConvertRequest
 
-__all__ = [
-    "ListedCaptions",
-    "WrittenCaptions",
-    "caption_choice",
-    "tokenize_captions",
-    "written_captions",
-]
+__all__ = ["ListedCaptions", "WrittenCaptions", "caption_choice", "tokenize_captions", "written_captions"]
 
 _LEFT_OUT = "no caption"
 
@@ -44,7 +38,7 @@ class ListedCaptions(NamedTuple):
 
     Attributes:
         listing: The samples that have a caption.
-        options: What the dataset's options say of the captions.
+        options: The options of the captions, for the manifest.
         file: Content of ``tokenizer.json``; None if the tokenizer has no file.
     """
 
@@ -54,11 +48,11 @@ class ListedCaptions(NamedTuple):
 
 
 class WrittenCaptions(NamedTuple):
-    """What a writer makes of captions.
+    """The tokenizer of a writer of captions.
 
     Attributes:
-        tokenizer: Makes their token ids.
-        options: What the dataset's options say of them.
+        tokenizer: Makes token ids of captions.
+        options: The options of the captions, for the manifest.
     """
 
     tokenizer: Tokenizer
@@ -100,10 +94,10 @@ def written_captions(
     bos: bool,
     eos: bool,
 ) -> WrittenCaptions | None:
-    """Return what the arguments of a writer say of captions, or the dataset that it appends to.
+    """Return the tokenizer of captions by a writer's arguments, or by the dataset that it appends to.
 
     Raises:
-        ConfigError: An argument is wrong, or the dataset decides what the argument says.
+        ConfigError: An argument is wrong, or is given although the dataset decides it.
     """
     given = {"tokenizer": tokenizer, "vocabulary": vocabulary, "bos": bos, "eos": eos}
     if existing is not None:

@@ -24,7 +24,7 @@ class EncodedImage(NamedTuple):
         payload: The encoded image; for raw pixels (height, width, 3) uint8 RGB.
         codec: Its encoding.
         height: Height in pixels, after the EXIF orientation has been applied.
-        width: Width in pixels, likewise.
+        width: Width in pixels, after it as well.
         orientation: EXIF orientation that readers must still apply, 1 to 8.
         source: Height and width of the image in the source, after its EXIF orientation.
         unmarked: Why a JPEG has no restart markers although they were asked for, and a detail; or None.
@@ -50,7 +50,7 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     try:
         is_as_asked = options.mode == "none" and target == header.codec and not options.compresses_again
         if options.keeps_images or is_as_asked:
-            if CODECS[header.codec].damage is None:  # decoding alone shows whether it is whole
+            if CODECS[header.codec].damage is None:  # only decoding shows whether it is whole
                 decode_rgb(data, header.codec, header.height, header.width)
             return _kept(data, header, restarts=bool(options.restarts))
         return _transcode(data, header, target, options)

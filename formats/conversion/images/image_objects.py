@@ -41,20 +41,16 @@ class Dropped(NamedTuple):
 def fit_objects(
     objects: Annotations, source: tuple[int, int], geometry: ResizeGeometry, *, relative: bool
 ) -> tuple[Annotations, list[Dropped]]:
-    """Check the objects of one image, and resize them with it.
+    """Check the objects of one image, in the source's coordinates, and resize them with it.
+
+    ``source`` is the image's height and width there, in pixels; ``relative`` coordinates are shares of these.
 
     Boxes are clipped at the edges of the image. Where a crop is stored, boxes are clipped at its edges, too,
     areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices outside.
 
-    Args:
-        objects: As the source has them.
-        source: Height and width of the image in the source, pixels.
-        geometry: Geometry of the stored image.
-        relative: Whether coordinates are shares of the image's width and height.
-
     Returns:
-        The objects that are left; and those that were left out, and keypoints far outside the image, which
-        become unlabelled.
+        The remaining objects; and the dropped ones. Keypoints far outside the image become unlabelled, and
+        count as dropped.
     """
     if relative:
         unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)

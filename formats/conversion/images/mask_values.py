@@ -67,9 +67,7 @@ def _number(text: str) -> int:
 def mask_table(text: str, ignore: int | None) -> Table:
     """Return the class of each value or colour of a map in the form of :func:`parse_mask_map`.
 
-    Args:
-        text: The map.
-        ignore: Value of pixels without a class.
+    ``ignore`` is the value of pixels without a class.
 
     Raises:
         ConfigError: A named map needs a value for pixels without a class, and there is none.
@@ -91,7 +89,7 @@ def _color(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class MaskRules:
-    """What the masks of a dataset have in common.
+    """The rules for all masks of a dataset.
 
     Attributes:
         padding: Value of pixels that show nothing of the source.
@@ -116,18 +114,15 @@ class MaskRules:
         return self.table is None and not self.classes
 
     def classes_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the classes of a mask, (H, W) uint8 or uint16.
-
-        Args:
-            values: (H, W) uint8 or uint16; or (H, W, 3) uint8, colours.
+        """Return the classes, (H, W) uint8 or uint16, of such values or of (H, W, 3) uint8 colours.
 
         Raises:
             SkippedError: A value has no class.
         """
         found = values if self.table is None else self._mapped(values)
-        most = (
-            self.classes - 1 if self.classes else _WITHOUT_NAMES if self.padding <= _WITHOUT_NAMES else _MOST
-        )
+        most = _WITHOUT_NAMES if self.padding <= _WITHOUT_NAMES else _MOST
+        if self.classes:
+            most = self.classes - 1
         wrong = (found > most) & (found != (-1 if self.ignore is None else self.ignore))
         if wrong.any():
             raise SkippedError("mask with a value without a class", f"{found[wrong].min()}, more than {most}")

@@ -101,12 +101,7 @@ def _fill(h: int, w: int, height: int, width: int) -> ResizeGeometry:
 
 
 def resize_objects(objects: Annotations, geometry: ResizeGeometry, source: tuple[int, int]) -> Annotations:
-    """Objects of one image in the pixels of the output; they are not clipped at its edges.
-
-    Args:
-        objects: In the pixels of the source.
-        geometry: Geometry of the output.
-        source: Height and width of the source, pixels.
+    """Objects of one image of the height and width ``source``, in the pixels of the output, not clipped.
 
     Raises:
         ValueError: The run lengths are those of an image of another size.
@@ -138,15 +133,11 @@ def _moved(points: Floats, scale: npt.NDArray[np.float64], shift: npt.NDArray[np
 
 
 def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotations, npt.NDArray[np.float64]]:
-    """Clip the boxes of one image at its edges.
-
-    Args:
-        objects: In the pixels of the image.
-        size: Its height and width.
+    """Clip the boxes of one image at its edges; ``size`` is its height and width, pixels.
 
     Returns:
-        All objects, of which those outside the image have boxes without area; and (M,) float64, the share of
-        the area of each box that is left.
+        All objects, with an empty box if they are outside the image; and (M,) float64, the share of each
+        box's area that is inside.
     """
     height, width = size
     before = objects.boxes.astype(np.float64)
@@ -158,13 +149,7 @@ def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotatio
 
 
 def resize_mask(mask: npt.NDArray[Any], geometry: ResizeGeometry, fill: int) -> npt.NDArray[Any]:
-    """A mask, (H, W), in the pixels of the output: each takes the value of the nearest pixel of the source.
-
-    Args:
-        mask: As large as the source.
-        geometry: Geometry of the output.
-        fill: Value of pixels that show nothing of the source.
-    """
+    """A mask of the source, (H, W), resized by nearest pixels; ``fill`` is the value of padding."""
     top, left, height, width = geometry.dest
     out = np.full(geometry.size, fill, mask.dtype)
     rows = _nearest(geometry.region[0], geometry.region[2], height, mask.shape[0])

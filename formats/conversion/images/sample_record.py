@@ -1,4 +1,4 @@
-"""The record of one image with all that is known of it, whether it comes from a source or from Python.
+"""The record of one image with its labels, objects, mask and arrays, from a source or from Python.
 
 :class:`.image_encoder.ImageEncoder` makes records of the files of a source here, and :class:`stoker.Writer`
 those of samples that a program hands over.
@@ -55,14 +55,14 @@ Place = tuple[int, int, int]
 
 
 class ImageSample(NamedTuple):
-    """What a record says about an image besides its pixels.
+    """The facts about an image that its record holds besides the pixels.
 
     Attributes:
         key: Its name.
         labels: Its labels, mostly one; None where samples have none.
         objects: Its objects, as the source has them; None where samples have none.
         mask: File of its mask; None where samples have none.
-        arrays: Arrays of the user's.
+        arrays: The user's arrays.
     """
 
     key: str
@@ -75,7 +75,7 @@ class ImageSample(NamedTuple):
 class ImageColumns:
     """The columns that every image has; see :class:`stoker.formats.conversion.shards.encoder.IndexColumns`.
 
-    :class:`stoker.formats.dataset.reading.samples.Samples` says what they mean.
+    :class:`stoker.formats.dataset.reading.samples.Samples` explains them.
     """
 
     sample_type = "image"
@@ -86,15 +86,10 @@ class ImageColumns:
         "orientation": np.uint8,
     }
 
-    @property
-    def files(self) -> Mapping[str, bytes]:
-        """Further files of the dataset; there are none."""
-        return {}
-
 
 @dataclass(frozen=True)
 class RecordRules:
-    """What the records of a dataset have in common.
+    """The rules for all records of a dataset.
 
     Attributes:
         options: How images are stored.
@@ -103,7 +98,7 @@ class RecordRules:
         relative: Whether coordinates of objects are shares of the image's width and height.
         object_name: Name of an object in messages, where ``{}`` stands for its id.
         strict_error: Returns the error of a strict conversion.
-        keeps_origins: Whether the index says where each image lies in that of the source.
+        keeps_origins: Whether the index has the place of each image in the image of the source.
     """
 
     options: ConvertOptions
@@ -116,7 +111,7 @@ class RecordRules:
 
     @cached_property
     def masks(self) -> MaskRules:
-        """What the masks have in common."""
+        """The rules for all masks."""
         info, text = self.info, self.options.mask_map
         return MaskRules(
             _PADDING if info.ignore is None else info.ignore,
@@ -127,7 +122,7 @@ class RecordRules:
 
 
 class RecordDetails(NamedTuple):
-    """What the index has to say of a record besides its payload."""
+    """The facts about a record for columns of the index, besides its payload."""
 
     objects: Annotations | None
     mask: Place

@@ -43,7 +43,7 @@ class LocalRunner:
             shards = TaskGroup(writers)
             try:
                 for number in missing:
-                    shards.start(partial(maker.make, plan, number, context))
+                    shards.start(partial(maker, plan, number, context))
                 shards.wait(partial(counter.show, "converting"))
             finally:
                 # The pool shuts down first: a shard that is stopped must not make room for another one.

@@ -42,7 +42,7 @@ class RayRunner:
         Raises:
             MissingDependencyError: Ray is not installed.
             EngineError: Ray gave up on a shard whose workers died again and again.
-            StokerError: What a shard raised.
+            StokerError: The error that a shard raised.
         """
         with cluster(self.num_threads) as ray:
             # Ray keeps the plan in the shared memory of each machine, once for all tasks.
@@ -75,7 +75,7 @@ def _make(shared: tuple[ConversionPlan, ShardMaker], number: int) -> StokerError
         _kept.clear()
         _kept[plan.fingerprint] = plan
     try:
-        maker.make(_kept[plan.fingerprint], number)
+        maker(_kept[plan.fingerprint], number, None)
     except StokerError as error:
         return error
     return None

@@ -1,4 +1,4 @@
-"""``stoker.convert`` of a dataset in Python: its items, or what a function makes of them, go to a writer."""
+"""``stoker.convert`` of a dataset in Python: a writer gets its items, or the samples made of them."""
 
 from __future__ import annotations
 
@@ -96,19 +96,9 @@ def _samples(
 
 
 def _write(
-    writer: Writer,
-    samples: Iterable[tuple[int, dict[str, Any] | None]],
-    total: int | None,
-    report: Progress,
+    writer: Writer, samples: Iterable[tuple[int, dict[str, Any] | None]], total: int | None, report: Progress
 ) -> None:
-    """Write all samples, and report the progress.
-
-    Args:
-        writer: The writer.
-        samples: Number of each item in the dataset, and its sample; None for one that is left out.
-        total: Number of items; None where it is unknown, and the number so far is reported.
-        report: Receives the progress.
-    """
+    """Write numbered samples, None for one that is left out, and report the progress."""
     shown, done = 0.0, 0
     for number, sample in samples:
         key = f"{number:08d}"

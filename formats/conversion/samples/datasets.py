@@ -1,6 +1,6 @@
 """Items of datasets (PyTorch's, torchvision's, Hugging Face's, any iterable) as samples for a writer.
 
-Nothing is imported of these libraries: their datasets are recognised by what they have.
+The module imports none of these libraries: it recognises their datasets by their attributes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TARGET_NAMES = {
 
 @dataclass(frozen=True)
 class Items:
-    """The items of a dataset, and what is known of all of them.
+    """The items of a dataset, and the facts that hold for all of them.
 
     Attributes:
         source: The dataset.
@@ -55,9 +55,8 @@ class Items:
     def each(self, order: npt.NDArray[np.int64] | None = None) -> Iterator[Any]:
         """Yield the items, or those at the positions ``order``, (M,) int64."""
         if self.by_position:
-            yield from (
-                self.source[i] for i in (range(self.number or 0) if order is None else order.tolist())
-            )
+            positions = range(self.number or 0) if order is None else order.tolist()
+            yield from (self.source[i] for i in positions)
         else:
             yield from self.source
 
@@ -130,11 +129,9 @@ def _plain(value: Any) -> Any:
 
 
 def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
-    """Return the items of a dataset, as their files where it is known which they are.
+    """Return the items of a dataset; those of an unchanged ImageFolder of torchvision are its files.
 
-    Args:
-        dataset: Anything with a length and positions, or an iterable.
-        fields: Arguments of a writer by the names of fields; None leaves a field out.
+    ``fields`` has arguments of a writer by the names of fields; None leaves a field out.
 
     Raises:
         ConfigError: It is no such dataset, or a mapping of datasets.
@@ -146,25 +143,21 @@ def find_items(dataset: Any, fields: Mapping[str, str | None] | None) -> Items:
             f"the source is a {type(dataset).__name__} of {names}, no dataset",
             hint="convert each dataset to a folder of its own: convert(datasets['train'], 'shards/train')",
         )
-    if isinstance(dataset, (bytes, bytearray)) or not _is_dataset(dataset):
+    by_position = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if isinstance(dataset, (bytes, bytearray)) or not (by_position or isinstance(dataset, Iterable)):
         raise ConfigError(
             f"the source is a {type(dataset).__name__}, which has neither a length and items nor an iterator",
             hint="give a path, a dataset, or an iterable",
         )
-    if (files := _image_files(dataset)) is not None:
-        return Items(files, len(files), _class_names(dataset), given, by_position=True)
     classes = _class_names(dataset)
+    if (files := _image_files(dataset)) is not None:
+        return Items(files, len(files), classes, given, by_position=True)
     dtypes: dict[str, str] = {}
     if isinstance(features := getattr(dataset, "features", None), Mapping):
         dtypes = {name: dtype for name, feature in features.items() if (dtype := _dtype(feature))}
         dataset, classes, given = _of_hugging_face(dataset, given)
-    by_position = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
     number = len(dataset) if hasattr(dataset, "__len__") else None
     return Items(dataset, number, classes, given, dtypes, by_position)
-
-
-def _is_dataset(dataset: Any) -> bool:
-    return isinstance(dataset, Iterable) or (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"))
 
 
 def _image_files(dataset: Any) -> list[dict[str, Any]] | None:

@@ -49,12 +49,12 @@ class EncodingPool:
         return self._outcomes(self._ahead)
 
     def finish(self) -> Iterator[Outcome]:
-        """Return all outcomes that are left."""
+        """Return all remaining outcomes."""
         self._submit()
         return self._outcomes(0)
 
     def close(self) -> None:
-        """End the threads; what is in flight is lost."""
+        """End the threads; samples in flight are lost."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _submit(self) -> None:

@@ -26,6 +26,7 @@ __all__ = ["WriterStart", "appended_classes"]
 
 _NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
 _NUMBERS |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS, *CAPTION_COLUMNS}
 _BOXES = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
 _MASKS = {f"object_{name}" for name in ("polygons", "polygon_sizes", "polygon_owner", "runs", "run_counts")}
 _SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
@@ -33,7 +34,7 @@ _SEGMENTATION = {f"mask_{name}" for name in ("offset", "length", "crc")}
 
 @dataclass(frozen=True)
 class WriterStart:
-    """What a writer begins with: its arguments, or those of the dataset that it appends to.
+    """The settings of a writer by its arguments, or by the dataset that it appends to.
 
     Attributes:
         existing: Manifest of the dataset to append to; None for a new one.
@@ -43,7 +44,7 @@ class WriterStart:
         classes: Names of the classes; None numbers them as they occur.
         keypoints: Names of the keypoints of an object.
         ignore_index: Value of class masks that belongs to no class.
-        form: What every sample has; None lets the first sample decide.
+        form: The form of every sample; None lets the first sample decide.
     """
 
     existing: Manifest | None
@@ -131,7 +132,7 @@ def _existing_manifest(target: str | os.PathLike[str], *, overwrite: bool) -> Ma
 
 
 def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
-    """Return what every sample of a dataset has, so that more of them can be written.
+    """Return the form of the samples of a dataset, so that more of them can be written.
 
     Raises:
         DatasetError: It holds no images, or has columns that a writer cannot write.
@@ -170,9 +171,6 @@ def _form_of(manifest: Manifest, folder: Path) -> SampleForm:
     kind = "no label" if label is None else "one label" if label == "int64" else "several labels"
     ordered = {name: values[name] for name in left}
     return SampleForm(kind, frozenset(objects - {"segmentation"}), "segmentation" in objects, ordered, arrays)
-
-
-_OF_ALL = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *BAND_COLUMNS, *CAPTION_COLUMNS}
 
 
 def appended_classes(given: tuple[str, ...] | None, manifest: Manifest) -> tuple[str, ...]:

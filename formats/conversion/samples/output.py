@@ -81,7 +81,7 @@ class ShardedOutput:
             self._held = entering.pop_all()
 
     def add(self, outcome: EncodedRecord | Skip) -> None:
-        """Append a record to the shard, or to a new one if the shard is full; note what was left out.
+        """Append a record to the shard, or to a new one if the shard is full; note a skip.
 
         Raises:
             WriteError: The disk is full or refuses a write.

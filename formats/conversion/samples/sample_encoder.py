@@ -44,7 +44,7 @@ __all__ = ["SampleEncoder"]
 
 
 class _Details(NamedTuple):
-    """What the index has to say of a sample besides its payload."""
+    """The facts about a sample for columns of the index, besides its payload."""
 
     sample: GivenSample
     record: RecordDetails | None
@@ -57,7 +57,7 @@ class SampleEncoder(ImageColumns):
 
     Attributes:
         options: How images are stored.
-        checker: Checks the samples, and so knows what all of them have.
+        checker: Checks the samples, and knows the form that all of them have.
         keypoints: Names of the keypoints of an object; empty to number them.
         ignore: Value in masks for pixels without a class; None if there is none.
         keeps_origins: Whether the index says where each image lies in the one that was given.

@@ -30,12 +30,6 @@ class UrlOutput(ShardedOutput):
     A finished shard is uploaded to ``.stoker-convert`` while the next one is written, and its local copy is
     removed. The shards get their names at the end, and the manifest comes last.
 
-    Args:
-        url: The target.
-        encoder: Makes the index columns of the records.
-        options: The options.
-        overwrite: Whether to replace a dataset, or an unfinished conversion, at the URL.
-
     Raises:
         DatasetError: There is a dataset, or an unfinished conversion, and not ``overwrite``.
         StorageError: The URL cannot be read or written.
@@ -51,7 +45,7 @@ class UrlOutput(ShardedOutput):
         try:
             target.enter(target.read_fingerprint(), overwrite=overwrite)
         except BaseException:
-            self._is_published = True  # what is there belongs to another conversion
+            self._is_published = True  # the files there belong to another conversion
             self.abandon()
             raise
 

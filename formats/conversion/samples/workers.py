@@ -1,4 +1,4 @@
-"""A function of the user's that makes samples of inputs, in processes of this machine or on Ray.
+"""Calls of the user's function that makes samples of inputs, in processes of this machine or on Ray.
 
 Samples come back to the calling process in the order of their inputs: one writer stores them, so that the
 dataset does not depend on the number of workers.
@@ -37,13 +37,13 @@ def made_samples(
     Args:
         make: Called with an input; returns a sample in any form that an item of a dataset may have, or None.
         inputs: Inputs in the order of their samples.
-        items: Makes arguments of a writer of what ``make`` returns.
+        items: Makes arguments of a writer of the samples that ``make`` returns.
         engine: "local" for processes, "ray" for tasks of a Ray cluster.
         workers: Number of processes; of CPUs where a Ray cluster is started.
 
     Raises:
         SourceError: ``make`` raised an error, for an input that the error names.
-        ConfigError: ``make`` cannot be sent to a process, or what it returns is no sample.
+        ConfigError: ``make`` cannot be sent to a process, or returns no sample.
         EngineError: A worker died.
     """
     run = partial(_make_chunk, make, items)

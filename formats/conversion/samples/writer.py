@@ -38,8 +38,8 @@ class Writer(WriterContext):
     block raises or the process is killed, the folder holds no dataset. A writer may be used from several
     threads; it stores samples in the order of the calls.
 
-    The first sample fixes what all samples have: a label, several or none; objects; a mask; and the names and
-    types of the columns.
+    The first sample fixes the form of all samples: a label, several or none; objects; a mask; and the names
+    and types of the columns.
 
     Args:
         target: Folder to write, made if missing; or a URL, to which finished shards are uploaded.
@@ -234,7 +234,7 @@ class Writer(WriterContext):
         return self._summary
 
     def abandon(self) -> None:
-        """Give up the dataset and remove what was written; after :meth:`close` it does nothing."""
+        """Give up the dataset and remove its files; after :meth:`close` it does nothing."""
         self._closed = True
         self._abandon()
 

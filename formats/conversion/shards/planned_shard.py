@@ -49,16 +49,16 @@ class ShardContext:
 
 
 def write_shard(
-    plan: ConversionPlan, number: int, state: Path, context: ShardContext | None = None
+    state: Path, plan: ConversionPlan, number: int, context: ShardContext | None = None
 ) -> ShardResult:
     """Write shard ``number`` of a plan, or find that it is finished.
 
     If two processes write the same shard at once, both write the same bytes.
 
     Args:
+        state: Folder of the unfinished conversion.
         plan: The plan.
         number: Position in ``plan.shards``.
-        state: Folder of the unfinished conversion.
         context: Resources of the runner; by default the calling thread does all the work.
 
     Raises:

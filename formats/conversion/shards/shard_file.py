@@ -47,7 +47,7 @@ class ShardResult:
     skipped: tuple[Skip, ...]
 
     def named(self, name: str) -> Shard:
-        """Return what a manifest says of the shard under its final name."""
+        """Return the entry of the shard in a manifest, under its final name."""
         return Shard(name, self.bytes, self.records, self.digest, sha256=self.sha256)
 
 
@@ -127,12 +127,7 @@ class ShardFile:
         return len(self._rows)
 
     def add(self, outcome: EncodedRecord | Skip, row: int) -> None:
-        """Append a record, or note what was left out.
-
-        Args:
-            outcome: The record, or the sample that was left out.
-            row: Number of the sample that ``columns`` knows it by.
-        """
+        """Append a record, or note a skip; ``row`` is the number of the sample, for ``columns``."""
         if isinstance(outcome, Skip):
             self._skipped.append(outcome)
             return
@@ -148,12 +143,7 @@ class ShardFile:
         self._skipped += outcome.skipped
 
     def finish(self, state: Path, position: int) -> ShardResult:
-        """Write the index, and move all files to ``state``.
-
-        Args:
-            state: Folder of the unfinished conversion.
-            position: Position of the shard in its dataset.
-        """
+        """Write the index of the shard, for its position in its dataset, and move all files to ``state``."""
         result = self._finish_files(position)
         sync(self._attempt)
         final = shard_files(state, self._number, self._container)

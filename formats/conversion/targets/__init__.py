@@ -1,1 +1,1 @@
-"""Places that a conversion writes into, a folder or a URL, and what an unfinished one keeps there."""
+"""Places that a conversion writes into, a folder or a URL, and its state there until it is finished."""

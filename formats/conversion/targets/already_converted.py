@@ -2,9 +2,9 @@
 
 A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
 options, classes, the names, order, labels and columns of the samples, the files that were left out and, where
-bytes are stored as they are, their number. No file of the source may be newer than the dataset. For text, up
-to 4,096 samples are tokenized again, and must have the checksums in the index. Both targets, folders and
-URLs, call :func:`find_converted`.
+bytes are stored as they are, their number. No file of the source may be newer than the dataset. Up to 4,096
+samples of text are tokenized again, and must have the checksums in the index. Both targets, folders and URLs,
+call :func:`find_converted`.
 """
 
 from __future__ import annotations

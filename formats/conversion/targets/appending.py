@@ -1,7 +1,7 @@
 """Appending the shards of a writer to a dataset in a local folder: its next version.
 
-Shards never change. The new version has an index of its own, ``index-v2.arrow`` for version 2, with the rows
-of all versions, and shards named ``shard-v2-...``;
+Shards never change. Version 2, for example, has an index ``index-v2.arrow`` with the rows of all versions,
+and shards named ``shard-v2-...``.
 :func:`stoker.formats.dataset.versions.publishing.publish_version` publishes it.
 """
 
@@ -34,7 +34,7 @@ class AppendedShards:
         folder: The dataset's folder.
         manifest: Its last version.
         state: Folder of the shards; the positions in their indexes follow those of the dataset.
-        results: What they hold.
+        results: Their contents.
         skipped: Samples that were left out.
         classes: Names of the classes, those of the dataset first.
     """

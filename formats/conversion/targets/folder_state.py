@@ -44,12 +44,7 @@ _PLAN = "plan.json"
 
 
 class FolderState:
-    """The unfinished conversion of a plan into a folder, whose lock the caller holds.
-
-    Args:
-        target: The folder.
-        plan: The plan.
-    """
+    """The unfinished conversion of a plan into the folder ``target``, whose lock the caller holds."""
 
     def __init__(self, target: Path, plan: DatasetPlan) -> None:
         self.target = target
@@ -61,11 +56,7 @@ class FolderState:
     def enter(cls, target: Path, plan: DatasetPlan, *, overwrite: bool, appends: bool = False) -> FolderState:
         """Start a conversion, or resume the one that was interrupted; files of a killed writer are removed.
 
-        Args:
-            target: The folder.
-            plan: The plan.
-            overwrite: Whether to replace a dataset or an unfinished conversion.
-            appends: Whether shards are added to the dataset in the folder.
+        ``overwrite`` replaces a dataset or an unfinished conversion, and ``appends`` keeps the dataset.
 
         Raises:
             DatasetError: There is a dataset, another unfinished conversion, or a file that a shard would
@@ -218,13 +209,7 @@ def _move_once(source: Path, target: Path) -> None:
 
 
 def _make_room(folders: Iterable[Path], container: str, *, overwrite: bool, remains: bool) -> None:
-    """Check that a conversion replaces nothing that it may not replace.
-
-    Args:
-        folders: Folders of the datasets that will be made.
-        container: Name of the container of their shards.
-        overwrite: Whether everything may be replaced.
-        remains: Whether a killed writer has left files there, which are removed.
+    """Remove files of a killed writer if ``remains`` is set; refuse others unless ``overwrite`` is.
 
     Raises:
         DatasetError: There is a dataset, or a file with the name of a published one.

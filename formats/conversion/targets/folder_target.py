@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from stoker.errors import SampleError, SourceError
@@ -11,28 +11,12 @@ from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...files.publishing import check_target, folder_lock, os_errors
 from ..plan import ConversionPlan
 from ..run import Run
-from ..shards.planned_shard import ShardContext, write_shard
-from ..shards.shard_file import ShardResult
+from ..shards.planned_shard import write_shard
 from .already_converted import FoundDataset, find_converted
 from .folder_state import FolderState, empty_trash
 from .published import PublishedDatasets, count_published
 
-__all__ = ["FolderShardMaker", "convert_to_folder"]
-
-
-@dataclass(frozen=True)
-class FolderShardMaker:
-    """A :class:`~stoker.formats.conversion.run.ShardMaker` that keeps shards in a local folder.
-
-    Attributes:
-        state: The folder of the unfinished conversion.
-    """
-
-    state: Path
-
-    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
-        """Make shard ``number``."""
-        return write_shard(plan, number, self.state, context)
+__all__ = ["convert_to_folder"]
 
 
 def convert_to_folder(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
@@ -55,13 +39,13 @@ def _convert(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
     numbers = range(len(run.plan.shards))
     missing = [number for number in numbers if state.finished(number) is None]
     try:
-        run.make(FolderShardMaker(state.folder.absolute()), missing)
+        run.make(partial(write_shard, state.folder.absolute()), missing)
     except (SampleError, SourceError):
         # A strict conversion has met a bad sample. Its repair makes another source: nothing can be resumed.
         state.discard()
         raise
     results = [state.result(number) for number in numbers]
-    run.check_loss(results)  # what was made stays: the same command that allows the loss publishes it
+    run.check_loss(results)  # the shards stay: the same command, with the loss allowed, publishes them
     return count_published(run.plan, results, state.publish(results))
 
 

@@ -14,6 +14,7 @@ from stoker.errors import ConfigError, SourceError
 from ...sources.folders.local_images import may_be_image
 from ...sources.listing import Listing, Skip
 from ...sources.no_images import name_reasons
+from ..options import parse_fraction
 from ..shards.shard_file import ShardResult
 
 __all__ = ["check_loss", "parse_loss"]
@@ -23,33 +24,28 @@ _AS_ASKED = ("object outside the crop", "restart markers")  # starts of reasons 
 
 
 def parse_loss(value: str | float | Fraction | None) -> Fraction | None:
-    """Parse a share such as 0.1 or 10% of what may be left out; None stays None.
+    """Parse the share of a source that may be left out, such as 0.1 or 10%; None stays None.
 
     Raises:
         ConfigError: The value is no share, or is not from 0 to 1.
     """
     if value is None:
         return None
-    text = str(value).strip()
-    try:
-        share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(-1)
+    share = parse_fraction(value)
     if not 0 <= share <= 1:
         raise ConfigError(f"allow_loss must be a share such as 0.01 or 1%, from 0 to 1, not {value!r}")
     return share
 
 
 def check_loss(listing: Listing, allowed: Fraction | None, results: Iterable[ShardResult] = ()) -> None:
-    """Check that no larger share of a source is left out than allowed: of its images and objects together.
+    """Check that no larger share of the images and objects of a source is left out than allowed.
 
-    Files that are not images by name and content do not count, and samples that the options leave out do not
-    count either.
+    Files that are not images by name and content do not count, nor do samples that the options leave out.
 
     Args:
-        listing: The samples of the source, and what was left out of them.
+        listing: The samples of the source, and the skips of the listing.
         allowed: The share; None sets 1% for a source with objects or masks, and no limit for others.
-        results: The shards that were made, with what was left out there.
+        results: The shards that were made, with their skips.
 
     Raises:
         SourceError: A larger share is left out.

@@ -59,7 +59,7 @@ class SplitOutput:
 
     @cached_property
     def skipped(self) -> list[Skip]:
-        """What was left out of the split; what was never planned counts to the first split."""
+        """The skips of the split; those of the listing belong to the first split."""
         skipped = list(self.plan.listing.skipped) if self.split == self.plan.splits[0] else []
         for shard, result in zip(self.plan.shards, self.results, strict=True):
             if shard.split == self.split:

@@ -12,7 +12,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from stoker.errors import DatasetError, SampleError, SourceError
@@ -29,31 +29,23 @@ from .already_converted import FoundDataset, find_converted
 from .folder_state import STATE_NAME, WRITER_FINGERPRINT, FolderState
 from .published import PublishedDatasets, count_published
 
-__all__ = ["UrlShardMaker", "UrlTarget", "convert_to_url", "upload_files"]
+__all__ = ["UrlTarget", "convert_to_url", "upload_files"]
 
 _PLAN = "plan.json"
 _CONCURRENT = 16  # small files that are fetched, or shards that are renamed
 
 
-@dataclass(frozen=True)
-class UrlShardMaker:
-    """A :class:`~stoker.formats.conversion.run.ShardMaker` that works in a temporary folder and uploads.
-
-    Attributes:
-        url: URL of the target.
-    """
-
-    url: str
-
-    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
-        """Make shard ``number`` and upload it, its result last."""
-        store = Store(self.url, context.stop if context else None)
-        with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
-            result = write_shard(plan, number, Path(folder), context)
-            files = shard_files(Path(folder), number, plan.options.container)
-            result_file = files.pop("result")
-            upload_files(store, Path(folder), [*files.values(), result_file])
-        return result
+def _make_shard(
+    url: str, plan: ConversionPlan, number: int, context: ShardContext | None = None
+) -> ShardResult:
+    """Make shard ``number`` of a plan in a temporary folder and upload it, its result last."""
+    store = Store(url, context.stop if context else None)
+    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
+        result = write_shard(Path(folder), plan, number, context)
+        files = shard_files(Path(folder), number, plan.options.container)
+        result_file = files.pop("result")
+        upload_files(store, Path(folder), [*files.values(), result_file])
+    return result
 
 
 def upload_files(store: Store, folder: Path, files: Iterable[Path]) -> None:
@@ -79,10 +71,10 @@ def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
         target.fetch_results(state)
         missing = [number for number in numbers if state.finished(number) is None]
         with target.removed_with_source():
-            run.make(UrlShardMaker(url), missing)
+            run.make(partial(_make_shard, url), missing)
         target.fetch_results(state)
         results = [state.result(number) for number in numbers]
-        run.check_loss(results)  # what was made stays: the same command that allows the loss publishes it
+        run.check_loss(results)  # the shards stay: the same command, with the loss allowed, publishes them
         with target.removed_with_source():
             state.publish(results)
         return count_published(run.plan, results, target.publish(Path(folder), results))
@@ -145,11 +137,7 @@ class UrlTarget:
         return self.store.at(split) if split else self.store.url
 
     def enter(self, known: str | None, *, overwrite: bool) -> None:
-        """Start a conversion, or find the one that was interrupted.
-
-        Args:
-            known: What :meth:`read_fingerprint` returned.
-            overwrite: Whether to replace a dataset, or another unfinished conversion.
+        """Start a conversion, or find the one that was interrupted, whose fingerprint is ``known``.
 
         Raises:
             DatasetError: There is a dataset, or another unfinished conversion, and not ``overwrite``.

@@ -29,11 +29,7 @@ class Issues:
         self.noted.append((image, reason, f"{what}: {detail}" if detail else what))
 
     def skips(self, names: Sequence[str]) -> list[Skip]:
-        """The objects as skips, with the names of their images.
-
-        Args:
-            names: Names of the images, by number.
-        """
+        """The objects as skips; ``names`` are those of the images, by number."""
         return [Skip(names[image], reason, detail) for image, reason, detail in self.noted]
 
 

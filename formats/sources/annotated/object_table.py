@@ -132,12 +132,7 @@ class ObjectTable:
         return ListedObjects(self.columns(rows, len(sizes)), relative, heights, widths, name)
 
     def columns(self, rows: npt.NDArray[np.int64], samples: int) -> dict[str, pa.Array]:
-        """Columns of an index, see :data:`OBJECT_COLUMNS`, without those that would be empty.
-
-        Args:
-            rows: (M,) int64, the row of each object's image; objects at -1 are left out.
-            samples: Number of rows.
-        """
+        """Columns of an index, see :data:`OBJECT_COLUMNS`; those that would be empty are left out."""
         order = np.argsort(rows, kind="stable")
         order = order[np.searchsorted(rows[order], 0) :]
         counts = np.bincount(rows[order], minlength=samples)

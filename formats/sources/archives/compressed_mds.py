@@ -150,9 +150,7 @@ _DECOMPRESS: dict[str, Callable[[Path], Iterator[bytes]]] = {
 def mds_images(file: str, column: str) -> Iterator[pa.Array]:
     """Yield the images of a shard one after the other, (1,) binary each; null for a sample without an image.
 
-    Args:
-        file: Path or URL of the shard.
-        column: Column of the images; empty for the only one.
+    ``column`` holds the images; empty for the only column of images.
 
     Raises:
         CorruptRecordError: The shard is damaged.

@@ -161,10 +161,6 @@ class _Classes:
 def _list_remote_folder(url: str, class_depth: int | None = None) -> Listing:
     """List the images of a folder at a URL with one folder for each class, as :func:`list_folder` does.
 
-    Args:
-        url: The folder, such as ``s3://bucket/photos``.
-        class_depth: Number of leading folders that name the class; None for all of them.
-
     Raises:
         SourceError: There is no image.
         StorageError: The storage cannot be listed.

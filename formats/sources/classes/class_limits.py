@@ -28,9 +28,7 @@ __all__ = ["hash_names", "limit_classes", "select_classes", "select_objects"]
 def select_classes(listing: Listing, classes: tuple[str, ...]) -> Listing:
     """Return the samples of some classes; they keep their labels.
 
-    Args:
-        listing: The listing.
-        classes: Names of the classes; of a source whose labels are plain numbers, their number counts.
+    In a source without names of classes, these are the labels below the number of ``classes``.
 
     Raises:
         ConfigError: Samples do not have one label each.
@@ -125,11 +123,7 @@ def _renumbered(listing: Listing, dropped: Labels) -> Listing:
 
 
 def select_objects(listing: Listing, classes: tuple[str, ...]) -> Listing:
-    """Return a listing whose objects are those of some classes; all images and all classes stay.
-
-    Args:
-        listing: A listing with objects.
-        classes: Names of the classes; of a source without names, their number counts.
+    """Return a listing whose objects are those of some classes, see :func:`select_classes`; all images stay.
 
     Raises:
         SourceError: No object is left.

@@ -112,11 +112,7 @@ def parse_class_map(pairs: Mapping[str, str] | Sequence[str] | None) -> dict[str
 
 
 def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
-    """A listing with other names of classes; classes that get one name become one class.
-
-    Args:
-        listing: The listing.
-        names: New names by old ones; other classes keep theirs.
+    """A listing with new names of some classes, by old ones; classes that get one name become one class.
 
     Raises:
         ConfigError: The listing has no class of an old name.
@@ -140,12 +136,9 @@ def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
 def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.PathLike[str]) -> Listing:
     """A listing whose labels, of samples and objects, are positions in ``classes``.
 
-    Labels without names, which are plain numbers, stay as they are.
+    The listing need not have all classes. ``src`` is the source, for errors.
 
-    Args:
-        listing: The listing.
-        classes: Names, that of label 0 first; the listing need not have all of them.
-        src: The source, for errors.
+    Labels without names, which are plain numbers, stay as they are.
 
     Raises:
         ConfigError: The listing has no labels.

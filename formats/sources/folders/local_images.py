@@ -18,11 +18,7 @@ __all__ = ["FoundFile", "find_images", "find_remote_images", "may_be_image", "wa
 
 
 def find_images(root: str, *, follow_links: bool = True) -> tuple[ListedFiles, list[Skip]]:
-    """Files in a folder and in the folders in it that look like images, sorted; and the others, as skips.
-
-    Args:
-        root: The folder, resolved.
-        follow_links: Whether to follow links.
+    """Files under ``root``, a resolved folder, that look like images, sorted; and the others, as skips.
 
     Raises:
         SourceError: The folder cannot be read.

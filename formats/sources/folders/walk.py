@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.errors import SourceError
 
-from ...files.paths import is_inside, printable_name
+from ...files.paths import is_inside, is_unicode, printable_name
 from ..listing import Skip
 from .suffixes import has_image_suffix
 
@@ -57,17 +57,11 @@ class SkippedFolder(NamedTuple):
 
 
 class _Folder(NamedTuple):
-    """A folder to walk.
-
-    Attributes:
-        key: Its path in the source.
-        path: Its path on the disk without links.
-        links: Paths on the disk, without links, of the folders that hold the links that lead to it.
-    """
+    """A folder to walk."""
 
     key: str
-    path: str
-    links: tuple[str, ...] = ()
+    path: str  # on the disk, without links
+    links: tuple[str, ...] = ()  # paths of the folders that hold the links that lead to it
 
 
 def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip | SkippedFolder]:
@@ -126,7 +120,7 @@ def _look_at(
         return Skip(printable_name(key), "hidden")
     path = f"{folder.path}/{entry.name}"
     is_folder = entry.is_dir(follow_symlinks=False)
-    if not _is_utf8(entry.name):
+    if not is_unicode(entry.name):
         skip = Skip(printable_name(key), "name is not UTF-8")
         return _skipped_folder(path, skip) if is_folder else skip
     if is_folder:
@@ -168,13 +162,3 @@ def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
     return SkippedFolder(
         skip, tuple(Skip(f"{skip.key}/{printable_name(name)}", skip.reason) for name in names)
     )
-
-
-def _is_utf8(name: str) -> bool:
-    if name.isascii():
-        return True
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

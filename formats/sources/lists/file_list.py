@@ -126,10 +126,7 @@ def find_files(
 ) -> tuple[NamedFiles, list[Skip]]:
     """The files that a list names, each once; and the others, as skips.
 
-    Args:
-        root: Folder in which relative paths start and stay, from :func:`resolve`.
-        paths: Paths of the list.
-        follow_links: Whether files may be links, and folders on the way to them.
+    Relative paths start in ``root``, from :func:`resolve`, and stay there.
     """
     look: Callable[[str], tuple[str, int, int] | Skip] = partial(_look_at, root, follow_links)
     if is_url(root):

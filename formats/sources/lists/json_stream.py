@@ -50,11 +50,7 @@ def stream_object(path: Path, arrays: Collection[str], window: int = _WINDOW) ->
 
 
 def stream_array(path: Path, window: int = _WINDOW) -> Iterator[Any]:
-    """Elements of the JSON array that a file holds.
-
-    Args:
-        path: The file, UTF-8.
-        window: As in :func:`stream_object`.
+    """Elements of the JSON array that a UTF-8 file holds; ``window`` as for :func:`stream_object`.
 
     Raises:
         SourceError: The file cannot be read or is no JSON array; the error names the position.

@@ -85,10 +85,6 @@ def has_cells(file: Path) -> bool:
 def read_entries(file: Path, columns: ListColumns = _USUAL) -> Iterator[Entry]:
     """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels, or None.
 
-    Args:
-        file: The list.
-        columns: Names of its columns.
-
     Raises:
         SourceError: The file is no such list; the error names the entry and the reason.
     """

@@ -17,9 +17,7 @@ _FOLDERS = 100  # subfolders that may be the missing prefix
 def likely_cause(folder: str, paths: Sequence[str]) -> str:
     """Return a change after which most of the paths lead to files, or else the place where they were sought.
 
-    Args:
-        folder: Folder on a disk in which relative paths start.
-        paths: Paths of a list, at least one. No path leads to a file.
+    ``paths`` is not empty, and relative ones start in ``folder``.
     """
     some = sorted(paths)[:_TRIED]
     for change, words in _changes(folder, some[0]):

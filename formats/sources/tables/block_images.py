@@ -88,7 +88,7 @@ class BlockImages:
         with self._lock:
             found = self._open.get((file, block))
             if found is None:
-                most = (16 + 2 * self._num_threads) << 20
+                most = (16 + 2 * self._num_threads) << 20  # more than between the rows that threads read
                 found = self._open[file, block] = _OpenBlock(partial(self._pieces, file, block), most)
             self._open.move_to_end((file, block))
             while len(self._open) > self._most_open:
@@ -163,10 +163,6 @@ class _OpenBlock:
 
     Threads ask for rows nearly in order, and for each once. A row that is no longer there starts the block
     anew.
-
-    Args:
-        pieces: Yields the images of the block, some rows at a time.
-        most: Bytes of images that are kept: more than lie between the rows that threads read at one time.
     """
 
     def __init__(self, pieces: Callable[[], Generator[pa.Array]], most: int) -> None:
@@ -225,11 +221,7 @@ class _Spooled(NamedTuple):
 
 
 class _Spool:
-    """A temporary file with the images of blocks, which has no name and goes with its process.
-
-    Args:
-        folder: Its folder; the nearest one above it that exists is taken.
-    """
+    """A temporary file with the images of blocks, in the folder or the nearest one above it that exists."""
 
     def __init__(self, folder: str) -> None:
         place = next((one for one in [Path(folder), *Path(folder).parents] if one.is_dir()), None)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...files.paths import is_unicode
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError
 
@@ -79,7 +80,7 @@ def _fields_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[str, ..
         if not isinstance(document.get(name), str):
             raise SkippedError(f"no text in field {name!r}", "")
     texts = tuple(document[name] for name in fields)
-    if not _is_unicode(texts):
+    if not is_unicode("".join(texts)):
         raise SkippedError("not Unicode", "half of a surrogate pair")
     return texts
 
@@ -92,14 +93,6 @@ def _messages_of(document: dict[str, Any], fields: Sequence[str]) -> tuple[list[
     messages = [{name: value for name, value in one.items() if value is not None} for one in found]
     if any(not isinstance(one.get("role"), str) for one in messages):
         raise SkippedError(f"a message without a role in {fields[0]!r}", "")
-    if not _is_unicode((json.dumps(messages, ensure_ascii=False),)):
+    if not is_unicode(json.dumps(messages, ensure_ascii=False)):
         raise SkippedError("not Unicode", "half of a surrogate pair")
     return (messages,)
-
-
-def _is_unicode(texts: tuple[str, ...]) -> bool:
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

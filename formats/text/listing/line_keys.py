@@ -16,7 +16,7 @@ __all__ = ["LineKeys"]
 
 @dataclass(frozen=True)
 class LineKeys:
-    """A large_string column of N keys that takes no memory; it has what a listing uses of an Arrow array.
+    """A large_string column of N keys that takes no memory; listings use it as an Arrow array.
 
     Attributes:
         names: Name of each file in the keys.

@@ -32,12 +32,9 @@ _NAME = "the texts that were written"
 
 
 class TextSpool:
-    """Samples of text that grow by one at a time, and become a listing.
+    """Samples of text that grow by one at a time, in a file on the disk of ``scratch``, and become a listing.
 
-    Args:
-        fields: Names of the fields, each a text in every sample.
-        scratch: Folder on whose disk the file lies.
-        messages: Whether the only field has messages of chats, and no text.
+    Each field is a text in every sample; with ``messages``, the only field has messages of chats.
     """
 
     def __init__(self, fields: Sequence[str], scratch: Path, *, messages: bool = False) -> None:

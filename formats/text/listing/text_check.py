@@ -36,11 +36,7 @@ _JSON_LINES = (
 
 
 def check_text(path: Path, start: bytes) -> None:
-    """Check that a file holds lines of text.
-
-    Args:
-        path: The file, whose suffix may be that of a table.
-        start: Its first :data:`START_BYTES` bytes, or all of them, unpacked.
+    """Check that a file holds lines of text, by its suffix and its first :data:`START_BYTES` bytes, unpacked.
 
     Raises:
         SourceError: The file is compressed, binary or a table; the error says what to do.

@@ -76,10 +76,7 @@ class TextListing(Listing):
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
     def read(self, rows: npt.NDArray[np.int64]) -> list[SampleLines]:
-        """Read the lines of samples.
-
-        Args:
-            rows: (M,) int64, M at least 1.
+        """Read the lines of samples at ``rows``, (M,) int64, M at least 1.
 
         Raises:
             SourceError: A file has changed since the samples were listed.
@@ -100,14 +97,11 @@ class TextListing(Listing):
 
     @property
     def format(self) -> LineFormat:
-        """What the lines hold."""
+        """The format of the lines."""
         return LineFormat(self.fields, self.json_lines, self.messages)
 
     def documents(self, rows: npt.NDArray[np.int64]) -> list[dict[str, Any] | None]:
-        """Read the objects of samples in JSON Lines; None for a line that the conversion skips.
-
-        Args:
-            rows: (M,) int64.
+        """Read the objects at ``rows``, (M,) int64, of JSON Lines; None for a line that the conversion skips.
 
         Raises:
             SourceError: A file has changed since the samples were listed.

@@ -1,6 +1,6 @@
 """Chat templates: Jinja programs that turn the messages of a chat into one text, as tokenizers have them.
 
-The language is that of Hugging Face's tokenizers, with ``{% generation %}`` around what the assistant wrote:
+The language is that of Hugging Face's tokenizers, with ``{% generation %}`` around the assistant's messages:
 https://huggingface.co/docs/transformers/chat_templating
 """
 
@@ -14,7 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stoker.errors import ConfigError, SourceError, optional_import
+from stoker.errors import ConfigError, optional_import
+
+from ...tokenization.framed import token_text, tokenizer_settings
 
 __all__ = ["ChatTemplate", "TemplateError", "find_template"]
 
@@ -40,8 +42,8 @@ class TemplateError(Exception):
 class ChatTemplate:
     """A chat template.
 
-    The function ``strftime_now`` is not defined, as the same source always gives the same tokens: templates
-    then write the date that they have for this case.
+    The function ``strftime_now`` is not defined, because the same source must always give the same tokens.
+    Templates then write the date that they have for this case.
 
     Attributes:
         source: The Jinja program.
@@ -65,14 +67,14 @@ class ChatTemplate:
 
     @property
     def is_marked(self) -> bool:
-        """Whether the template marks what the assistant wrote."""
+        """Whether the template marks the answers of the assistant."""
         return _MARKED.search(self.source) is not None
 
     def render(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Span]]:
         """Return the text of a chat, and the first and the end character of each answer of the assistant.
 
-        A template without marks must render a chat as the beginning of the longer chat: an answer is what its
-        message adds after the prompt for it.
+        A template without marks must render a chat as the beginning of every longer chat. An answer is then
+        the text that its message adds after the prompt for it.
 
         Raises:
             TemplateError: The template refuses the chat, or has no marks and renders in another way.
@@ -132,9 +134,8 @@ def find_template(given: str | None, tokenizer: str) -> ChatTemplate:
         SourceError: ``tokenizer_config.json`` is damaged.
         MissingDependencyError: The package ``jinja2`` is not installed.
     """
-    folder = Path(tokenizer).parent
-    config = _read_config(folder / "tokenizer_config.json") if Path(tokenizer).is_file() else {}
-    tokens = {name: text for name in _SPECIAL if (text := _token(config.get(name))) is not None}
+    config = tokenizer_settings(tokenizer)
+    tokens = {name: text for name in _SPECIAL if (text := token_text(config.get(name))) is not None}
     if given in _NAMED:
         return ChatTemplate(_NAMED[given], given, tokens)
     if given is not None:
@@ -146,7 +147,7 @@ def find_template(given: str | None, tokenizer: str) -> ChatTemplate:
                 f"read: {error}",
                 path=given,
             ) from error
-    own = folder / "chat_template.jinja"
+    own = Path(tokenizer).parent / "chat_template.jinja"
     if Path(tokenizer).is_file() and own.is_file():
         return ChatTemplate(own.read_text(encoding="utf-8"), "tokenizer", tokens)
     source = config.get("chat_template")
@@ -159,22 +160,6 @@ def find_template(given: str | None, tokenizer: str) -> ChatTemplate:
             hint="name one with chat_template= (--chat-template): chatml, or the path of a Jinja file",
         )
     return ChatTemplate(source, "tokenizer", tokens)
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SourceError(f"the tokenizer's settings cannot be read: {error}", path=path) from error
-    return document if isinstance(document, dict) else {}
-
-
-def _token(value: Any) -> str | None:
-    """The text of a special token, which settings have as a text or as an object."""
-    found = value.get("content") if isinstance(value, dict) else value
-    return found if isinstance(found, str) else None
 
 
 def _split_marks(marked: str) -> tuple[str, list[Span]]:
@@ -191,7 +176,7 @@ def _split_marks(marked: str) -> tuple[str, list[Span]]:
 
 
 def _generation_extension() -> Any:
-    """The extension of Jinja for ``{% generation %}``, which puts marks around what is inside."""
+    """The extension of Jinja for ``{% generation %}``, which puts marks around the text inside."""
     from jinja2 import nodes
     from jinja2.ext import Extension
 

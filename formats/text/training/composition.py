@@ -49,7 +49,7 @@ class Composition(Protocol):
 
     @property
     def options(self) -> dict[str, str]:
-        """What the options of the dataset say of it."""
+        """The options of the dataset about it."""
 
     @property
     def adds_special_tokens(self) -> bool:
@@ -167,15 +167,12 @@ def find_composition(
 
 
 def trained_runs(
-    spans: Sequence[Span],
-    characters: int,
-    starts: npt.NDArray[np.int32],
-    ends: npt.NDArray[np.int32],
+    spans: Sequence[Span], characters: int, starts: npt.NDArray[np.int32], ends: npt.NDArray[np.int32]
 ) -> list[int]:
     """Return the runs of trained tokens of a text: the first token and the end of each, one after the other.
 
-    A token is trained if one of its characters is. What the tokenizer adds after the text is trained if the
-    last character is.
+    A token is trained if one of its characters is. Tokens that the tokenizer adds after the text are trained
+    if the last character is.
 
     Args:
         spans: First and end character of each trained part.

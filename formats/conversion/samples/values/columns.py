@@ -17,6 +17,7 @@ from ....containers.messages.image_record import StoredArray
 from ....dataset.columns.array_columns import ARRAY_DTYPES, array_types
 from ....dataset.columns.origin_columns import ORIGIN_COLUMNS
 from ....dataset.index import KNOWN_COLUMNS
+from ....files.paths import is_unicode
 
 __all__ = ["ColumnType", "column_type", "number_column", "store_array", "store_value"]
 
@@ -33,7 +34,7 @@ class ColumnType:
     """The type of a column.
 
     Attributes:
-        kind: What a sample has in it.
+        kind: Whether values are numbers, texts or arrays.
         dtype: NumPy's name of the type of a number or of the elements of an array; "str" for texts.
         sides: Number of sides of an array; 0 for numbers and texts.
     """
@@ -108,7 +109,7 @@ def store_value(name: str, value: Any, wanted: ColumnType, key: str) -> Value:
     """
     found = _plain(name, value, key)
     if isinstance(found, str):
-        if wanted.kind == "text" and _is_unicode(found):
+        if wanted.kind == "text" and is_unicode(found):
             return found
         raise _misfit(name, "a text" if wanted.kind != "text" else "half of a surrogate pair", wanted, key)
     if wanted.kind == "text" or found.ndim != wanted.sides:
@@ -143,14 +144,6 @@ def _misfit(name: str, found: str, wanted: ColumnType, key: str) -> ConfigError:
         key=key,
         hint=f"the first sample fixes the type of a column: write {_KINDS[wanted.kind]} of one type in all",
     )
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def store_array(name: str, array: npt.NDArray[Any]) -> StoredArray:

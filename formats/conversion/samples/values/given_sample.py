@@ -1,4 +1,4 @@
-"""Checks of samples from Python, one after the other: the first one fixes what all of them have."""
+"""Checks of samples from Python, one after the other: the first one fixes the form of all of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GivenSample(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleForm:
-    """What all samples have, as the first one shows it.
+    """The arguments that all samples have, as the first one fixes them.
 
     Attributes:
         labels: Whether samples have no label, one, or a list of them.
@@ -81,7 +81,7 @@ class SampleChecker:
         fixed_classes: Whether the names were given.
         box_format: Format of the boxes.
         keypoints: Number of keypoints of an object; None as long as it is unknown.
-        form: What all samples have; None before the first one.
+        form: The form of all samples; None before the first one.
         caption_column: Name of the argument with captions; None if samples have none.
     """
 

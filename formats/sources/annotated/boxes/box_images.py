@@ -91,13 +91,10 @@ class BoxImages:
     def listing(
         self, root: str, *, follow_links: bool, classes: Sequence[str] | None = None, relative: bool = False
     ) -> Listing:
-        """The listing of the images that exist.
+        """The listing of the images that exist in the folder or URL ``root``, which is resolved.
 
-        Args:
-            root: Folder of the images, resolved, or its URL.
-            follow_links: Whether images may be links.
-            classes: Names of the classes in their order; by default sorted.
-            relative: Whether boxes are shares of an image's width and height.
+        ``classes`` gives the order of the classes, by default sorted. ``relative`` boxes are shares of an
+        image's width and height.
 
         Raises:
             SourceError: None of the images exists.

@@ -35,21 +35,13 @@ _MOST_FOLDERS = 1_000  # entries of a folder that are looked at
 
 @dataclass(frozen=True)
 class _Sequence:
-    """The frames of a sequence.
+    """The frames of a sequence."""
 
-    Attributes:
-        prefix: Path of its folder in the source, with a slash; empty for the source itself.
-        folder: Folder of the frames in it.
-        suffix: Suffix of the frames.
-        frames: Number of frames.
-        size: Height and width of the frames.
-    """
-
-    prefix: str
-    folder: str
+    prefix: str  # path of its folder in the source, with a slash; empty for the source itself
+    folder: str  # of the frames, in the prefix
     suffix: str
     frames: int
-    size: tuple[int, int]
+    size: tuple[int, int]  # height and width
 
     def path(self, frame: int) -> str:
         """Path of a frame, from 1, in the source."""

@@ -67,12 +67,7 @@ def list_coco(source: Source) -> Listing:
 def list_coco_file(
     path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None, *, follow_links: bool = True
 ) -> Listing:
-    """List the images of a COCO JSON, with their objects.
-
-    Args:
-        path: The file.
-        images: Folder in which the images lie, or its URL; by default that of the file.
-        follow_links: Whether images may be links.
+    """List the images of a COCO JSON, with their objects; ``images`` is their folder, by default the file's.
 
     Raises:
         SourceError: The file is no such JSON, or none of its images exists.
@@ -217,12 +212,7 @@ class _Reader:
         )
 
     def _left_out(self, labels: np.ndarray[Any, Any], twice: set[int]) -> np.ndarray[Any, Any]:
-        """Objects that cannot be used, (M,) bool; the reasons are noted.
-
-        Args:
-            labels: Label of each category, in the order in which they appeared; -1 for an unknown one.
-            twice: Numbers of images that are listed twice.
-        """
+        """Objects that cannot be used, (M,) bool; the label of an unknown category is -1."""
         table = self._table
         image = np.array(table.image, np.int64)
         unknown_image = ~np.isin(image, list(self.images.sizes))

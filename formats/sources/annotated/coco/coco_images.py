@@ -85,11 +85,7 @@ class Images:
         return columns
 
     def listed_twice(self, found: Iterable[int]) -> set[int]:
-        """Numbers of the images that are left out because another image has the same file.
-
-        Args:
-            found: Positions in :attr:`names` of the images that were found, each file once.
-        """
+        """Numbers of the images that are left out because an image at ``found`` has the same file."""
         taken = set(found)
         files = {os.path.normpath(self.names[at]) for at in taken}
         others = (at for at in range(len(self.names)) if at not in taken)

@@ -41,11 +41,7 @@ def read_keypoints(value: Any) -> list[float]:
 
 
 def choose_keypoints(declared: Iterable[int], found: Iterable[int]) -> tuple[int, str]:
-    """Choose the number of keypoints that the objects of a file have.
-
-    Args:
-        declared: The numbers of keypoints that categories name.
-        found: Number of keypoints of each object that has some.
+    """Choose the number of keypoints that objects have, from those that categories and objects have.
 
     Returns:
         The number, 0 if no object has keypoints; and the reason to leave out other numbers. If categories

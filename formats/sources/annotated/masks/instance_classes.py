@@ -92,12 +92,7 @@ class ClassOfMask:
 
 
 def class_rule(listing: Listing, instances: ListedFiles) -> ClassOfMask | ClassOfValue:
-    """Return the rule by which the objects of masks get their classes.
-
-    Args:
-        listing: The images, with their masks of classes where they have some.
-        instances: The masks of objects.
-    """
+    """Return the rule by which the objects of masks get their classes."""
     if any(_CITYSCAPES_ENDING in name for name in instances.names()):
         return ClassOfValue(tuple(_CITYSCAPES.values()), tuple(_CITYSCAPES))
     if listing.masks is None:

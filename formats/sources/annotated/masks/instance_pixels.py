@@ -49,11 +49,9 @@ class Instance(NamedTuple):
 
 
 def instances_of(values: npt.NDArray[Any], classes: npt.NDArray[Any] | None = None) -> Iterator[Instance]:
-    """Yield the objects of a mask, one for each value but 0, in the order of the values.
+    """Yield the objects of a mask, (H, W) uint8 or uint16: one for each value but 0, in ascending order.
 
-    Args:
-        values: (H, W) uint8 or uint16.
-        classes: (H, W) likewise, the mask of classes.
+    ``classes`` is the mask of classes, of the same shape.
     """
     height = len(values)
     flat = np.ascontiguousarray(values.T).ravel()

@@ -35,11 +35,7 @@ def checked_values(data: bytes) -> npt.NDArray[Any]:
 
 
 def mask_values(data: bytes, bits: int) -> npt.NDArray[Any]:
-    """Return the values of a mask, (H, W) uint8 or uint16.
-
-    Args:
-        data: Bytes of the file.
-        bits: Bits of a pixel, where the mask is grey.
+    """Return the values of a mask, (H, W) uint8 or uint16; a grey one has ``bits`` for each pixel.
 
     Raises:
         SkippedError: The mask is damaged, or its pixels are no numbers from 0 to 65535.

@@ -124,7 +124,7 @@ def _labels_beside(key: str) -> str:
 
 @dataclass
 class _Reader:
-    """Collects the labels of all images; ``highest`` is the highest label."""
+    """Collects the labels of all images, and the highest label."""
 
     names: YoloNames
     table: ObjectTable

@@ -251,8 +251,8 @@ def test_one_shard_can_be_made_alone_and_again(photos: Path, tmp_path: Path) -> 
     for attempt in ("a", "b"):
         (tmp_path / attempt).mkdir()
         for number in (2, 0, 2):
-            result = write_shard(plan, number, tmp_path / attempt)
-        assert result == write_shard(plan, 2, tmp_path / attempt)
+            result = write_shard(tmp_path / attempt, plan, number)
+        assert result == write_shard(tmp_path / attempt, plan, 2)
     assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
     assert (
         read_files(tmp_path / "a")["00002.tfrecord"]

@@ -3,6 +3,7 @@
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -21,7 +22,6 @@ from stoker.formats.conversion.runners.ray_runner import RayRunner
 from stoker.formats.conversion.shards import planned_shard
 from stoker.formats.conversion.shards.planned_shard import Cancelled, ShardContext, write_shard
 from stoker.formats.conversion.shards.shard_file import ShardResult
-from stoker.formats.conversion.targets.folder_target import FolderShardMaker
 from stoker.formats.sources.classes.class_folder import list_folder
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -39,7 +39,7 @@ class Endless:
         self.started = threading.Semaphore(0)
         self.stopped: list[bool] = []
 
-    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
+    def __call__(self, plan: ConversionPlan, number: int, context: ShardContext | None) -> ShardResult:
         assert context is not None
         self.started.release()
         self.stopped.append(context.stop.wait(60))
@@ -68,7 +68,7 @@ def test_an_interrupt_while_ray_is_given_shards_cancels_them(
     cluster.remote.return_value.return_value.remote.side_effect = ["first", "second", KeyboardInterrupt]
     monkeypatch.setitem(sys.modules, "ray", cluster)
     with pytest.raises(KeyboardInterrupt):
-        Run(plan, RayRunner(1), no_progress).make(FolderShardMaker(Path()), range(10))
+        Run(plan, RayRunner(1), no_progress).make(partial(write_shard, Path()), range(10))
     assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
 
 
@@ -77,28 +77,27 @@ def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: 
     stop.set()
     (tmp_path / "state").mkdir()
     with pytest.raises(Cancelled):
-        write_shard(plan, 0, tmp_path / "state", ShardContext(stop=stop))
+        write_shard(tmp_path / "state", plan, 0, ShardContext(stop=stop))
     assert list((tmp_path / "state").iterdir()) == []
 
 
 def test_a_finished_shard_is_found(plan: ConversionPlan, tmp_path: Path) -> None:
-    made = write_shard(plan, 0, tmp_path)
+    made = write_shard(tmp_path, plan, 0)
     with full_disk():
-        assert write_shard(plan, 0, tmp_path) == made
+        assert write_shard(tmp_path, plan, 0) == made
 
 
 def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) -> None:
-    class Maker:
-        def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
-            assert context is not None
-            if number:
-                context.stop.wait(60)
-                raise Cancelled
-            raise OSError("full")
+    def make(plan: ConversionPlan, number: int, context: ShardContext | None) -> ShardResult:
+        assert context is not None
+        if number:
+            context.stop.wait(60)
+            raise Cancelled
+        raise OSError("full")
 
     run = Run(plan, LocalRunner(1), no_progress)
     with pytest.raises(OSError, match="full"):
-        run.make(Maker(), range(10))
+        run.make(make, range(10))
 
 
 def test_an_interrupt_while_shards_are_submitted_stops_running_ones(

@@ -12,7 +12,7 @@ from helpers.data.chats import FOLDER, make_pairs
 from helpers.data.file_trees import read_files
 
 import stoker
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, SourceError
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -92,6 +92,14 @@ def test_the_settings_beside_a_tokenizer_name_its_tokens(tmp_path: Path) -> None
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": {"content": "<|im_end|>"}}))
     stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=file, eos=True)
     assert {ids[-1] for ids in ids_of(tmp_path / "d")} == {2}
+
+
+def test_damaged_settings_beside_a_tokenizer_are_named(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    (tmp_path / "tokenizer.json").write_bytes((FOLDER / "tokenizer.json").read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text("{")
+    with pytest.raises(SourceError, match="settings cannot be read"):
+        stoker.convert_text(iter(TEXTS), tmp_path / "d", tokenizer=tmp_path / "tokenizer.json", eos=True)
 
 
 @pytest.mark.parametrize(
