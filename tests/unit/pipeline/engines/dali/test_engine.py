@@ -13,6 +13,7 @@ from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 pytest.importorskip("nvidia.dali")
 
 
+from helpers.engine_settings import settings_of
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
 
@@ -107,14 +108,7 @@ def test_a_batch_of_black_pixels_alone_is_executed(
     """A pipeline on a GPU begins with a whole batch of them."""
     dataset = open_dataset(request.getfixturevalue(folder))
     one = work(dataset, 0, transforms)
-    reader = PayloadReader(
-        EngineSettings(
-            list(map(str, dataset.data_files)),
-            dataset.data_sizes,
-            ImageFormat(),
-            max_pixels=10**6,
-        )
-    )
+    reader = PayloadReader(settings_of(dataset, max_pixels=10**6))
     encoded = bool((one.samples.codec == Codec.JPEG).any())
     batch = DaliBatch(PipelineSpec.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
     engine = make()
