@@ -68,11 +68,7 @@ def test_the_smallest_pipeline_is_built(opened: Dataset) -> None:
     "transforms",
     [
         [Pad(2), RandomVerticalFlip()],
-        [
-            augment.RandomPerspective(0.9, p=1, fill=(1, 2, 3)),
-            augment.ColorJitter(0.4, 0.4),
-            SHORT_MIX,
-        ],
+        [augment.RandomPerspective(0.9, p=1, fill=(1, 2, 3)), augment.ColorJitter(0.4, 0.4), SHORT_MIX],
         [augment.RandAugment(), augment.GaussianBlur(3), augment.RandomErasing()],
         *([augment.RandomResizedCrop(8, interpolation=name)] for name in ("nearest", "bicubic", "lanczos")),
         [augment.RandomChoice([Resize((8, 8), "nearest"), augment.RandomRotation(9)])],

@@ -50,12 +50,7 @@ def images(dataset: Dataset, transforms: Any) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "transforms",
-    [
-        CROPS,
-        [CenterCrop(31)],
-        [Resize((30, 30))],
-        [CenterCrop(90), RandomAffine(20, scale=(2, 3))],
-    ],
+    [CROPS, [CenterCrop(31)], [Resize((30, 30))], [CenterCrop(90), RandomAffine(20, scale=(2, 3))]],
     ids=["small crops", "centre", "whole", "warp"],
 )
 def test_the_images_are_the_same(datasets: dict[bool, Dataset], transforms: Any) -> None:
