@@ -52,10 +52,7 @@ def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed:
         return (
             np.stack([reference.execute(params, i, p, "uint8", "NHWC") for i, p in enumerate(pixels)]) * 1.0
         )
-    made = make_engine(
-        engine,
-        settings_of(dataset, BYTES, device="cpu", batch_size=len(dataset), num_threads=2, depth=2),
-    )
+    made = make_engine(engine, settings_of(dataset, BYTES, batch_size=len(dataset), num_threads=2))
     made.submit(Work(samples, params))
     result = made.collect()
     assert (result.status == Status.OK).all()
