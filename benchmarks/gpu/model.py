@@ -135,8 +135,9 @@ def _raw_rate(dataset: Path, seconds: float) -> float:
     from stoker.pipeline.engines.dali.payloads import PayloadReader
 
     opened = stoker.open(dataset)
-    files = [str(file) for file in opened.data_files]
-    reader = PayloadReader(EngineSettings(files, opened.data_sizes, ImageFormat(), max_pixels=10**8))
+    reader = PayloadReader(
+        EngineSettings(opened.data_files, opened.data_sizes, ImageFormat(), max_pixels=10**8)
+    )
     samples = [opened.samples(np.arange(i, min(i + 32, len(opened)))) for i in range(0, len(opened), 32)]
     buffer = np.empty(int(opened.column("length").max()), np.uint8)
     images, began = 0, process_time()

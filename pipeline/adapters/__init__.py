@@ -3,7 +3,7 @@
 Each framework has a row in :data:`FRAMEWORKS` and a module in this folder, which is imported at its first
 use. The module ``<name>.py`` has:
 
-- ``Adapter(device)``, a class with the methods of :class:`Adapter`. ``device`` is "cpu", "cuda:N", or None,
+- ``Adapter(device)``, a subclass of :class:`Adapter`. ``device`` is "cpu", "cuda:N", or None,
   which leaves arrays where they are. With ``pins_memory`` in its row it also takes ``pin_memory=True``.
 - ``sees_gpu()``, whether the framework as it is installed can hold arrays on a GPU.
 
@@ -104,9 +104,9 @@ class Adapter(Protocol):
     adapter holds no threads or files, so nothing closes it.
     """
 
-    copy_stream: CopyStream | None
+    copy_stream: CopyStream | None = None
     """Stream on which batches are put together; None for the thread's own."""
-    allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None
+    allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
     """Makes the array of a shape and dtype that an engine on the CPU writes into; None for its own memory."""
 
     def images(self, array: Any, dtype: str) -> Any:
@@ -129,12 +129,13 @@ class Adapter(Protocol):
         """The images at ``index``, (K,), as a new array; ``images`` is an array that :meth:`images` made."""
 
     def views(self, images: Any, count: int) -> Any:
-        """The images as (count, N, ...).
+        """The images as (count, N, ...), without a copy.
 
         Args:
             images: (count * N, ...), an array of :meth:`images` on a GPU.
             count: Number of views.
         """
+        return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches; ``images`` is an array of :meth:`images` on a GPU."""

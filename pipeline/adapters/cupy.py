@@ -11,6 +11,7 @@ from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
 from stoker.types import Layout
 
+from .. import adapters
 from ..engines.bfloat16 import to_bfloat16
 from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
@@ -18,10 +19,8 @@ from .host_arrays import mix_copy, split
 __all__ = ["Adapter", "sees_gpu"]
 
 
-class Adapter:
+class Adapter(adapters.Adapter):
     """Makes CuPy arrays on ``device``, "cuda:N"; on CuPy's current GPU if it is None."""
-
-    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         _, _, number = (device or "").partition(":")
@@ -46,10 +45,6 @@ class Adapter:
     def ragged(self, values: Any, counts: Any) -> Any:
         """A list of views of one array."""
         return split(self.column(values), counts)
-
-    def views(self, images: Any, count: int) -> Any:
-        """The same memory with an axis of views, (count, N, ...)."""
-        return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""

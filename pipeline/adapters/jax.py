@@ -14,6 +14,7 @@ from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
+from .. import adapters
 from .device_mix import mix_arrays
 from .host_arrays import mix_copy, split
 
@@ -22,10 +23,8 @@ __all__ = ["Adapter", "global_batch", "sees_gpu"]
 Batch = TypeVar("Batch", bound=NamedTuple)
 
 
-class Adapter:
+class Adapter(adapters.Adapter):
     """Makes ``jax.Array``, on ``device`` if it is not None; "cuda:N" is number N of CUDA in this process."""
-
-    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         self._device = None
@@ -54,10 +53,6 @@ class Adapter:
     def ragged(self, values: Any, counts: Any) -> Any:
         """A list of arrays."""
         return [self.column(part) for part in split(values, counts)]
-
-    def views(self, images: Any, count: int) -> Any:
-        """The same memory with an axis of views, (count, N, ...)."""
-        return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""

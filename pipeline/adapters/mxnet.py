@@ -11,15 +11,14 @@ from stoker.augment.batch.base import BatchParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
+from .. import adapters
 from .host_arrays import mix_copy, split
 
 __all__ = ["Adapter", "sees_gpu"]
 
 
-class Adapter:
+class Adapter(adapters.Adapter):
     """Makes ``mxnet.nd.NDArray``, on ``device`` or else on the CPU; "cuda:0" is MXNet's ``gpu(0)``."""
-
-    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         device_type, _, number = (device or "cpu").partition(":")
@@ -53,10 +52,6 @@ class Adapter:
     def ragged(self, values: Any, counts: Any) -> Any:
         """A list of NDArrays."""
         return [self.column(part) for part in split(values, counts)]
-
-    def views(self, images: Any, count: int) -> Any:
-        """The same memory with an axis of views, (count, N, ...)."""
-        return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches, which runs on the host."""

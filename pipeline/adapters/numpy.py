@@ -10,15 +10,14 @@ from stoker.augment.batch.base import BatchParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
+from .. import adapters
 from .host_arrays import mix_in_place, split
 
 __all__ = ["Adapter", "sees_gpu"]
 
 
-class Adapter:
+class Adapter(adapters.Adapter):
     """Makes NumPy arrays; bfloat16 has the dtype of ``ml_dtypes`` if it is installed, else uint16 bits."""
-
-    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         if device not in (None, "cpu"):
@@ -43,10 +42,6 @@ class Adapter:
     def ragged(self, values: Any, counts: Any) -> Any:
         """A list of views."""
         return split(values, counts)
-
-    def views(self, images: Any, count: int) -> Any:
-        """The same memory with an axis of views, (count, N, ...)."""
-        return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """The images after a transform of batches."""

@@ -13,6 +13,7 @@ from stoker.augment.batch.base import BatchParams
 from stoker.augment.batch.mix import MixParams
 from stoker.types import Layout
 
+from .. import adapters
 from ..execution.batch import ColumnSpec
 from ..execution.loader import Loader
 from .device_mix import box_edges
@@ -25,10 +26,8 @@ _ALIGNMENT = 64
 """Bytes of alignment that TensorFlow's kernels need; unaligned memory makes them end the process."""
 
 
-class Adapter:
+class Adapter(adapters.Adapter):
     """Makes eager tensors, on ``device`` if it is not None; "cuda:0" is TensorFlow's "GPU:0"."""
-
-    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         self._device = None if device in (None, "cpu") else device.replace("cuda", "GPU")

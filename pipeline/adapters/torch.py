@@ -14,6 +14,7 @@ from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
 from stoker.types import Layout
 
+from .. import adapters
 from ..execution.loader import Loader
 from .device_mix import box_edges
 from .training_loops.loader_view import LoaderView
@@ -68,7 +69,7 @@ def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     return np.asarray(torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True).numpy())
 
 
-class Adapter:
+class Adapter(adapters.Adapter):
     """Makes tensors.
 
     Args:
@@ -115,10 +116,6 @@ class Adapter:
     def ragged(self, values: Any, counts: Any) -> list[torch.Tensor]:
         """A list of views of one tensor."""
         return list(self.column(values).split(counts.tolist()))
-
-    def views(self, images: torch.Tensor, count: int) -> torch.Tensor:
-        """The same memory with an axis of views, (count, N, ...)."""
-        return images.reshape((count, -1, *images.shape[1:]))
 
     def mix(self, params: BatchParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
         """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""

@@ -64,8 +64,7 @@ def bench(
         ),
     ] = False,
     workers: Annotated[
-        str | None,
-        typer.Option(help="ray: also measure Stoker with a Ray worker on this machine."),
+        str | None, typer.Option(help="ray: also measure Stoker with a Ray worker on this machine.")
     ] = None,
     threads: Threads = None,
     json_out: JsonFile = None,

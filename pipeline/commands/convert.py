@@ -47,8 +47,7 @@ _SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d
 
 def convert(
     source: Annotated[
-        str,
-        typer.Argument(help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}."),
+        str, typer.Argument(help=f"Path or URL of the source: {'; '.join(SOURCE_DESCRIPTIONS.values())}.")
     ],
     target: Target,
     container: Container = DEFAULT_CONTAINER,
@@ -73,8 +72,7 @@ def convert(
         ),
     ] = None,
     subsampling: Annotated[
-        str | None,
-        typer.Option(help="Chroma subsampling of these JPEGs: 444, 422 or 420; by default 420."),
+        str | None, typer.Option(help="Chroma subsampling of these JPEGs: 444, 422 or 420; by default 420.")
     ] = None,
     restarts: Annotated[
         bool | None,

@@ -26,16 +26,14 @@ __all__ = ["info"]
 def info(
     dataset: Dataset,
     pixels: Annotated[
-        bool,
-        typer.Option("--pixels", help="Decode all images for the mean and deviation of each channel."),
+        bool, typer.Option("--pixels", help="Decode all images for the mean and deviation of each channel.")
     ] = False,
     mean_image: Annotated[
         Path | None,
         typer.Option(help="Write the mean of all images, 256x256, to this .png or .npy; implies --pixels."),
     ] = None,
     versions: Annotated[
-        bool,
-        typer.Option("--versions", help="List the versions of the dataset, and the changes of each."),
+        bool, typer.Option("--versions", help="List the versions of the dataset, and the changes of each.")
     ] = False,
     card: Annotated[
         Path | None,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -179,7 +180,7 @@ class EngineSettings:
         left_out: What the engines "native" and "reference" leave out, for a measurement.
     """
 
-    files: Sequence[str]
+    files: Sequence[Path | str]
     sizes: Sequence[int]
     image_format: ImageFormat
     _: KW_ONLY

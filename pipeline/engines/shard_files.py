@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from stoker._native import Shards, crc32c
@@ -12,7 +13,7 @@ from stoker.formats.dataset.reading.samples import NO_CHECKSUM, Samples
 __all__ = ["matches_checksum", "open_shards"]
 
 
-def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
+def open_shards(files: Sequence[Path | str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
     """Open data files; the caller closes them.
 
     Args:
@@ -25,7 +26,7 @@ def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = Tr
         DatasetError: A file cannot be opened.
     """
     try:
-        return Shards(list(files), list(sizes), mapped)
+        return Shards(list(map(str, files)), list(sizes), mapped)
     except OSError as error:
         if error.errno is None:
             hint = "Rebuild the index with `stoker index`, or bring back the file that it was made for."

@@ -169,7 +169,7 @@ def _form_of(source: SampleSource, color: Color) -> StoredForm:
     if not len(source):
         return StoredForm(3)
     samples = source.samples(np.zeros(1, np.int64))
-    shards = open_shards([str(path) for path in source.data_files], source.data_sizes, mapped=False)
+    shards = open_shards(source.data_files, source.data_sizes, mapped=False)
     try:
         data = shards.view(int(samples.shard[0]), int(samples.offset[0]), int(samples.length[0]))
         return stored_form(data, int(samples.codec[0]), int(samples.height[0]), int(samples.width[0]))

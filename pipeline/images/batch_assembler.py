@@ -162,12 +162,7 @@ class BatchAssembler:
         return multi_hot(lists.values, lists.counts, dataset.num_classes)
 
     def _column(
-        self,
-        name: str,
-        arrays: BatchArrays | None,
-        planned: PlannedBatch,
-        chosen: Int64,
-        kept: Int64 | None,
+        self, name: str, arrays: BatchArrays | None, planned: PlannedBatch, chosen: Int64, kept: Int64 | None
     ) -> Any:
         """A column that follows no images."""
         if arrays is not None and name in arrays:

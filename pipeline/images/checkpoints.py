@@ -37,13 +37,7 @@ class CheckpointedImages(SharedLoader):
     point_numbers = 1
     _warned_of_empty_batch = False
 
-    def __init__(
-        self,
-        config: ImageLoaderConfig,
-        ranks: Ranks,
-        last_batch: LastBatch,
-        prefetch: int,
-    ) -> None:
+    def __init__(self, config: ImageLoaderConfig, ranks: Ranks, last_batch: LastBatch, prefetch: int) -> None:
         self._plan = config.size_plan
         self._history: tuple[int, History] = (0, ())
         self._last_batch: LastBatch = last_batch

@@ -113,11 +113,7 @@ class BatchCompletion:
         return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
     def _choose_samples(
-        self,
-        planned: PlannedBatch,
-        result: Result,
-        contents: Contents,
-        is_bad: npt.NDArray[np.bool_],
+        self, planned: PlannedBatch, result: Result, contents: Contents, is_bad: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.int64]:
         """Positions in the batch of the samples to hand out, (K,) int64, as ``on_error`` says.
 
@@ -163,8 +159,5 @@ class BatchCompletion:
         error_class, message, hint = ERRORS[Status(int(result.status[bad[0]]))]
         reason = result.reason.get(int(bad[0]), "")
         return self._config.dataset.error(
-            int(planned.sources[bad[0]]),
-            f"{message}: {reason}" if reason else message,
-            error_class,
-            hint,
+            int(planned.sources[bad[0]]), f"{message}: {reason}" if reason else message, error_class, hint
         )

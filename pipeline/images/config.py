@@ -223,10 +223,5 @@ def _named(error: ConfigError, dataset: SampleSource, position: int) -> ConfigEr
     """The error with the name of the sample at ``position``."""
     place = dataset.error(position, error.message)
     return ConfigError(
-        error.message,
-        path=place.path,
-        shard=place.shard,
-        record=place.record,
-        key=place.key,
-        hint=error.hint,
+        error.message, path=place.path, shard=place.shard, record=place.record, key=place.key, hint=error.hint
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from helpers.data.payloads.native_payloads import run_once
+from helpers.engine_settings import settings_of
 from helpers.pillow_decoding import decode_with_pillow
 
 from stoker.augment import compile_image
@@ -14,7 +15,7 @@ from stoker.augment.params.image_params import ImageParams
 from stoker.augment.reference import reference
 from stoker.augment.transforms import Transform
 from stoker.formats.dataset.dataset import Dataset
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Result, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
 from stoker.pipeline.engines.dali import DaliEngine
 
 BORDER = 4
@@ -27,12 +28,7 @@ def execute(
     samples = dataset.samples(np.arange(min(n, len(dataset))))
     plan = compile_image(transforms, output.dtype)
     params = plan.draw(samples.height, samples.width, samples.row, seed=5, epoch=0)
-    files = [str(file) for file in dataset.data_files]
-    engine = DaliEngine(
-        EngineSettings(
-            files, dataset.data_sizes, output, num_threads=2, batch_size=len(samples), max_pixels=10**8
-        )
-    )
+    engine = DaliEngine(settings_of(dataset, output, num_threads=2, batch_size=len(samples)))
     return params, run_once(engine, Work(samples, params))
 
 

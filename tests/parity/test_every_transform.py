@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.engine_settings import settings_of
 from helpers.pillow_decoding import decode_with_pillow
 from helpers.transforms.transform_examples import (
     AMPLIFIED,
@@ -30,7 +31,7 @@ from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status, Work
 from stoker.pipeline.engines.registry import make_engine
 from stoker.pipeline.engines.selection import devices
 from stoker.pipeline.engines.selection.execution import executes
@@ -51,19 +52,7 @@ def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed:
         return (
             np.stack([reference.execute(params, i, p, "uint8", "NHWC") for i, p in enumerate(pixels)]) * 1.0
         )
-    made = make_engine(
-        engine,
-        EngineSettings(
-            [str(file) for file in dataset.data_files],
-            dataset.data_sizes,
-            BYTES,
-            device="cpu",
-            batch_size=len(dataset),
-            num_threads=2,
-            depth=2,
-            max_pixels=10**8,
-        ),
-    )
+    made = make_engine(engine, settings_of(dataset, BYTES, batch_size=len(dataset), num_threads=2))
     made.submit(Work(samples, params))
     result = made.collect()
     assert (result.status == Status.OK).all()

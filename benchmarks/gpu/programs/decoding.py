@@ -71,7 +71,7 @@ def _decoded_per_second(context: Context, region: bool, load: float, threads: in
         works.append(Work(samples, plan.draw(samples.height, samples.width, samples.row, 0, 0)))
     engine = DaliEngine(
         EngineSettings(
-            [str(file) for file in dataset.data_files],
+            dataset.data_files,
             dataset.data_sizes,
             ImageFormat("uint8", "NHWC"),
             device=context.device,

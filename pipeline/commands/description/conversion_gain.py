@@ -53,10 +53,7 @@ class Gain:
 
 
 def measure_gain(
-    dataset: Dataset,
-    images: int = _IMAGES,
-    forms: Mapping[str, Mapping[str, Any]] = _FORMS,
-    size: int = 224,
+    dataset: Dataset, images: int = _IMAGES, forms: Mapping[str, Mapping[str, Any]] = _FORMS, size: int = 224
 ) -> list[Gain]:
     """Return the rates of the images as they are, then of each form; it takes a few seconds.
 

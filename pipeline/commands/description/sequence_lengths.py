@@ -53,11 +53,7 @@ def _lengths(dataset: Dataset, field: str) -> _Lengths:
         runs = dataset.lists(trained_column(field), np.arange(len(dataset))).values.astype(np.int64)
         trained = int((runs[1::2] - runs[::2]).sum())
     return _Lengths(
-        int(lengths.sum()),
-        _percentiles(lengths),
-        int(lengths[longest]),
-        dataset.keys([longest])[0],
-        trained,
+        int(lengths.sum()), _percentiles(lengths), int(lengths[longest]), dataset.keys([longest])[0], trained
     )
 
 

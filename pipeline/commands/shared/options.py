@@ -62,8 +62,7 @@ ShardRecords = Annotated[
 ]
 Shards = Annotated[int | None, typer.Option(help="Number of shards, instead of --shard-size.")]
 Val = Annotated[
-    str,
-    typer.Option(help="Share of the samples of each class to hold out for validation, such as 10%."),
+    str, typer.Option(help="Share of the samples of each class to hold out for validation, such as 10%.")
 ]
 TOKENIZERS = "whitespace, bytes, bpe, or a file of Hugging Face tokenizers (.json)"
 Vocabulary = Annotated[str | None, typer.Option(help="Folder of another dataset, whose tokenizer to use.")]
@@ -118,11 +117,7 @@ Columns = Annotated[
     ),
 ]
 Unlabelled = Annotated[
-    bool,
-    typer.Option(
-        "--unlabelled",
-        help="Take all images of a folder as samples without labels.",
-    ),
+    bool, typer.Option("--unlabelled", help="Take all images of a folder as samples without labels.")
 ]
 Suffix = Annotated[str | None, typer.Option(help="Text to append to every path of a list, such as .jpg.")]
 Images = Annotated[

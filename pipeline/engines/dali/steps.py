@@ -230,8 +230,8 @@ class _Operators:
 
 
 # ``Table`` has no row: DALI's ``lookup_table`` takes one table when a pipeline is defined, for all samples of
-# all batches, and a Table has one for each sample. ``AddNoise`` and ``Displace``
-# have no row: all engines must make the same noise, and DALI draws other noise.
+# all batches, and a Table has one for each sample. ``AddNoise`` and ``Displace`` have no row: all engines
+# must make the same noise, and DALI draws other noise.
 _OPERATORS: dict[type[Step], _Operators] = {
     Affine: _Operators(_affine, _affine_inputs, lambda step: (step.mean_matrix is not None,)),
     Posterize: _Operators(

@@ -133,8 +133,7 @@ class ArrayReader:
         self._dataset = dataset
         self._config = config
         self._verify = verify
-        files = [str(file) for file in dataset.data_files]
-        self._shards = open_shards(files, dataset.data_sizes, mapped=mapped)
+        self._shards = open_shards(dataset.data_files, dataset.data_sizes, mapped=mapped)
         self._pool = ThreadPoolExecutor(num_threads, "stoker-arrays")
 
     def start(self, positions: Int64) -> Callable[[], tuple[BatchArrays, dict[int, SampleError]]]:

@@ -204,11 +204,7 @@ def plan_columns(
     return columns, BatchTransformPlan()
 
 
-def _named_column(
-    name: object,
-    given: Sequence[AnyTransform] | Views,
-    compiled: Compiled,
-) -> ImageColumn:
+def _named_column(name: object, given: Sequence[AnyTransform] | Views, compiled: Compiled) -> ImageColumn:
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         raise ConfigError(
             f"transforms: {name!r} cannot be the name of a column",

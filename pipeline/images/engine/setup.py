@@ -130,7 +130,7 @@ class EngineSetup:
         """Make the engine of a plan; the caller closes it."""
         prepares = plan.engine == "dali" and len(self.config.dataset) > 0
         settings = EngineSettings(
-            [str(path) for path in self.config.dataset.data_files],
+            self.config.dataset.data_files,
             self.config.dataset.data_sizes,
             self.config.image_format,
             device=plan.engine_device,

@@ -161,14 +161,7 @@ class SizePlan:
         return decides.to_json() if decides else None
 
     def steps(
-        self,
-        n: int,
-        ranks: Ranks,
-        last_batch: LastBatch,
-        *,
-        epoch: int,
-        start: int,
-        history: History = (),
+        self, n: int, ranks: Ranks, last_batch: LastBatch, *, epoch: int, start: int, history: History = ()
     ) -> Schedule:
         """The steps of an epoch of ``n`` draws, on one rank.
 

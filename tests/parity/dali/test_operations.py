@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.engine_settings import settings_of
 from helpers.pillow_decoding import decode_with_pillow
 
 from stoker.augment import (
@@ -34,7 +35,7 @@ from stoker.augment import (
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
@@ -63,10 +64,7 @@ def both(
     dataset: Dataset, params: ImageParams, output: ImageFormat = BYTES
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """What DALI makes of all samples, and the truth."""
-    files = [str(file) for file in dataset.data_files]
-    engine = DaliEngine(
-        EngineSettings(files, dataset.data_sizes, output, num_threads=2, batch_size=N, max_pixels=10**8)
-    )
+    engine = DaliEngine(settings_of(dataset, output, num_threads=2, batch_size=N))
     engine.submit(Work(dataset.samples(np.arange(N)), params))
     result = engine.collect()
     engine.close()
@@ -225,10 +223,7 @@ def test_a_bad_sample_is_zeros_after_any_operation(dataset: Dataset) -> None:
     everything = tuple(step for step, _, _ in STEPS.values())
     transforms = [CenterCrop(SIDE), RandomRotation(45), ColorJitter(0.4, 0.4), RandomErasing(1)]
     params = replace(draw(dataset, *transforms), steps=everything)
-    files = [str(file) for file in dataset.data_files]
-    engine = DaliEngine(
-        EngineSettings(files, dataset.data_sizes, BYTES, num_threads=1, batch_size=N, max_pixels=10**8)
-    )
+    engine = DaliEngine(settings_of(dataset, BYTES, num_threads=1, batch_size=N))
     samples = dataset.samples(np.arange(N))
     crc = samples.crc.copy()
     crc[4] ^= 1

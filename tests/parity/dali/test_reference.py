@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.pictures import encode
+from helpers.engine_settings import settings_of
 from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
 from PIL import Image
 
@@ -37,7 +38,7 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
@@ -270,10 +271,7 @@ def test_bad_samples_are_zeros_in_every_form(
     samples.crc[1] ^= 1
     plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))
     params = plan.draw(samples.height, samples.width, samples.row, 0, 0)
-    files = [str(file) for file in opened.data_files]
-    engine = DaliEngine(
-        EngineSettings(files, opened.data_sizes, ImageFormat(), batch_size=3, max_pixels=10**8)
-    )
+    engine = DaliEngine(settings_of(opened, batch_size=3))
     engine.submit(Work(samples, params))
     result = engine.collect()
     engine.close()

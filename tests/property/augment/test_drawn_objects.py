@@ -127,9 +127,7 @@ def run(engine: str, images: Any, params: ImageParams, folder: Path) -> Any:
         orientation=np.ones(N, np.uint8),
     )
     form = ImageFormat("uint8", "NHWC")
-    settings = EngineSettings(
-        [str(path)], [size * N], form, "cpu", 1, depth=1, batch_size=N, max_pixels=10**7
-    )
+    settings = EngineSettings([str(path)], [size * N], form, batch_size=N, max_pixels=10**7)
     made = make_engine(engine, settings)
     made.submit(Work(samples, params))
     result = made.collect()

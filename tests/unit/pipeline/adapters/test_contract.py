@@ -27,7 +27,8 @@ def test_every_framework_has_its_module(row: adapters.Framework) -> None:
     adapter = found["Adapter"]
     assert isinstance(adapter, ast.ClassDef)
     methods = definitions(adapter.body)
-    assert methods.keys() >= METHODS == {"images", "column", "ragged", "take", "views", "mix"}
+    assert {"images", "column", "ragged", "take", "views", "mix"} == METHODS
+    assert methods.keys() >= METHODS - {"views"}  # which most of them inherit
     constructor = methods["__init__"]
     assert isinstance(constructor, ast.FunctionDef)
     assert ("pin_memory" in [argument.arg for argument in constructor.args.kwonlyargs]) == row.pins_memory

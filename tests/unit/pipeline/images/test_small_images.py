@@ -44,8 +44,7 @@ def test_a_crop_larger_than_an_image_is_refused_when_the_loader_is_made(
 
 
 @pytest.mark.parametrize(
-    "transforms",
-    [[RandomCrop(32, pad_if_needed=True)], [Resize(32), RandomCrop(32)], [RandomCrop(30)]],
+    "transforms", [[RandomCrop(32, pad_if_needed=True)], [Resize(32), RandomCrop(32)], [RandomCrop(30)]]
 )
 def test_a_crop_that_fits_all_images_is_accepted(
     shards: Path, load: Callable[..., ImageLoader], transforms: list[Any]

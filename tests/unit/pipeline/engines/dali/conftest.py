@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.engine_settings import settings_of
 
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat
+from stoker.pipeline.engines.base import ImageFormat
 from stoker.pipeline.engines.dali import DaliEngine
 
 
@@ -25,10 +26,7 @@ def make(opened: Dataset) -> Iterator[Callable[..., DaliEngine]]:
 
     def engine(**options: Any) -> DaliEngine:
         given = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
-        files = [str(file) for file in opened.data_files]
-        made.append(
-            DaliEngine(EngineSettings(files, opened.data_sizes, ImageFormat("uint8", "NHWC"), **given))
-        )
+        made.append(DaliEngine(settings_of(opened, ImageFormat("uint8", "NHWC"), **given)))
         return made[-1]
 
     yield engine

@@ -13,6 +13,7 @@ from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 pytest.importorskip("nvidia.dali")
 
 
+from helpers.engine_settings import settings_of
 from nvidia.dali import backend
 from nvidia.dali.ops import ExternalSource
 
@@ -67,11 +68,7 @@ def test_the_smallest_pipeline_is_built(opened: Dataset) -> None:
     "transforms",
     [
         [Pad(2), RandomVerticalFlip()],
-        [
-            augment.RandomPerspective(0.9, p=1, fill=(1, 2, 3)),
-            augment.ColorJitter(0.4, 0.4),
-            SHORT_MIX,
-        ],
+        [augment.RandomPerspective(0.9, p=1, fill=(1, 2, 3)), augment.ColorJitter(0.4, 0.4), SHORT_MIX],
         [augment.RandAugment(), augment.GaussianBlur(3), augment.RandomErasing()],
         *([augment.RandomResizedCrop(8, interpolation=name)] for name in ("nearest", "bicubic", "lanczos")),
         [augment.RandomChoice([Resize((8, 8), "nearest"), augment.RandomRotation(9)])],
@@ -107,14 +104,7 @@ def test_a_batch_of_black_pixels_alone_is_executed(
     """A pipeline on a GPU begins with a whole batch of them."""
     dataset = open_dataset(request.getfixturevalue(folder))
     one = work(dataset, 0, transforms)
-    reader = PayloadReader(
-        EngineSettings(
-            list(map(str, dataset.data_files)),
-            dataset.data_sizes,
-            ImageFormat(),
-            max_pixels=10**6,
-        )
-    )
+    reader = PayloadReader(settings_of(dataset, max_pixels=10**6))
     encoded = bool((one.samples.codec == Codec.JPEG).any())
     batch = DaliBatch(PipelineSpec.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
     engine = make()

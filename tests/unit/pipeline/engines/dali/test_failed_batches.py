@@ -13,10 +13,12 @@ from helpers.data.dali_batches import FLIPPED, PLAIN, images, work
 pytest.importorskip("nvidia.dali")
 
 
+from helpers.engine_settings import settings_of
+
 from stoker.errors import EngineError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status
+from stoker.pipeline.engines.base import ImageFormat, Status
 from stoker.pipeline.engines.dali import DaliEngine, DaliOptions
 from stoker.pipeline.engines.dali.built_pipeline import BuiltPipeline
 from stoker.pipeline.engines.dali.inputs import DaliBatch
@@ -79,16 +81,8 @@ def test_damaged_jpegs_are_found_and_their_neighbours_are_whole(
     opened = [open_dataset(pack_images(damaged(payloads, at))) for at in ((), (3, 6))]
     found = []
     for dataset in opened:
-        engine = DaliEngine(
-            EngineSettings(
-                [str(file) for file in dataset.data_files],
-                dataset.data_sizes,
-                ImageFormat("uint8", "NHWC"),
-                batch_size=8,
-                max_pixels=10**8,
-                dali=DaliOptions(region_decode=region),
-            )
-        )
+        options = {"batch_size": 8, "dali": DaliOptions(region_decode=region)}
+        engine = DaliEngine(settings_of(dataset, ImageFormat("uint8", "NHWC"), **options))
         engine.submit(work(dataset, 0, PLAIN, 8))
         found.append(engine.collect())
         engine.close()
@@ -129,15 +123,7 @@ def test_inputs_of_a_batch_that_could_not_start_are_not_those_of_the_next(
 ) -> None:
     """DALI would take payloads that were handed over alone for those of the next batch."""
     opened = open_dataset(squares)
-    engine = DaliEngine(
-        EngineSettings(
-            [str(file) for file in opened.data_files],
-            opened.data_sizes,
-            ImageFormat("uint8", "NHWC"),
-            batch_size=4,
-            max_pixels=10**6,
-        )
-    )
+    engine = DaliEngine(settings_of(opened, ImageFormat("uint8", "NHWC"), batch_size=4, max_pixels=10**6))
     inputs = DaliBatch.inputs
 
     def fails(batch: DaliBatch) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.data.pictures import encode, noise
+from helpers.engine_settings import settings_of
 from PIL import Image
 
 from stoker.errors import StaleIndexError
@@ -36,10 +37,7 @@ def read(pack_images: Callable[..., Path]) -> Callable[..., Found]:
     def one(payload: bytes, verify: bool = True, **columns: Any) -> Found:
         columns = {name: np.array([value]) for name, value in columns.items()}
         dataset = open_dataset(pack_images([payload], **columns))
-        files = [str(file) for file in dataset.data_files]
-        reader = PayloadReader(
-            EngineSettings(files, dataset.data_sizes, ImageFormat(), max_pixels=MAX_PIXELS, verify=verify)
-        )
+        reader = PayloadReader(settings_of(dataset, max_pixels=MAX_PIXELS, verify=verify))
         found = reader.read(dataset.samples([0]))
         reader.close()
         return Found(found)
@@ -180,8 +178,7 @@ def test_capsules_share_the_memory_of_payloads_and_outlive_their_reader(
     tensors = pytest.importorskip("nvidia.dali.tensors")
     data = [encoded(), encoded(kind="PNG")]
     dataset = open_dataset(pack_images(data))
-    files = [str(file) for file in dataset.data_files]
-    reader = PayloadReader(EngineSettings(files, dataset.data_sizes, ImageFormat(), max_pixels=MAX_PIXELS))
+    reader = PayloadReader(settings_of(dataset, max_pixels=MAX_PIXELS))
     payloads = reader.read(dataset.samples([0, 1]))
     files_of_dali = payloads.encoded()
     jpeg, pixels = (tensors.TensorCPU(one, "") for one in payloads.memory.capsules(files_of_dali))

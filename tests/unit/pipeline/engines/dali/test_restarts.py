@@ -13,6 +13,7 @@ pytest.importorskip("nvidia.dali")
 
 
 from helpers.data.marked_images import COUNT, PNG, TURNED, work_of
+from helpers.engine_settings import settings_of
 from PIL import Image
 
 from stoker.augment import (
@@ -34,11 +35,8 @@ CROPS = [RandomResizedCrop(24, scale=(0.05, 0.4)), RandomHorizontalFlip(), Rando
 
 
 def images(dataset: Dataset, transforms: Any) -> np.ndarray:
-    files = [str(file) for file in dataset.data_files]
     engine = DaliEngine(
-        EngineSettings(
-            files, dataset.data_sizes, ImageFormat("uint8", "NHWC"), batch_size=COUNT, max_pixels=10**6
-        )
+        settings_of(dataset, ImageFormat("uint8", "NHWC"), batch_size=COUNT, max_pixels=10**6)
     )
     found = []
     for seed in range(3):
@@ -52,12 +50,7 @@ def images(dataset: Dataset, transforms: Any) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "transforms",
-    [
-        CROPS,
-        [CenterCrop(31)],
-        [Resize((30, 30))],
-        [CenterCrop(90), RandomAffine(20, scale=(2, 3))],
-    ],
+    [CROPS, [CenterCrop(31)], [Resize((30, 30))], [CenterCrop(90), RandomAffine(20, scale=(2, 3))]],
     ids=["small crops", "centre", "whole", "warp"],
 )
 def test_the_images_are_the_same(datasets: dict[bool, Dataset], transforms: Any) -> None:

@@ -114,10 +114,7 @@ def test_a_state_refuses_another_padding(load: Callable[..., ImageLoader]) -> No
         ({"sizes": "large"}, "sizes must be 'padded', 'ragged', sizes by epoch, RandomSizes"),
         ({"sizes": "ragged", "multiple": 8}, "multiple=8 goes with sizes='padded'"),
         ({"multiple": 0}, "multiple must be at least 1"),
-        (
-            {"transforms": [*STEPS[:2], Normalize(), MixUp()]},
-            "MixUp mixes samples of a batch, which images",
-        ),
+        ({"transforms": [*STEPS[:2], Normalize(), MixUp()]}, "MixUp mixes samples of a batch, which images"),
         ({"transforms": [*STEPS[:2], lambda images: images]}, "is a function of batches, which images of"),
         ({"transforms": [Resize((9, 9)), RandomRotation(9)]}, "RandomRotation warps images"),
         ({"transforms": [Pad(2, padding_mode="edge")]}, "Pad continues images beyond their border"),
