@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..boundaries.aspect_shapes import cropped_shares
-from .randomness import effective_partners, intraclass_correlation, lag1_autocorrelation
+from .randomness import defined, epoch_partners, intraclass_correlation, lag1_autocorrelation
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -95,24 +94,19 @@ def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
 def ratio_randomness(
     sizes: Int64, plan: BatchPlan, following: BatchPlan
 ) -> tuple[float | None, float | None, float]:
-    """What two epochs of batches keep of randomness, as :class:`ShapeReport` has it.
+    """Return the figures of randomness of two epochs, in the order of :class:`ShapeReport`.
 
     Args:
         sizes: (N, 2), heights and widths of the images.
         plan: The first epoch.
         following: The second one, for the partners.
-
-    Returns:
-        The likeness of aspect ratios in a batch and in successive steps, and the effective partners.
     """
     (rows, steps, batches, _), (later_rows, _, later, _) = plan_members(plan), plan_members(following)
     ratios = np.rint(_UNITS * np.log(sizes[rows, 0] / sizes[rows, 1])).astype(np.int64)
     means = np.bincount(steps, weights=ratios) / np.bincount(steps)
-    both = np.full((2, len(sizes)), -1)
-    both[0, rows], both[1, later_rows] = batches, later
-    both = both[:, (both >= 0).all(axis=0)]
     alike, next_step = intraclass_correlation(ratios, batches), lag1_autocorrelation(means)
-    return _defined(alike), _defined(next_step), effective_partners(both[0], both[1])
+    partners = epoch_partners(len(sizes), (rows, batches), (later_rows, later))
+    return defined(alike), defined(next_step), partners
 
 
 def plan_members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
@@ -121,7 +115,3 @@ def plan_members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
     places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
     rows = plan.rows[plan.starts[steps] + places].astype(np.int64)
     return rows, steps, steps * plan.world_size + places % plan.world_size, plan.lengths[steps]
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -66,7 +66,7 @@ def compare_images(
         document = {name: report.as_dict() for name, report in reports.items()}
         json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     if png is not None:
-        from stoker.bucketing.report.shape_plot import plot_shapes
+        from stoker.bucketing.report.plot import plot_shapes
 
         plot_shapes(reports[method], sizes, png, title=f"{dataset.path.name}: {method}")
 
