@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.augment.params.parts import Parts
+    from stoker.augment.params.composition import Parts
     from stoker.formats.dataset.reading.samples import Samples
     from stoker.types import Size
 
