@@ -86,7 +86,8 @@ class PackingPlan:
     def save(self, path: str | Path) -> None:
         """Write the plan as an uncompressed ``.npz`` without pickled objects."""
         with Path(path).open("wb") as file:
-            np.savez(file, **{name: np.asarray(getattr(self, name), np.int64) for name in _FIELDS})
+            parts: dict[str, Any] = {name: np.asarray(getattr(self, name), np.int64) for name in _FIELDS}
+            np.savez(file, **parts)
 
     @classmethod
     def load(cls, path: str | Path) -> PackingPlan:
@@ -177,7 +178,7 @@ def pack(
     )
 
 
-def _order(size: int, seed: int | None, epoch: int) -> npt.NDArray[np.integer]:
+def _order(size: int, seed: int | None, epoch: int) -> npt.NDArray[Any]:
     """A permutation of 0 to ``size - 1``: ascending without a seed, else random."""
     if seed is None:
         return np.arange(size)
