@@ -27,7 +27,7 @@ def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
             break
     else:
         raise ConfigError(
-            "sizes: the list of transforms has no crop or resize whose size could be replaced",
+            "sizes: no crop or resize stands in the list of transforms",
             hint="Add RandomResizedCrop(size), CenterCrop(size) or Resize((height, width)).",
         )
     found: Size | None = size

@@ -88,7 +88,7 @@ class Composition:
 
     The rows of the parameters are those of the parts. For each image, in this order: a canvas is filled with
     ``fill``; each part of layer 0 is resampled onto its rectangle of the canvas and leaves the rest as it is;
-    each further layer is made in the same way on a canvas of its own, and is merged with what is below it;
+    each further layer is made in the same way on its own canvas and merged with the layers below;
     steps, ``color`` and boxes to erase of the image's first part follow. A warped part is seen at the pixels
     whose centres the warp maps into the part's rectangle.
 

@@ -89,7 +89,7 @@ class GeometryState:
     def resize(self, size: Int, interpolation: Interpolation) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
-        The interpolation of the last resize counts, for there is only one resampling.
+        The interpolation of the last resize counts, because there is only one resampling.
         """
         if interpolation != Interpolation.BILINEAR or self.interpolation is not None:
             self.interpolation = np.full_like(self.interpolations(), interpolation)

@@ -169,7 +169,7 @@ class TransformState:
     def resize(self, size: Int, interpolation: str | Enum = "bilinear", *, antialias: bool = True) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
-        The interpolation of the last resize counts, for there is only one resampling. Warped images are
+        The interpolation of the last resize counts, because there is only one resampling. Warped images are
         resampled as :class:`stoker.augment.params.optional_params.Warp` says; after a warp all interpolations
         but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between the nearest pixels,
         however much an image shrinks.

@@ -76,7 +76,7 @@ class Step:
         check_array(self, "where", np.bool_, (n,))
 
     def spread(self, rows: Rows, n: int) -> Step:
-        """The same for ``n`` samples, of which those at ``rows`` are this step's; False elsewhere."""
+        """The step for ``n`` samples: its samples at ``rows``, and others that it does not change."""
 
         def spread(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
             found = np.zeros((n, *array.shape[1:]), array.dtype)

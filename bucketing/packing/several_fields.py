@@ -1,4 +1,4 @@
-"""Packing of samples with several fields, each with a capacity of its own (vector bin packing).
+"""Packing of samples with several fields, each with its own capacity (vector bin packing).
 
 Samples are packed in groups, many groups at a time: the k-th largest sample of every group is placed at once.
 Each group keeps the fewest rows of three attempts:

@@ -74,8 +74,8 @@ class Partners:
 class Combining(Transform):
     """Base of transforms that show several samples in one image.
 
-    :meth:`add_parts` decides which samples, from random numbers alone, so that a loader knows beforehand what
-    it reads. ``params`` of the class then acts on the parts: each part is one image of the state.
+    :meth:`add_parts` chooses the samples by random numbers alone, so that a loader knows beforehand which
+    samples it reads. ``params`` of the class then acts on the parts: each part is one image of the state.
 
     Attributes:
         layered: Whether it adds layers, which have random numbers of their own before this transform and

@@ -145,7 +145,7 @@ def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
-    """The boxes of the images ``rows``, ascending, and the position of their owners among these."""
+    """The boxes of the images ``rows``, ascending, and the positions of their owners in ``rows``."""
     place = np.searchsorted(rows, owner)
     mine = np.append(rows, -1)[place] == owner
     return boxes[mine], place[mine]

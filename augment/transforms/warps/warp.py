@@ -123,8 +123,8 @@ class RandomAffine(WarpTransform):
         translate: Largest shift to either side, as shares of width and height; rounded to pixels. None for
             no shift.
         scale: Range of the magnification; None for 1.
-        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers, the last
-            two of which are the range along y. None for no shear.
+        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers: the ranges
+            along x and y. None for no shear.
         interpolation: As for :class:`RandomRotation`.
         fill: As for :class:`RandomRotation`.
         center: As for :class:`RandomRotation`; the centre of rotation, scale and shear.

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from stoker.bucketing.report.ratio_report import RatioReport
-    from stoker.bucketing.report.shape_report import ShapeReport
+    from stoker.bucketing.report.shape_report import RatioReport, ShapeReport
     from stoker.formats.dataset.dataset import Dataset
 
     from ...images.sizes.aspect_buckets import AspectBuckets
@@ -79,8 +78,8 @@ def compare_padded(
     Raises:
         ConfigError: The dataset has no images, or a picture was asked for.
     """
-    from stoker.bucketing.report.ratio_report import report_ratio_groups
-    from stoker.bucketing.samplers.by_ratio import RatioGroupSampler
+    from stoker.bucketing.report.shape_report import report_ratio_groups
+    from stoker.bucketing.samplers.by_aspect import RatioGroupSampler
 
     from ...images.sizes.aspect_buckets import image_sizes
 

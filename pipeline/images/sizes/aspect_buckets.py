@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.augment.description import is_finite
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes, nearest_shapes
-from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
+from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
 from stoker.errors import ConfigError
 
 from ...execution.arguments import optional_number, whole_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stoker.bucketing.samplers.by_ratio import RatioGroupSampler, ratio_groups
+from stoker.bucketing.samplers.by_aspect import RatioGroupSampler, ratio_groups
 
 from ...order.changes.substitutes import Fitting
 from .aspect_buckets import BucketSchedule
@@ -24,7 +24,7 @@ class RatioGroups:
     """The groups that torchvision's ``aspect_ratio_group_factor`` describes.
 
     Attributes:
-        factor: See :func:`stoker.bucketing.samplers.by_ratio.ratio_groups`.
+        factor: See :func:`stoker.bucketing.samplers.by_aspect.ratio_groups`.
         padding: How images of different sizes form a batch.
     """
 
