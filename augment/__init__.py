@@ -1,23 +1,8 @@
-"""Augmentation as data: transforms, what they decide for a batch, and the reference that executes it.
+"""Augmentation as data: transforms, the parameters that they decide for a batch, and their slow execution.
 
-Transforms are frozen descriptions named as in torchvision.transforms.v2; ``compile_image`` turns a
-list of them into a plan, and the plan decides the parameters of a batch, which engines execute.
-
-Each of these modules and folders imports only those before it:
-
-- ``color``, ``dirichlet``, ``noise``, ``resample``: formulas, which know arrays alone.
-- ``steps``: operations on pixels that no map of colours can express.
-- ``params``: what was decided for a batch of images, for an engine to execute.
-- ``geometry``: boxes, keypoints and masks under the parameters of their image, and back.
-- ``reference``: the slow execution of parameters that every engine is tested against.
-- ``state``: a batch of images between two transforms.
-- ``description``: the base of all transforms, their arguments as data.
-- ``transforms``: transforms of images, which compose what they decide onto the state.
-- ``batch``: transforms of finished batches.
-- ``checks``, ``plan``: a list of transforms, checked, and the parameters that it draws.
-- ``pose``: targets of keypoints, and keypoints of a model's outputs.
-- ``patch_masks``, ``views``: patches to hide, and several images of a sample.
-- ``recipe``: lists of transforms, and views, as JSON.
+Transforms are frozen descriptions named as in torchvision.transforms.v2. ``compile_image`` turns a list of
+them into a plan, and the plan decides the parameters of a batch, which engines execute.
+``docs/architecture.md`` says what each folder holds and which others it may import.
 """
 
 from __future__ import annotations

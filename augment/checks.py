@@ -1,4 +1,4 @@
-"""Checks of a list of transforms. Without them a mistake would show only as wrong pictures."""
+"""Checks of a list of transforms: without them a mistake would show only in wrong pictures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _check_class(transform: Transform) -> None:
 
 
 def fixed_size(size: Size | None) -> Size:
-    """Return ``size``; ConfigError where images differ in size where they must not, or are too large."""
+    """Return ``size``; ConfigError if it is None, for images of different sizes, or too large."""
     if size is None:
         raise ConfigError(
             "the transforms leave images of different sizes, which cannot be warped or form a batch",
@@ -93,13 +93,9 @@ def fixed_size(size: Size | None) -> Size:
 
 
 def check_channels(transform: Transform, state: TransformState, channels: int, *, deep: bool) -> None:
-    """Raise ConfigError where ``transform`` has done what images of so many channels cannot have.
+    """Raise ConfigError if ``transform``, after which the batch is ``state``, does not suit the channels.
 
-    Args:
-        transform: The last transform.
-        state: The batch after it.
-        channels: Channels of the images.
-        deep: Whether they are other channels than RGB or grey.
+    ``deep`` says whether the images have other channels than RGB or grey.
     """
     name = type(transform).__name__
     colored = state.color.changed or not all(isinstance(step, Displace) for step in state.color.steps)
@@ -158,7 +154,7 @@ def check_mean(form: Form, *, padded: bool) -> None:
 
 
 def check_moved_with_mean(transform: Transform, state: TransformState) -> None:
-    """Raise ConfigError where ``transform``, the last one, moved pixels as no mean image follows."""
+    """Raise ConfigError if ``transform``, the last one, moved pixels as a mean image cannot follow."""
     displaced = any(isinstance(step, Displace) for step in state.color.steps)
     if state.warp or state.padding or state.erased or displaced:
         raise ConfigError(

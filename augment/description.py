@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
@@ -30,14 +30,15 @@ class Description:
     """
 
     def __new__(cls: type[D], *_: object, **arguments: object) -> D:
-        """Refuse an argument that only torchvision's transform has, with what there is in its place."""
+        """Refuse an argument that only torchvision's transform has, and name its replacement."""
         check_arguments(cls, arguments, TRANSFORM_ARGUMENTS)
         return super().__new__(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has; see :func:`added`."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if not _is_left_out(f, self)}
-        return {"name": type(self).__name__, **{name: _plain(value) for name, value in given.items()}}
+        given = [(one, getattr(self, one.name)) for one in fields(self)]
+        kept = [(f.name, value) for f, value in given if not (f.metadata.get(_ADDED) and value == f.default)]
+        return {"name": type(self).__name__, **{name: _plain(value) for name, value in kept}}
 
     def check(self, name: str, good: bool, rule: str) -> None:
         """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
@@ -93,6 +94,11 @@ class Description:
                 hint="Choose bilinear or bicubic, as torchvision has it for tensors.",
             )
 
+    def check_positive(self, name: str) -> None:
+        """Raise ConfigError unless an argument is a positive number."""
+        value = getattr(self, name)
+        self.check(name, is_finite(value) and value > 0, "a positive number")
+
     def check_probability(self, name: str = "p") -> None:
         """Raise ConfigError unless an argument is a probability."""
         value = getattr(self, name)
@@ -100,20 +106,16 @@ class Description:
 
 
 def added(default: T) -> T:
-    """The default of an argument that a release has added to a transform of an earlier release.
+    """The default of an argument that a later release has added to a transform.
 
-    States of loaders hold all arguments of transforms. The argument is left out of them where it has its
-    default, so that states of the earlier release stay valid.
+    States of loaders leave the argument out where it has its default, so that states of earlier releases
+    stay valid.
     """
     value: T = field(default=default, metadata={_ADDED: True})
     return value
 
 
 _ADDED = "added"
-
-
-def _is_left_out(one: Field[Any], owner: object) -> bool:
-    return bool(one.metadata.get(_ADDED)) and bool(getattr(owner, one.name) == one.default)
 
 
 def _plain(value: Any) -> Any:
@@ -133,10 +135,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_tuple(value: object, times: int) -> tuple[Any, ...]:
-    """The items of a sequence or an array; a single item, alone or in a sequence, ``times`` times.
-
-    A sequence of one item stands for the item in all of torchvision's arguments that may be either.
-    """
+    """The items of a sequence or an array; a single item, alone or in a sequence, ``times`` times."""
     items = np.asarray(value).tolist() if isinstance(value, np.ndarray) else value
     items = tuple(items) if isinstance(items, Sequence) and not isinstance(items, str) else (items,)
     return items * times if len(items) == 1 else items

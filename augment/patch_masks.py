@@ -23,6 +23,7 @@ Int64 = npt.NDArray[np.int64]
 
 __all__ = ["BlockMask", "PatchMask", "RandomMask"]
 
+_ATTEMPTS = 10
 _POSITION = -4
 """Position for ``derive_key``, below those of any list of transforms and of transforms of batches."""
 
@@ -93,9 +94,8 @@ class BlockMask(PatchMask):
     """Hide rectangles of patches until a share is hidden.
 
     Source: iBOT (Zhou et al., 2022), after BEiT (Bao et al., 2022). An image is masked with probability
-    ``p``, and its share is uniform in ``ratio``. Rectangles are drawn one after the other. One that would
-    hide more patches than are left is drawn again, ten times at most; then the mask stays as it is. So the
-    hidden share is at most the one that was drawn.
+    ``p``, and its share is uniform in ``ratio``. Rectangles are drawn one after the other. A rectangle that
+    would exceed the share is drawn again, at most ten times; then the mask stays as it is.
 
     Args:
         patch: Height and width of a patch, pixels.
@@ -120,7 +120,7 @@ class BlockMask(PatchMask):
     def draw(self, keys: Int64, size: Size, seed: int, epoch: int) -> Bools:
         """Draw masks; see :meth:`PatchMask.draw`."""
         grid = self.grid(size)
-        # Each image has a sequence of its own: two numbers decide how much, and four each rectangle.
+        # Each image has its own sequence: two numbers decide the share, and four decide each rectangle.
         states = bits(derive_key(seed, epoch, _POSITION), keys, 1)[:, 0]
         first = _numbers(states, np.arange(2))
         share = self.ratio[0] + first[:, 1] * (self.ratio[1] - self.ratio[0])
@@ -143,16 +143,7 @@ class BlockMask(PatchMask):
         return masks
 
     def _rectangles(self, u: Float, left: Float, grid: Size) -> tuple[Bools, Bools]:
-        """Rectangles of patches, and whether each lies within the image.
-
-        Args:
-            u: (N, 4), random numbers in [0, 1).
-            left: (N,), number of patches that each rectangle may hide.
-            grid: Rows and columns of patches in the image.
-
-        Returns:
-            (N, rows, columns) bool, and (N,) bool.
-        """
+        """Rectangles of at most ``left``, (N,), patches, (N, rows, columns); and whether each fits, (N,)."""
         least = (min(grid) // 3) ** 2 if self.least is None else self.least
         area = least + u[:, 0] * (left - least)
         low, high = np.log(self.aspect)
@@ -165,9 +156,6 @@ class BlockMask(PatchMask):
             for axis, n in enumerate(grid)
         ]
         return inside[0][:, :, None] & inside[1][:, None, :], np.asarray((room > 0).all(axis=1))
-
-
-_ATTEMPTS = 10
 
 
 def _numbers(states: npt.NDArray[np.uint64], places: Int64) -> Float:

@@ -25,11 +25,10 @@ from .checks import (
 )
 from .description import Description
 from .geometry.boxes import Objects
+from .params.composition import Parts
 from .params.image_params import ImageParams
-from .params.mean_image import stretched_mean
 from .params.optional_params import Channels
-from .params.parts import Parts
-from .state.finished import finished_params
+from .state.finished import finished_params, stretched_mean
 from .state.transform_state import TransformState
 from .steps.custom import is_custom, last_custom_names
 from .transforms.base import Transform
@@ -50,8 +49,8 @@ class ImagePlan:
 
     Attributes:
         transforms: Transforms in their order.
-        sizes: Height and width after each transform, pixels, or None where samples differ in it.
-        size: Height and width of the output, pixels; with ``multiple`` the least that a batch can have.
+        sizes: Height and width after each transform, pixels, or None where the sizes of samples differ.
+        size: Height and width of the output, pixels; with ``multiple`` the smallest that a batch can have.
         canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads to it.
         deep: Whether the images have other channels than RGB or grey, so that their colours do not change.
@@ -92,7 +91,7 @@ class ImagePlan:
 
     @property
     def buffer(self) -> int:
-        """Number of draws from which mosaics take their samples; 0 where these are from the whole epoch."""
+        """Number of draws from which mosaics take their samples; 0 for all draws of the epoch."""
         mosaics = (one for one in self.transforms if isinstance(one, DetectionMosaic))
         return max((one.buffer or 0 for one in mosaics), default=0)
 
@@ -108,14 +107,15 @@ class ImagePlan:
 
     @property
     def last_custom_steps(self) -> frozenset[str]:
-        """Those of :attr:`needs` that are custom steps after all other steps, which Python can run last."""
+        """Names in :attr:`needs` of custom steps that come after all other steps, so Python can run them."""
         return last_custom_names(_probe(self).steps or ())
 
     @cached_property
     def is_divisible(self) -> bool:
         """Whether several batches can be drawn at once, for :meth:`ImageParams.take` to divide.
 
-        They cannot if images of a batch depend on each other, or if a user's step has arrays of its own form.
+        They cannot if images of a batch depend on each other, or if there is a user's step, whose arrays may
+        have any form.
         """
         is_custom_free = not any(map(is_custom, _probe(self).steps or ()))
         return is_custom_free and not self.multiple and not self.combining and self.form.mean is None
@@ -201,15 +201,14 @@ def compile_image(
 ) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
 
-    Geometry and colour may come in any order, for they do not depend on each other: geometry is
-    executed first. RandomErasing, Normalize and ToDtype come last.
+    Geometry and colour may come in any order: they do not depend on each other, and geometry is executed
+    first. RandomErasing, Normalize and ToDtype come last.
 
     Args:
         transforms: Applied in this order. Transforms of batches, which a recipe may hold too, are refused:
             a loader applies them.
-        dtype: Element type of the output. By default the transforms decide: float32 after
-            Normalize, else uint8. Floats are in 0..1 unless ``ToDtype(scale=False)`` or Normalize
-            says otherwise.
+        dtype: Element type of the output; by default float32 after Normalize, else uint8. Floats are in 0..1
+            unless ``ToDtype(scale=False)`` or Normalize says otherwise.
         channels: Number of channels of the images, from 1; Normalize needs it.
         deep: Whether these are other channels than RGB or grey, so that their colours may not change.
         bits: Bits of a level of the images: 8 or 16, or 32 if levels are floats.
@@ -217,7 +216,7 @@ def compile_image(
             largest image, rounded up to a multiple of this. None where all must have one size.
 
     Raises:
-        ConfigError: An item is no transform, the order or the dtype makes no sense, or the size of the output
+        ConfigError: An item is no transform, the order or the dtype is invalid, or the size of the output
             differs from sample to sample.
     """
     size: Size | None = None

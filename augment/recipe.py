@@ -3,9 +3,8 @@
     {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
 
 Transforms within others are such objects, too. :func:`register` makes a user's own transform known by name.
-"source" may say where a recipe comes from, and how it differs from the original, and "model" which arguments
-the model that it follows needs with it. Arguments that are left out have their defaults; unknown names and
-arguments are refused.
+"source" may say where a recipe comes from and how it differs from the original. "model" may hold arguments
+for its model. Arguments that are left out have their defaults; unknown names and arguments are refused.
 
 A recipe of views has "views" in place of "transforms": lists of transforms, and views, by the names of their
 columns.
@@ -176,11 +175,9 @@ def register(transform: type[_T]) -> type[_T]:
             hint="Derive it from stoker.augment.Transform and put @dataclass(frozen=True) below @register.",
         )
     known = _classes().get(name)
+    place = (transform.__module__, transform.__qualname__)
     # Running a cell of a notebook again defines the same class once more.
-    if known is not None and (known.__module__, known.__qualname__) != (
-        transform.__module__,
-        transform.__qualname__,
-    ):
+    if known is not None and (known.__module__, known.__qualname__) != place:
         raise ConfigError(f"there is already a transform named {name}", hint="Choose another name.")
     _REGISTERED[name] = transform
     return transform

@@ -14,11 +14,7 @@ __all__ = ["resized"]
 
 
 def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
-    """Return the transforms with ``size`` in place of the size of the last crop or resize.
-
-    Args:
-        transforms: Transforms of images.
-        size: Height and width of the images that they are to leave, pixels.
+    """Return the transforms with ``size``, height and width in pixels, as size of the last crop or resize.
 
     Raises:
         ConfigError: There is no crop or resize to replace, or the images get another size after it.
@@ -31,7 +27,7 @@ def resized(transforms: Sequence[Description], size: Size) -> list[Description]:
             break
     else:
         raise ConfigError(
-            "sizes: no crop or resize stands in the list of transforms, whose size could be replaced",
+            "sizes: no crop or resize stands in the list of transforms",
             hint="Add RandomResizedCrop(size), CenterCrop(size) or Resize((height, width)).",
         )
     found: Size | None = size

@@ -42,7 +42,8 @@ class Views(Description):
 
     def __post_init__(self) -> None:
         self.check("count", self.count is None or is_count(self.count), "a positive integer or None")
-        self.check("transforms", _is_list(self.transforms), "a list of transforms")
+        is_list = isinstance(self.transforms, Sequence) and not isinstance(self.transforms, str)
+        self.check("transforms", is_list, "a list of transforms")
         is_mask = self.mask is None or isinstance(self.mask, PatchMask)
         self.check("mask", is_mask, "a BlockMask, a RandomMask or None")
         self.set("count", self.count and int(self.count))
@@ -52,8 +53,8 @@ class Views(Description):
 def view_keys(keys: npt.NDArray[np.int64], name: str, count: int) -> npt.NDArray[np.int64]:
     """Keys of the random numbers of all views of N samples, (count * N,) int64, view by view.
 
-    They depend on the sample's key, the name of the column and the number of the view alone, so a view
-    draws the same parameters with any other views beside it.
+    They depend only on the sample's key, the name of the column and the number of the view, so a view draws
+    the same parameters with any other views beside it.
 
     Args:
         keys: (N,) int64, keys of the samples.
@@ -63,7 +64,3 @@ def view_keys(keys: npt.NDArray[np.int64], name: str, count: int) -> npt.NDArray
     word = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     drawn = [hash_words((word, view), keys) for view in range(count)]
     return np.concatenate(drawn).view(np.int64)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)

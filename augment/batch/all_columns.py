@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["AllColumns"]
 
@@ -35,11 +33,7 @@ class AllColumns:
             )
 
     def __call__(self, batch: Any) -> Any:
-        """The batch that the function returns.
-
-        Raises:
-            ConfigError: It returns something else.
-        """
+        """The batch that the function returns; ConfigError if it returns something else."""
         changed = self.function(batch)
         if type(changed) is not type(batch):
             name = getattr(self.function, "__qualname__", repr(self.function))

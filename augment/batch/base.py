@@ -1,27 +1,23 @@
 """Base of the transforms of whole batches, MixUp, CutMix and Mosaic, and of their parameters.
 
-They act on the finished batch, after the engine. Like all transforms they only decide: ``draw`` returns
-parameters, and each method of the parameters carries out on one column of the batch what was decided.
+They act on the finished batch, after the engine. ``draw`` decides and returns parameters; each method of the
+parameters changes one column of the batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.types import DType, Layout, Size
 
 from ..description import Description
+from ..geometry.boxes import BoxFormat
 from ..reference.reference import convert
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import DType, Layout, Size
-
-    from ..geometry.boxes import BoxFormat
 
 __all__ = ["BatchParams", "BatchTransform", "Moved", "from_float32", "one_hot", "to_float32"]
 
@@ -114,7 +110,7 @@ class Moved:
         owner: (L,) int64, position in the batch of the image that shows the object.
         origin: (L,) int64, position of the object in the input, by which its labels are looked up.
         tile: (L,) int64, which tile of its new image shows it.
-        area_scale: (L,) float64, area of the part of the box that is seen, over the box's area in the input.
+        area_scale: (L,) float64, visible area of the box over its area in the input.
     """
 
     boxes: npt.NDArray[np.float64]

@@ -12,23 +12,19 @@ a batch, and then for each sample whether it is mixed; timm's default mode draws
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.random import derive_key, uniform
+from stoker.types import Layout, Size
 
-from ..description import added, is_finite
+from ..description import added
 from ..formulas.dirichlet import symmetric_beta
 from .base import BatchParams, BatchTransform, from_float32, one_hot, to_float32
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from stoker.types import Layout, Size
-
-    Float = npt.NDArray[np.float64]
-    Samples = npt.NDArray[np.int64]
+Samples = npt.NDArray[np.int64]
 
 __all__ = ["CutMix", "MixParams", "MixUp"]
 
@@ -100,7 +96,7 @@ class MixUp(BatchTransform):
     columns: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
-        _check_alpha(self)
+        self.check_positive("alpha")
         self.check_probability()
 
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
@@ -133,7 +129,7 @@ class CutMix(BatchTransform):
     columns: ClassVar[frozenset[str]] = frozenset({"label", "segmentation"})
 
     def __post_init__(self) -> None:
-        _check_alpha(self)
+        self.check_positive("alpha")
         self.check_probability()
 
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
@@ -152,7 +148,3 @@ class CutMix(BatchTransform):
 
 def _before(n: int) -> npt.NDArray[np.int64]:
     return np.roll(np.arange(n, dtype=np.int64), 1)
-
-
-def _check_alpha(transform: MixUp | CutMix) -> None:
-    transform.check("alpha", is_finite(transform.alpha) and transform.alpha > 0, "a positive number")

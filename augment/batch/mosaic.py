@@ -3,34 +3,32 @@
 YOLO puts four whole images around a random centre of a canvas of twice the size, and cuts and scales the
 output out of the canvas with a random affine map. Here the output itself is divided into four tiles at a
 random centre, and each tile shows a random window of an image at a random scale. Objects become about as
-small, and are cut off about as often. Three things differ: the images are those of the batch, after the
-transforms before; no part of the output is empty; and nothing is rotated or sheared (put a warp in the list
-of transforms for that). Partners come from the same batch, on the same rank.
+small, and are cut off about as often. Three things differ: the images are finished images of the same batch,
+on the same rank; no part of the output is empty; and nothing is rotated or sheared (put a warp in the list of
+transforms for that).
 """
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from stoker.random import derive_key, uniform
+from stoker.types import Layout, Size
 
-from ..description import between, is_finite
+from ..description import between
 from ..geometry.boxes import BoxFormat, convert_boxes
 from .base import BatchParams, BatchTransform, Moved, from_float32, one_hot, to_float32
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from stoker.types import Layout, Size
-
-    Float = npt.NDArray[np.float64]
-    Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
 
 __all__ = ["Mosaic", "MosaicParams"]
 
@@ -64,8 +62,7 @@ class Mosaic(BatchTransform):
     def __post_init__(self) -> None:
         self.check_probability()
         self.set_range("center", 0, 1, "a pair of numbers, 0 <= low <= high <= 1")
-        self.set_range("scale", 0, np.inf, "a pair of finite numbers, 0 < low <= high")
-        self.check("scale", is_finite(self.scale[0]) and self.scale[0] > 0, "a pair, 0 < low <= high")
+        self.set_range("scale", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 
     def draw(self, samples: Int, size: Size, seed: int, epoch: int) -> MosaicParams:
         """Decide for a batch; see :class:`~stoker.augment.batch.base.BatchTransform`."""

@@ -20,8 +20,8 @@ def dirichlet(alpha: float, u: Float) -> Float:
     """Shares, (N, K), of (N, K * DRAWS) numbers uniform in [0, 1); each row sums to 1.
 
     They are Gamma(alpha) variates over their sum. Each variate follows the method of Marsaglia and Tsang
-    ("A simple method for generating gamma variables", ACM TOMS 2000), which accepts 19 attempts in 20: it is
-    the first of six attempts that is accepted, or the first attempt where none is (one variate in 10**8).
+    ("A simple method for generating gamma variables", ACM TOMS 2000), which accepts 19 attempts in 20. The
+    first accepted one of six attempts counts, or the first attempt if none is accepted (one in 10**8).
     """
     u = u.reshape(len(u), u.shape[1] // DRAWS, DRAWS)
     logarithm = _log_gamma(alpha, u)
@@ -46,9 +46,8 @@ def _log_gamma(alpha: float, u: Float) -> Float:
 def symmetric_beta(alpha: float, u: Float) -> Float:
     """Beta(alpha, alpha) variates, (N,), from each sample's first two uniform numbers, without rejection.
 
-    Accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one line
-    of code", Winter Simulation Conference 1996, the symmetric Beta. The formula has the square of the cosine;
-    the sign is that of the cosine.
+    They are accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one
+    line of code", Winter Simulation Conference 1996, the symmetric Beta.
     """
     cosine = np.cos(2 * np.pi * u[:, 1])
     with np.errstate(over="ignore", divide="ignore"):  # infinite for a small alpha: the share is 0 or 1

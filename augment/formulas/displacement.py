@@ -1,4 +1,4 @@
-"""Displacement fields of ElasticTransform, as a function of a key, and what they do to points.
+"""Displacement fields of ElasticTransform, as a function of a key.
 
 The field of an image H high and W wide is made as torchvision makes it (``torchvision.transforms.v2``,
 ``ElasticTransform``, 0.29): uniform noise from -1 to 1 for each pixel and axis, smoothed by a Gaussian, times

@@ -1,11 +1,10 @@
 """Normal noise as a function of a key and of the place in the image, so that any part can be made alone.
 
 The pixel in row r and column c of an image W wide has place ``p = r * W + c``. Its 64 bits are number p of
-the SplitMix64 sequence from the key (:func:`stoker.random.sequence`). The lowest 16 bits are red's,
-the next green's, the next blue's: k of them is the quantile ``(k + 0.5) / 65536`` of the standard normal
-distribution, in float32. A fourth channel takes the highest 16 bits, and four channels more the bits of place
-``p + 2**40``, and so on. So values reach from -4.33 to 4.33, have a variance of 0.9999, and are the same in
-every engine.
+the SplitMix64 sequence from the key (:func:`stoker.random.sequence`). Red takes the lowest 16 bits, green the
+next 16, then blue, then a fourth channel. The next four channels take the bits of place ``p + 2**40``, and so
+on. The number k of 16 bits gives the quantile ``(k + 0.5) / 65536`` of the standard normal distribution, in
+float32. Values reach from -4.33 to 4.33, have a variance of 0.9999, and are the same in every engine.
 """
 
 from __future__ import annotations

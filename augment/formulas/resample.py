@@ -77,9 +77,9 @@ def interpolate(source: Pixels, axis: int, span: tuple[float, float], count: int
     Args:
         source: Pixels of any shape; beyond its border the last pixel counts.
         axis: The axis.
-        span: The part of it that is seen, in pixels whose edges are integers.
-        count: Pixels that become of it.
-        cubic: Whether by Keys' cubic convolution with a = -0.75; otherwise linearly.
+        span: The part of the axis that is shown, in pixels whose edges are integers.
+        count: Number of pixels of the result along the axis.
+        cubic: Whether to use Keys' cubic convolution with a = -0.75; otherwise linear interpolation.
 
     Returns:
         The resized image: uint8, rounded half up; of other sources float64.
@@ -118,8 +118,7 @@ def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -
         source: Height and width of the image.
 
     Returns:
-        Two arrays, (H, W) intp; both are -1 where no pixel holds the centre. :func:`apply_matrix` computes
-        the places, so that places on an edge fall to the same side everywhere.
+        Two arrays, (H, W) intp; both are -1 where no pixel holds the centre.
     """
     rows, columns = np.indices(size) + 0.5
     points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
@@ -143,12 +142,7 @@ def apply_matrix(matrix: Float, points: Float) -> Float:
 
 
 def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:
-    """Places of P points, (P,), in the source.
-
-    Returns:
-        The places and how far the filter reaches there, (2, P) each, along x and y; and which of
-        the places lie before the horizon, (P,).
-    """
+    """Places of P points in the source and the filter's reach, (2, P) each; and which are seen, (P,)."""
     mapped = matrix @ np.stack((x, y, np.ones_like(x)))
     seen = mapped[2] > 0
     w = np.where(seen, mapped[2], 1.0)
@@ -160,12 +154,7 @@ def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray
 
 
 def _weights(places: Float, support: Float, start: int, stop: int) -> tuple[int, Float]:
-    """A triangle about each place, (P,), that reaches ``support`` pixels to both sides.
-
-    Returns:
-        The first of the pixels start..stop - 1 that any triangle touches, and the weights, (P, K), of this
-        pixel and those that follow. The weights of all pixels, inside and outside, sum to 1.
-    """
+    """The first pixel in start..stop - 1 that a triangle touches, and weights, (P, K), from it on."""
     first = int(np.clip(np.floor((places - support).min()), start, stop - 1))
     last = int(np.clip(np.ceil((places + support).max()), first + 1, stop))
     centers = np.arange(first, last) + 0.5

@@ -1,6 +1,6 @@
 """Geometry of boxes, keypoints and masks under the parameters of their image.
 
-The functions that users call to move annotations of their own are names of this package.
+Users call the functions of this package to move their own annotations.
 """
 
 from __future__ import annotations

@@ -54,10 +54,8 @@ def forward_matrix(params: ImageParams) -> Float:
 
 
 def _upright_map(params: ImageParams) -> tuple[Float, Float]:
-    """Factors and then summands, (N, 2), that map x and y of the source to the output, or to the canvas.
-
-    Fields of ``params`` have the vertical axis first, points have the horizontal axis first.
-    """
+    """Factors and then summands, (N, 2), that map x and y of the source to the output, or to the canvas."""
+    # Fields of ``params`` have the vertical axis first, points have the horizontal axis first.
     region, dest = params.region, params.dest.astype(np.float64)
     scale = dest[:, 2:] / (region[:, 2:] - region[:, :2])
     shift = dest[:, :2] - region[:, :2] * scale
@@ -104,8 +102,8 @@ def transform_boxes(
 ) -> tuple[Float, npt.NDArray[np.bool_]]:
     """Boxes in the output, cut at its borders, and which of them to keep.
 
-    A box that is turned becomes the upright box around the part of it that is seen. Where a transform such as
-    RandomIoUCrop asks for it, objects are dropped if the centre of their box was cut away.
+    A turned box becomes the upright box around its visible part. After a transform such as RandomIoUCrop,
+    objects are dropped if the centre of their box was cut away.
 
     Args:
         params: Parameters of a batch.
@@ -152,10 +150,7 @@ def _move_upright(params: ImageParams, boxes: Float, owner: Owner) -> Float:
 
 
 def transform_keypoints(
-    params: ImageParams,
-    keypoints: npt.ArrayLike,
-    owner: Owner,
-    swap: npt.ArrayLike | None = None,
+    params: ImageParams, keypoints: npt.ArrayLike, owner: Owner, swap: npt.ArrayLike | None = None
 ) -> Float:
     """Keypoints in the output, with visibility as in COCO.
 

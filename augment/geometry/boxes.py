@@ -51,11 +51,7 @@ class Objects:
 
 
 def box_format(name: str, value: str) -> BoxFormat:
-    """Return a format of boxes in upper case.
-
-    Raises:
-        ConfigError: There is no such format; the error says that ``name`` is wrong.
-    """
+    """Return a format of boxes in upper case; ConfigError, about the argument ``name``, for another one."""
     if value not in get_args(BoxFormat):
         raise ConfigError(f"{name} must be one of {', '.join(_FORMATS)}, found {value!r}")
     return cast("BoxFormat", value.upper())
@@ -80,20 +76,12 @@ def convert_boxes(boxes: npt.ArrayLike, source: BoxFormat, target: BoxFormat) ->
 
 
 def corners(boxes: Float) -> Float:
-    """Corners of XYXY boxes, (M, 4), in clockwise order: (M, 4, 2) of (x, y)."""
-    return boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+    """Corners of XYXY boxes, (..., 4), in clockwise order: (..., 4, 2) of (x, y)."""
+    return boxes[..., [[0, 1], [2, 1], [2, 3], [0, 3]]]
 
 
 def clip_boxes(boxes: Float, size: tuple[int, int]) -> tuple[Float, Float]:
-    """Boxes cut at the borders of an image, and the share of each one's area that is left.
-
-    Args:
-        boxes: (M, 4) XYXY.
-        size: Height and width of the image.
-
-    Returns:
-        What :func:`clip_quads` returns for their corners.
-    """
+    """Boxes, (M, 4) XYXY, cut at the borders of an image; returns what :func:`clip_quads` does for them."""
     height, width = size
     seen = np.minimum(np.maximum(boxes, 0), (width, height, width, height))
     share = shares(box_areas(seen), box_areas(boxes))
@@ -139,10 +127,8 @@ def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
 
 
 def _vertices(quads: Float, window: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
-    """Candidates for the vertices of quads within a window, (M, 24, 2), and which of them are, (M, 24).
-
-    The vertices are the corners of either that lie within the other, and the crossings of their edges.
-    """
+    """Points, (M, 24, 2), and which of them, (M, 24), are vertices of the quads' parts within a window."""
+    # Vertices are the corners of either that lie within the other, and the crossings of their edges.
     window = np.broadcast_to(window, quads.shape)
     start, edge = quads[:, :, None], (np.roll(quads, -1, axis=1) - quads)[:, :, None]
     other, other_edge = window[:, None], (np.roll(window, -1, axis=1) - window)[:, None]

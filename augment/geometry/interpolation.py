@@ -1,6 +1,6 @@
 """Interpolation of resized images: torchvision's names, Pillow's filters.
 
-All but nearest and the plain ones antialias: where an image shrinks, the filter becomes as many times wider,
+All but nearest and the plain ones antialias: if an image shrinks n times, the filter becomes n times wider,
 as in torchvision with ``antialias=True`` and in Pillow's ``Image.resize``. Rows are resampled first, then
 columns, and each of the two passes rounds and clips to uint8. (Since Pillow 13 its own order depends on the
 sizes; filters with negative weights then differ by a few levels.)
@@ -33,7 +33,7 @@ class Interpolation(IntEnum):
     """Bilinear with ``antialias=False``: the two nearest pixels of each axis, however much an image shrinks.
     At the border the last pixel counts for those beyond it."""
     PLAIN_BICUBIC = 5
-    """Likewise of the four nearest pixels, by Keys' cubic convolution with a = -0.75, as in torch."""
+    """The same with the four nearest pixels, by Keys' cubic convolution with a = -0.75, as in torch."""
 
     @property
     def plain(self) -> Interpolation:

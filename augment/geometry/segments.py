@@ -1,11 +1,11 @@
 """Instance masks, COCO's polygons and run lengths, under the parameters of their image.
 
-A pixel belongs to a polygon if its centre lies within, by the even-odd rule, and to an object if it
-belongs to any of its polygons. Vertices are mapped, not pixels, so the outline is as exact in the output
-as it was in the source; nothing is seen of a polygon that reaches the horizon of a perspective.
-(pycocotools rounds vertices to fifths of a pixel: in masks of random polygons one pixel for 20 pixels of
-outline differed from its masks.) Run lengths are a mask, of which each pixel of the output takes the nearest
-pixel's value. Loaders get the same masks from C++: :mod:`stoker.pipeline.images.annotations.mask_drawing`.
+A pixel belongs to a polygon if its centre lies within, by the even-odd rule, and to an object if it belongs
+to any of its polygons. Vertices are mapped, not pixels, so the outline stays exact. A polygon that reaches
+the horizon of a perspective is not drawn. (pycocotools rounds vertices to fifths of a pixel: in masks of
+random polygons one pixel for 20 pixels of outline differed from its masks.) Run lengths give a mask, and each
+pixel of the output takes the value of its nearest pixel. Loaders get the same masks from C++:
+:mod:`stoker.pipeline.images.annotations.mask_drawing`.
 """
 
 from __future__ import annotations
@@ -171,11 +171,9 @@ def _fill(mask: Mask, polygon: Float) -> None:
 
 
 def _clip(polygon: Float, region: Float) -> Float:
-    """The part of a polygon, (P, 2), within a rectangle (top, left, bottom, right): (Q, 2), Q from 0.
-
-    Sutherland and Hodgman, "Reentrant polygon clipping", 1974. Parts that come apart stay joined by a line
-    along the rectangle's edge and back, which encloses nothing.
-    """
+    """The part of a polygon, (P, 2), within a rectangle (top, left, bottom, right): (Q, 2), Q from 0."""
+    # Sutherland and Hodgman, "Reentrant polygon clipping", 1974. Separate parts stay joined by a line along
+    # the rectangle's edge and back, which encloses nothing.
     top, left, bottom, right = region
     for axis, sign, bound in ((0, 1, left), (0, -1, right), (1, 1, top), (1, -1, bottom)):
         depth = sign * (polygon[:, axis] - bound)

@@ -19,13 +19,11 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 
 from ..formulas.resample import apply_matrix, held_pixels
-from .boxes import BoxFormat, convert_boxes
+from .boxes import BoxFormat, convert_boxes, corners
 
 Float = npt.NDArray[np.float64]
 
 __all__ = ["keypoints_to_source", "masks_to_source", "to_source"]
-
-_CORNERS = [[0, 1], [2, 1], [2, 3], [0, 3]]
 
 
 def to_source(
@@ -55,7 +53,7 @@ def to_source(
     given = convert_boxes(boxes, box_format, "XYXY")
     if given.shape[-1:] != (4,):
         raise ConfigError(f"boxes must be (..., 4); found {given.shape}")
-    quads = _moved(given[..., _CORNERS], matrix, "boxes")
+    quads = _moved(corners(given), matrix, "boxes")
     moved = np.concatenate((quads.min(axis=-2), quads.max(axis=-2)), axis=-1)
     if size is not None:
         limit = np.asarray(size, np.float64)[..., ::-1]

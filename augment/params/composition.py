@@ -1,25 +1,75 @@
-"""The composition of images of several samples: parts, layers and masks, as an engine gets them."""
+"""Images of several samples: their parts, which are decided first, and the composition of these parts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WHOLE_SHARE", "Composition", "Paste"]
+Int = npt.NDArray[np.int64]
+
+__all__ = ["WHOLE", "WHOLE_SHARE", "Composition", "Parts", "Paste"]
+
+WHOLE = -1
+"""The tile of a part that is no tile of a mosaic."""
 
 WHOLE_SHARE = 1 << 16
 """The share of a layer that hides the layers below it."""
 
 
-def _no_masks() -> npt.NDArray[np.uint8]:
-    return np.zeros(0, np.uint8)
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """P parts of N images, by image and layer. A part is what an image shows of one sample.
+
+    Transforms that combine samples, such as DetectionMosaic, replace and add parts. A loader then finds the
+    sample of each part, and an engine draws the parts of an image on one canvas.
+
+    Attributes:
+        image: (P,) int64, position in the batch of the image, ascending from 0.
+        layer: (P,) int64, layer of the image, ascending within it from 0.
+        tile: (P,) int64, tile of the layer's mosaic, 0 to 3, or ``WHOLE``.
+        draw: (P,) int64, draw of the epoch whose sample is shown.
+        keys: (P,) int64, keys of random numbers until layers are merged. Each layer has its own.
+        image_keys: (P,) int64, keys of the image's random numbers after that.
+    """
+
+    image: Int
+    layer: Int
+    tile: Int
+    draw: Int
+    keys: Int
+    image_keys: Int
+
+    @classmethod
+    def of(cls, keys: Int, draws: Int | None = None) -> Parts:
+        """N images that show one sample each.
+
+        Args:
+            keys: (N,), keys of their random numbers.
+            draws: (N,), draws of their samples; None where no partners are drawn.
+        """
+        n = len(keys)
+        zeros = np.zeros(n, np.int64)
+        return cls(np.arange(n), zeros, np.full(n, WHOLE), zeros if draws is None else draws, keys, keys)
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def take(self, rows: Int) -> Parts:
+        """The parts at ``rows``, (M,)."""
+        return replace(self, **{one.name: getattr(self, one.name)[rows] for one in fields(self)})
+
+    def joined(self, others: Parts) -> Parts:
+        """These and other parts of the same images, in their order."""
+        pairs = ((getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
+        both = Parts(*map(np.concatenate, pairs))
+        return both.take(np.lexsort((both.tile, both.layer, both.image)))
 
 
 @dataclass(frozen=True, eq=False)
 class Paste:
-    """What decides the objects of upper layers that are pasted. Engines get their masks alone.
+    """The rule by which objects of upper layers are pasted. Engines get only the masks of these objects.
 
     Attributes:
         keys: (P,) uint64, keys of the choice of objects.
@@ -38,7 +88,7 @@ class Composition:
 
     The rows of the parameters are those of the parts. For each image, in this order: a canvas is filled with
     ``fill``; each part of layer 0 is resampled onto its rectangle of the canvas and leaves the rest as it is;
-    each further layer is made in the same way on a canvas of its own, and is merged with what is below it;
+    each further layer is made in the same way on its own canvas and merged with the layers below;
     steps, ``color`` and boxes to erase of the image's first part follow. A warped part is seen at the pixels
     whose centres the warp maps into the part's rectangle.
 
@@ -46,11 +96,11 @@ class Composition:
         image: (P,) int32, position of the image, ascending from 0 without gaps.
         shown: (P,) bool, True for parts that are seen at least partly. The samples of others are not read.
         layer: (P,) uint8, ascending within an image from 0 without gaps.
-        share: (P,) int32, weight of the layer, s of 65536. A pixel a below and b of the layer become
-            ``((65536 - s) * a + s * b + 32768) >> 16``.
+        share: (P,) int32, weight s of the layer, in 65536ths. A pixel a below and a pixel b of the layer
+            become ``((65536 - s) * a + s * b + 32768) >> 16``.
         mask: (P,) int32, the mask whose pixels the layer replaces, without regard to ``share``; -1 for none.
         masks: (K * H * W,) uint8, K masks of the output's size. The layer replaces pixels that are not 0.
-        paste: What decides the objects to paste, whose masks the loader draws; None where layers are merged
+        paste: The rule for the objects to paste, whose masks the loader draws; None where layers are merged
             by their shares. Engines ignore it.
     """
 
@@ -59,7 +109,7 @@ class Composition:
     layer: npt.NDArray[np.uint8]
     share: npt.NDArray[np.int32]
     mask: npt.NDArray[np.int32]
-    masks: npt.NDArray[np.uint8] = field(default_factory=_no_masks)
+    masks: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     paste: Paste | None = None
 
     @property

@@ -27,12 +27,12 @@ class ImageParams:
     the output is ``fill``; the output is mirrored by ``flip``; then each pixel becomes
     ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. A ``warp`` defines another resampling.
 
-    A field whose default is None asks for more than that, where it is set. An engine must refuse parameters
-    that set a field which it does not execute: see :meth:`needs`.
+    A field whose default is None asks for more than that if it is set. An engine must refuse parameters that
+    set a field that it does not execute: see :meth:`needs`.
 
     Attributes:
-        size: Height and width of the output, pixels, the same for all samples; of the array if images have
-            an ``image_size``.
+        size: Height and width of the output, pixels, the same for all samples. If images have an
+            ``image_size``, height and width of the array that holds them.
         crop: (N, 4) int32, top, left, height, width in pixels of the oriented source; within it.
         region: (N, 4) float64, top, left, bottom, right in the same coordinates (edges of pixels,
             as Pillow's ``resize(box=)``); within ``crop``.
@@ -51,13 +51,13 @@ class ImageParams:
         erase: Boxes that are overwritten last, one after the other.
         mean_image: An image that is subtracted from the result, under the same geometry.
         image_size: (N, 2) int32, height and width of each image, which lies at the top left of its place in
-            the array; the rest of that is zeros. Everything else refers to this size as the output's. None
-            where all images fill the array.
-        plain: Whether images may be resampled without antialiasing: "bilinear" if all are so, "mixed" if
-            others are not, or are bicubic. ``interpolation`` says which.
+            the array; zeros fill the rest. Everything else refers to this size as the output's. None where
+            all images fill the array.
+        plain: Set if images may be resampled without antialiasing: "bilinear" if all are bilinear and do not
+            antialias, else "mixed". ``interpolation`` says how each one is resampled.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside no longer belongs to the image. None for no such condition. Engines ignore it.
-        empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
+        empty: (N,) bool, images that show only padding; None for none. Engines ignore it.
         composition: How these images, which show one sample each, are parts of other images; None where they
             are the images of the batch.
         channels: Units of images that are not RGB or grey, in place of ``color`` and ``fill``.
@@ -114,20 +114,21 @@ class ImageParams:
     def needs(self) -> frozenset[str]:
         """Names of the optional fields that are set; for ``steps`` the names of its steps' classes.
 
-        "perspective" is added where the warp's matrices need not be affine, "nearest" where its samples may
-        pick pixels, "direct" where its canvas may not be made, and "noise" where boxes are filled with noise.
-        ``plain`` is "antialias=False", and where something else is resampled, too, "antialias=False beside
-        other resizes, warps or bicubic".
+        "perspective" is added if the warp's matrices need not be affine, "nearest" if its samples may pick
+        pixels, "direct" if engines must not make its canvas, and "noise" if boxes are filled with noise.
+        ``plain`` adds "antialias=False"; if images are also resampled in other ways, it adds "antialias=False
+        beside other resizes, warps or bicubic".
         """
         optional = {field.name for field in fields(self) if field.default is None}
         optional -= {"steps", "plain", "window", "empty"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)
-        if self.warp is not None and self.warp.perspective:
-            names |= {"perspective"}
-        if self.warp is not None and self.warp.nearest is not None:
-            names |= {"nearest"}
-        if self.warp is not None and self.warp.direct:
-            names |= {"direct"}
+        if self.warp is not None:
+            asked = {
+                "perspective": self.warp.perspective,
+                "nearest": self.warp.nearest is not None,
+                "direct": self.warp.direct,
+            }
+            names |= {name for name, is_asked in asked.items() if is_asked}
         if any(one.noise is not None for one in self.erase or ()):
             names |= {"noise"}
         if self.plain:

@@ -37,8 +37,8 @@ class Channels:
 class Warp:
     """Geometry that is not along the axes: the output shows the canvas, and the canvas the source.
 
-    The canvas is the image that ``region``, ``dest`` and ``flip`` describe. Its size may differ from the
-    output's, and ``dest`` and ``flip`` refer to its size. No engine need make it: the two maps are composed
+    The canvas is the image that ``region``, ``dest`` and ``flip`` describe; its size may differ from the
+    output's. An engine need not make it: the two maps are composed
     (:meth:`stoker.augment.params.image_params.ImageParams.to_source`), and the source is resampled once.
 
     The centre of the output's pixel (column c, row r) is (c + 0.5, r + 0.5). The map takes it to (u, v) in
@@ -68,7 +68,7 @@ class Warp:
         canvas: Height and width of the canvas, pixels.
         perspective: Whether the last row of a matrix may differ from (0, 0, 1).
         nearest: (N,) bool, samples that pick pixels of the canvas; None where no sample can.
-        direct: Whether the canvas has less detail than the output, so that no engine may make it.
+        direct: Whether the canvas has less detail than the output, so that engines must not make it.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -170,7 +170,7 @@ class MeanImage:
 
     Attributes:
         levels: (H, W, C) float32, in levels of the stored images; of grey, C is 1.
-        where: (N,) bool, images that it is subtracted from; not those that are padding alone.
+        where: (N,) bool, images that it is subtracted from: all that show more than padding.
         crop: (N, 4) int32, top, left, height, width in the mean image.
         region: (N, 4) float64, top, left, bottom, right in the mean image.
         units: Scale of each channel, as for the image; no shift, and a fill of zero.

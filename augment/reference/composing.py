@@ -11,7 +11,7 @@ import numpy.typing as npt
 from stoker.types import DType, Layout
 
 from ..formulas.resample import apply_matrix
-from ..params.composition import WHOLE_SHARE
+from ..params.composition import WHOLE_SHARE, Composition
 from ..params.image_params import ImageParams
 from .reference import finish, render
 
@@ -39,9 +39,7 @@ def compose(
     Returns:
         One image of the batch, as :func:`~stoker.augment.reference.reference.execute` does.
     """
-    composition = params.composition
-    if composition is None:
-        raise AssertionError("the parameters are those of images of one sample each")
+    composition = _composition(params)
     parts = np.flatnonzero(composition.image == image)
     canvas = np.tile(params.fill, (*params.size, 1))
     for layer in np.unique(composition.layer[parts]).tolist():
@@ -56,10 +54,15 @@ def compose(
 
 def shown_parts(params: ImageParams, image: int) -> list[int]:
     """The parts of an image whose samples are read."""
+    composition = _composition(params)
+    parts: list[int] = np.flatnonzero((composition.image == image) & composition.shown).tolist()
+    return parts
+
+
+def _composition(params: ImageParams) -> Composition:
     if params.composition is None:
         raise AssertionError("the parameters are those of images of one sample each")
-    parts: list[int] = np.flatnonzero((params.composition.image == image) & params.composition.shown).tolist()
-    return parts
+    return params.composition
 
 
 def covered(params: ImageParams, part: int) -> npt.NDArray[np.bool_]:
@@ -83,9 +86,7 @@ def covered(params: ImageParams, part: int) -> npt.NDArray[np.bool_]:
 
 def _merged(params: ImageParams, part: int, below: Pixels, layer: Pixels) -> Pixels:
     """A canvas with a layer, whose first part is ``part``, on it."""
-    composition = params.composition
-    if composition is None:
-        raise AssertionError("the parameters are those of images of one sample each")
+    composition = _composition(params)
     mask = int(composition.mask[part])
     if mask >= 0:
         chosen = composition.masks.reshape(-1, *params.size)[mask]

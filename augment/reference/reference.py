@@ -39,8 +39,8 @@ def execute(
         layout: Axis order; NHWC4 has a zero as its fourth channel.
 
     Returns:
-        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C). It has its own
-        size where it has one.
+        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4); or (C, H, W) or (H, W, C). H and W are its
+        ``image_size`` if the parameters have one.
     """
     if params.channels is not None:
         levels = _levels_of(params, params.channels, i, pixels)
@@ -203,7 +203,7 @@ def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[
     """Convert to the output's element type.
 
     uint8 and uint16 are rounded half up and clipped to their range; floats are rounded to nearest even;
-    bfloat16 is returned as uint16 bit patterns, for NumPy has no such dtype.
+    bfloat16 is returned as uint16 bit patterns, because NumPy has no such dtype.
     """
     if dtype == "uint8":
         return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Colours of a batch between two transforms: one affine map, and steps where no map will do."""
+"""Colours of a batch between two transforms: an affine map, and steps that a map cannot express."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ColorMap:
     Attributes:
         matrix: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
             three for the mean RGB of the image.
-        uses_mean: Whether ``matrix`` may add the mean RGB, also if it does for no sample of this batch.
-        changed: Whether ``matrix`` may differ from the identity, also if it does for no sample of this batch.
+        uses_mean: Whether ``matrix`` may add the mean RGB, even if it does so for no sample of this batch.
+        changed: Whether ``matrix`` may differ from the identity, even if it does so for no sample here.
         steps: What happens to pixels before ``matrix``.
     """
 
@@ -100,9 +100,9 @@ class ColorMap:
         return color, mean_matrix if self.uses_mean else None
 
     def blank(self, where: npt.NDArray[np.bool_], fill: npt.NDArray[np.uint8]) -> None:
-        """Give the images ``where``, (N,) bool, is true the colour that they have if all pixels are ``fill``.
+        """Let the maps of images at which ``where``, (N,) bool, is true ignore pixels and return ``fill``.
 
-        Their maps no longer depend on pixels, so that an engine need not treat empty images specially.
+        An engine then need not treat empty images specially.
         """
         for i in np.flatnonzero(where).tolist():
             pixels = fill[None, None]

@@ -11,13 +11,12 @@ import numpy.typing as npt
 from stoker.types import Size
 
 from ..geometry.interpolation import Interpolation
-from ..params.composition import WHOLE_SHARE, Composition
+from ..params.composition import WHOLE_SHARE, Composition, Parts
 from ..params.image_params import ImageParams
-from ..params.optional_params import Erase, Noise
-from ..params.parts import Parts
+from ..params.optional_params import Channels, Erase, MeanImage, Noise
 from .transform_state import TransformState
 
-__all__ = ["finished_params"]
+__all__ = ["finished_params", "stretched_mean"]
 
 
 def finished_params(
@@ -73,8 +72,31 @@ def finished_params(
     )
 
 
+def stretched_mean(
+    params: ImageParams,
+    mean: npt.NDArray[np.float32],
+    scale: npt.NDArray[Any],
+    height: npt.NDArray[Any],
+    width: npt.NDArray[Any],
+) -> MeanImage:
+    """A mean image, (H, W, C) float32 in levels of the stored images, stretched over N images.
+
+    ``scale``, (C,), has the units of the output for each level; ``height`` and ``width``, (N,), are those of
+    the images, pixels.
+    """
+    size = np.array(mean.shape[:2] * 2)
+    ratio = size / np.column_stack((height, width) * 2)
+    start, stop = params.crop[:, :2], params.crop[:, :2] + params.crop[:, 2:]
+    start = np.floor(start * ratio[:, :2]).astype(np.int32)
+    stop = np.minimum(np.ceil(stop * ratio[:, :2]), size[:2]).astype(np.int32)
+    where = np.ones(len(params), np.bool_) if params.empty is None else ~params.empty
+    zero = np.zeros(len(scale), np.float32)
+    units = Channels(scale.astype(np.float32), zero, zero)
+    return MeanImage(mean, where, np.hstack((start, stop - start)), params.region * ratio, units)
+
+
 def _plain(chosen: frozenset[Interpolation]) -> Literal["bilinear", "mixed"] | None:
-    """See :class:`ImageParams`, for the interpolations that a batch may have."""
+    """``plain`` of :class:`ImageParams`, for the interpolations that a batch may have."""
     if not chosen & {Interpolation.PLAIN_BILINEAR, Interpolation.PLAIN_BICUBIC}:
         return None
     return "bilinear" if chosen == {Interpolation.PLAIN_BILINEAR} else "mixed"

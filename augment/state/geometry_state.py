@@ -30,7 +30,7 @@ class GeometryState:
     Attributes:
         size: (2, N) int64, height and width of the images, pixels.
         start: (2, N) float64, where the image's top left corner lies in the source, pixels.
-        stop: (2, N) float64, its bottom right corner. Outside of the content where it was padded.
+        stop: (2, N) float64, its bottom right corner. Both lie outside of the content where it was padded.
         content_start: (2, N) float64, the part of the source that is still seen: top left corner.
         content_stop: (2, N) float64, bottom right corner.
         limit_start: (2, N) float64, integers: the part of the source that resampling may read.
@@ -89,7 +89,7 @@ class GeometryState:
     def resize(self, size: Int, interpolation: Interpolation) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
-        The interpolation of the last resize counts, for there is only one resampling.
+        The interpolation of the last resize counts, because there is only one resampling.
         """
         if interpolation != Interpolation.BILINEAR or self.interpolation is not None:
             self.interpolation = np.full_like(self.interpolations(), interpolation)
@@ -116,7 +116,7 @@ class GeometryState:
         self.size = np.broadcast_to(output, extent.shape)
 
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
-        """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
+        """Mirror the images at which ``where``, (N,) bool, is true; ``axis`` is 0 vertical, 1 horizontal."""
         self.flip[axis] ^= where
 
     def interpolations(self) -> npt.NDArray[np.uint8]:
@@ -148,7 +148,7 @@ class GeometryState:
         return start, stop
 
     def blank(self, where: npt.NDArray[np.bool_]) -> None:
-        """Let the images ``where``, (N,) bool, is true show the source's first pixel."""
+        """Let the images at which ``where``, (N,) bool, is true show the source's first pixel."""
         for corner in (self.start, self.content_start, self.limit_start):
             corner[:, where] = 0
         for corner in (self.stop, self.content_stop, self.limit_stop):

@@ -27,10 +27,10 @@ class ObjectState:
 
     Attributes:
         given: Boxes of the objects in the source; None where they are not known.
-        window_start: (2, N) float64, top left corner of the part of the source in which the centre of an
-            object's box must lie for the object to remain.
+        window_start: (2, N) float64, top left corner of a window in the source. Objects remain if the centre
+            of their box lies in it.
         window_stop: (2, N) float64, its bottom right corner.
-        restricted: Whether there may be such a condition, also if there is none for this batch.
+        restricted: Whether a transform restricts the window, even if it does so for no image of this batch.
     """
 
     given: Objects | None
@@ -76,7 +76,7 @@ class ObjectState:
         return np.concatenate((low[::-1], high[::-1])).T[seen], owner[seen]
 
     def restrict(self, where: npt.NDArray[np.bool_], geometry: GeometryState) -> None:
-        """Drop the objects whose centres are now outside of the images ``where``, (N,), is true."""
+        """Drop objects whose centres are now outside of their image, in images with ``where``, (N,) bool."""
         start = np.maximum(self.window_start, geometry.start)
         stop = np.minimum(self.window_stop, geometry.stop)
         self.window_start = np.where(where, start, self.window_start)

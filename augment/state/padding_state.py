@@ -28,8 +28,8 @@ class PaddingState:
     Attributes:
         mode: How they are continued, one of ``MODES``.
         size: (2, N) int64, height and width of the padded images, pixels.
-        tile: (2, N) int64, size of the image before it was padded, which is the tile that is continued.
-        origin: (2, N) int64, the row and column of the tile, or outside of it, with which the image begins.
+        tile: (2, N) int64, size of the image before it was padded: the tile that is continued.
+        origin: (2, N) int64, the row and column with which the image begins, counted from the tile's first.
     """
 
     mode: str
@@ -70,7 +70,7 @@ class PaddingState:
         self.size = np.broadcast_to(size, self.size.shape)
 
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
-        """Let the image begin with its other end ``where``, (N,), the tile is mirrored along ``axis``."""
+        """Let the images with ``where``, (N,) bool, begin with their other end along ``axis``."""
         end = self.tile[axis] - self.size[axis] - self.origin[axis]
         self.origin[axis] = np.where(where, end, self.origin[axis])
 
@@ -90,8 +90,8 @@ class PaddingState:
 def continued(places: Int, extent: Int, mode: str) -> Int:
     """Which of ``extent`` rows or columns each place shows, by the modes of NumPy's ``pad``.
 
-    "edge" repeats the last one. The others turn around there, and at the other end, repeatedly where the
-    border is wide: "reflect" shows the last one once, "symmetric" twice.
+    "edge" repeats the last one. The others turn around at each end, repeatedly if the border is wide:
+    "reflect" shows the last one once, "symmetric" twice.
     """
     if mode == "edge":
         return np.asarray(np.clip(places, 0, extent - 1))

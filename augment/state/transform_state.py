@@ -21,9 +21,8 @@ from stoker.types import Size
 
 from ..geometry.boxes import Objects
 from ..geometry.interpolation import Interpolation
-from ..params.composition import Paste
+from ..params.composition import WHOLE, Parts, Paste
 from ..params.optional_params import Border
-from ..params.parts import WHOLE, Parts
 from ..steps import Step
 from .color_map import ColorMap
 from .geometry_state import GeometryState
@@ -51,12 +50,12 @@ class TransformState:
         objects: Where their objects lie.
         padding: What continues the images; None before such padding.
         warp: Geometry that is not along the axes; None before the first warp.
-        fill: (3,) uint8, RGB of constant padding; black unless :meth:`use_fill` said otherwise.
-        fill_chosen: Whether it did.
+        fill: (3,) uint8, RGB of constant padding; black unless :meth:`use_fill` has chosen another colour.
+        fill_chosen: Whether :meth:`use_fill` has chosen a colour.
         fixes_size: Name of a transform whose step depends on the size, so that no crop or resize may follow;
             empty for none.
-        erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end, and for noise
-            its keys, (N,) uint64, or None.
+        erased: For each box that is overwritten at the end: origin and size, (2, N) int64 each, and the keys
+            of its noise, (N,) uint64, or None.
         parts: Which images the samples are parts of; None where each image shows one sample.
         share: (N,) int32, weights of layers, as :class:`~stoker.augment.params.composition.Composition` has
             them. None where no layers are merged.
@@ -142,7 +141,7 @@ class TransformState:
             self.padding.put(rows, taken.padding)
 
     def use_fill(self, color: int | Sequence[int] | None) -> None:
-        """Choose the colour, RGB or one level, of padding: one for all that is padded; None chooses none."""
+        """Choose the colour, RGB or one level, of all padding; None leaves it as it is."""
         if color is None:
             return
         fill = np.full(3, color, np.uint8)
@@ -170,7 +169,7 @@ class TransformState:
     def resize(self, size: Int, interpolation: str | Enum = "bilinear", *, antialias: bool = True) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
-        The interpolation of the last resize counts, for there is only one resampling. Warped images are
+        The interpolation of the last resize counts, because there is only one resampling. Warped images are
         resampled as :class:`stoker.augment.params.optional_params.Warp` says; after a warp all interpolations
         but "nearest" are bilinear and antialias. ``antialias=False`` interpolates between the nearest pixels,
         however much an image shrinks.
@@ -196,7 +195,7 @@ class TransformState:
         self.share = share
 
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
-        """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
+        """Mirror the images at which ``where``, (N,) bool, is true; ``axis`` is 0 vertical, 1 horizontal."""
         if self.warp is not None:
             self.warp.mirror(where, axis)
             return
@@ -217,10 +216,10 @@ class TransformState:
         Args:
             matrix: Where it is the identity, exactly, this transform changes nothing.
             perspective: Whether its last row may differ from (0, 0, 1).
-            interpolation: "bilinear" or "nearest". A sample is picked by "nearest" where all transforms
-                that warp it say so.
-            direct: Whether the image before has less detail than this transform shows, so that no engine may
-                make it.
+            interpolation: "bilinear" or "nearest". Pixels of a sample are picked only if all transforms that
+                warp it have "nearest".
+            direct: Whether the image before has less detail than this transform shows, so that engines must
+                not make it.
         """
         if self.warp is None:
             self.warp = WarpState.of(self.size, matrix, perspective=perspective, interpolation=interpolation)
@@ -229,7 +228,7 @@ class TransformState:
         self.warp.direct |= direct
 
     def show_around_center(self, size: Int) -> None:
-        """Let warped images show more, or less, around the same centre: ``size``, (2, N)."""
+        """Enlarge or cut warped images around the same centre, to ``size``, (2, N)."""
         self._check_size_may_change()
         if self.warp is not None:
             self.warp.show_around_center(size)
@@ -265,7 +264,7 @@ class TransformState:
         return border
 
     def blank(self, where: npt.NDArray[np.bool_]) -> None:
-        """Make the images ``where``, (N,) bool, is true uniformly ``fill``, for nothing of them is left."""
+        """Fill the images at which ``where``, (N,) bool, is true with ``fill``: they show only padding."""
         self.geometry.blank(where)
         if self.parts is None:  # a part that shows nothing is left out of its image
             self.color.blank(where, self.fill)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -36,7 +36,7 @@ class WarpState:
         only_nearest: (N,) bool, whether all warps of the sample so far were nearest.
         perspective: Whether ``matrix`` may be other than affine.
         may_pick: Whether some transform warps by nearest, even if it changes no sample of this batch.
-        direct: Whether the canvas has less detail than the images show, so that no engine may make it.
+        direct: Whether the canvas has less detail than the images show, so that engines must not make it.
     """
 
     size: Int
@@ -51,27 +51,20 @@ class WarpState:
     def of(cls, size: Int, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> WarpState:
         """Images of ``size``, (2, N), with their first warp; see :meth:`distort`."""
         may_pick = Interpolation.of(interpolation) == Interpolation.NEAREST
-        only_nearest = _changes_nothing(matrix) | may_pick
         return cls(
             size=size,
             canvas=size,
             matrix=matrix,
-            only_nearest=only_nearest,
+            only_nearest=_changes_nothing(matrix) | may_pick,
             perspective=perspective,
             may_pick=may_pick,
         )
 
     def take(self, rows: Rows) -> WarpState:
         """The warps of the samples at ``rows``, (M,)."""
-        return WarpState(
-            size=self.size[:, rows],
-            canvas=self.canvas[:, rows],
-            matrix=self.matrix[rows],
-            only_nearest=self.only_nearest[rows],
-            perspective=self.perspective,
-            may_pick=self.may_pick,
-            direct=self.direct,
-        )
+        size, canvas = self.size[:, rows], self.canvas[:, rows]
+        matrix, only_nearest = self.matrix[rows], self.only_nearest[rows]
+        return replace(self, size=size, canvas=canvas, matrix=matrix, only_nearest=only_nearest)
 
     def put(self, rows: Rows, taken: WarpState) -> None:
         """Give the samples at ``rows`` the warps ``taken``; ConfigError for another canvas."""
@@ -81,10 +74,8 @@ class WarpState:
                 hint="Put what changes the size before or after the RandomApply or RandomChoice.",
             )
         self.size = filled(self.size, rows, taken.size)
-        self.matrix, self.only_nearest = (
-            self.matrix.copy(),
-            filled(self.only_nearest, rows, taken.only_nearest),
-        )
+        self.only_nearest = filled(self.only_nearest, rows, taken.only_nearest)
+        self.matrix = self.matrix.copy()
         self.matrix[rows] = taken.matrix
         self.perspective |= taken.perspective
         self.may_pick |= taken.may_pick
@@ -111,12 +102,12 @@ class WarpState:
         self.size = np.broadcast_to(size, self.size.shape)
 
     def mirror(self, where: Bool, axis: int) -> None:
-        """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
+        """Mirror the images at which ``where``, (N,) bool, is true; ``axis`` is 0 vertical, 1 horizontal."""
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self._compose(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
     def show_around_center(self, size: Int) -> None:
-        """Show more, or less, around the same centre: ``size``, (2, N)."""
+        """Enlarge or cut the images around the same centre, to ``size``, (2, N)."""
         margin = (self.size - size) / 2
         self._compose(_affine(1, 1, margin[1], margin[0]))
         self.size = size

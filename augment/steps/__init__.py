@@ -1,10 +1,9 @@
 """Steps: operations on pixels that an engine executes one after the other, and what each does to an image.
 
-A step takes (H, W, 3) uint8 RGB and leaves the same; an engine executes it on the finished image, after all
-geometry and before the rest of the colours. (Nothing else in :mod:`stoker.augment` is called a step.) A step
-belongs to a batch of N samples: its arrays have one row for each sample, and ``where`` says which samples it
-is applied to. What all samples share is a number or a tuple. The order of the steps and their classes follow
-from the list of transforms alone, so that an engine can prepare for them.
+A step takes and returns (H, W, 3) uint8 RGB; an engine executes it on the finished image, after all geometry
+and before the rest of the colours. A step belongs to a batch of N samples: its arrays have one row for each
+sample, and ``where`` says which samples it changes. Numbers and tuples hold for all samples. The order of the
+steps and their classes follow from the list of transforms alone, so that an engine can prepare for them.
 
 ``docs/common-changes.md`` says how to add a step. Its ``operation`` names the C++ operation that runs it.
 The C++ class names the arrays of the step that it takes, and Python reads these names from the native

@@ -15,7 +15,7 @@ Pixels = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.integer]
 _Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
-__all__ = ["BatchStep", "Step", "check_array", "check_pixels", "to_uint8"]
+__all__ = ["BatchStep", "Step", "check_array", "check_pixels", "form", "to_uint8"]
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class Step:
         raise NotImplementedError
 
     def check(self, n: int) -> None:
-        """Raise ConfigError where an array that a user gave is not what a step of N samples holds.
+        """Raise ConfigError if an array that a user gave has a wrong shape or dtype for N samples.
 
         Only classes whose objects users make themselves, such as :class:`Table`, override it.
         """
         check_array(self, "where", np.bool_, (n,))
 
     def spread(self, rows: Rows, n: int) -> Step:
-        """The same for ``n`` samples, of which those at ``rows`` are this step's; False elsewhere."""
+        """The step for ``n`` samples: its samples at ``rows``, and others that it does not change."""
 
         def spread(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
             found = np.zeros((n, *array.shape[1:]), array.dtype)
@@ -124,9 +124,8 @@ class BatchStep(Step):
             changed = self.apply_batch(rows[chosen], given)
         except Exception as error:
             said = f"{type(self).__name__}: apply_batch raised {type(error).__name__}: {error}"
-            raise EngineError(
-                said, hint="Correct apply_batch; the error above says where it failed."
-            ) from error
+            hint = "Correct apply_batch; the error above says where it failed."
+            raise EngineError(said, hint=hint) from error
         checked = check_pixels(self, changed, given)
         if len(chosen) == len(rows):
             return checked
@@ -157,17 +156,17 @@ def check_array(step: object, name: str, dtype: type[np.generic], shape: tuple[i
     if not _is_array(value, dtype, shape):
         raise ConfigError(
             f"{type(step).__name__}: {name} must be {shape} {np.dtype(dtype).name}, one row for each sample; "
-            f"found {_form(value)}"
+            f"found {form(value)}"
         )
 
 
 def check_pixels(step: object, found: Any, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """``found``, what a step made of ``pixels``; ConfigError where that is no image like them."""
+    """Return ``found``, the result of a step on ``pixels``; ConfigError if its shape or dtype is another."""
     if _is_array(found, np.uint8, pixels.shape):
         return found
     method = "apply" if pixels.ndim == 3 else "apply_batch"
     raise ConfigError(
-        f"{type(step).__name__}: {method} must return {pixels.shape} uint8, as it gets; found {_form(found)}",
+        f"{type(step).__name__}: {method} must return {pixels.shape} uint8, as it gets; found {form(found)}",
         hint=f"Let {method} clip to 0..255, end with .astype(numpy.uint8), and return the array.",
     )
 
@@ -176,5 +175,6 @@ def _is_array(value: object, dtype: type[np.generic], shape: tuple[int, ...]) ->
     return isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape
 
 
-def _form(value: Any) -> str:
+def form(value: Any) -> str:
+    """Shape and dtype of an array, or the repr of another value, for an error."""
     return f"{value.shape} {value.dtype}" if isinstance(value, np.ndarray) else repr(value)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from .base import Step
+from .base import Step, form
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -20,7 +20,7 @@ __all__ = ["Compiled"]
 _BYTES, _DOUBLES = ctypes.POINTER(ctypes.c_uint8), ctypes.POINTER(ctypes.c_double)
 _FUNCTION = ctypes.CFUNCTYPE(None, _BYTES, ctypes.c_int64, ctypes.c_int64, _DOUBLES)
 _OF_CTYPES: Any = _FUNCTION.__mro__[1]
-"""The base of all functions of ctypes, which it has under a private name."""
+"""The base of all functions of ctypes; its own name is private."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,8 @@ class Compiled(Step):
         values = self.values
         good = isinstance(values, np.ndarray) and values.dtype == np.float64
         if not (good and values.ndim == 2 and len(values) == n):
-            found = f"{values.shape} {values.dtype}" if isinstance(values, np.ndarray) else repr(values)
-            raise ConfigError(
-                f"Compiled: values must be ({n}, K) float64, one row for each sample; found {found}"
-            )
+            rule = f"({n}, K) float64, one row for each sample"
+            raise ConfigError(f"Compiled: values must be {rule}; found {form(values)}")
         if not _is_function(self.function):
             raise ConfigError(
                 f"Compiled: function must be a compiled function; found {self.function!r}",

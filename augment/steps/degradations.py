@@ -52,9 +52,9 @@ class AddNoise(Step):
 
 @dataclass(frozen=True)
 class Compress(Step):
-    """The image as a baseline JPEG with 4:2:0 subsampling, decoded: what torchvision's ``jpeg`` does.
+    """The image, encoded as a baseline JPEG with 4:2:0 subsampling and decoded, as by torchvision's ``jpeg``.
 
-    libjpeg's tables of quality, its exact integer transforms, and its smooth upsampling.
+    It uses libjpeg's tables of quality, its exact integer transforms, and its smooth upsampling.
 
     Attributes:
         quality: (N,) uint8, 1 to 100.

@@ -72,8 +72,7 @@ class Blur(Step):
             offsets = np.arange(taps) - taps // 2
             weights = np.exp(-0.5 * (offsets / sigma) ** 2)
             margin = [(taps // 2, taps // 2) if a == axis else (0, 0) for a in range(3)]
-            windows = np.lib.stride_tricks.sliding_window_view(
-                np.pad(values, margin, "reflect"), taps, axis=axis
-            )
+            padded = np.pad(values, margin, "reflect")
+            windows = np.lib.stride_tricks.sliding_window_view(padded, taps, axis=axis)
             values = windows @ (weights / weights.sum())
         return to_uint8(values)

@@ -31,7 +31,7 @@ from stoker.benchmarks.comparison.photographs import photographs_in
 from stoker.benchmarks.costs import Cost, costs_in_turns, imagenet_like, show_costs
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.bucketing.boundaries.aspect_shapes import nearest_shapes
-from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
+from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
 
 __all__ = ["main", "measure", "seconds_to_plan"]
 

@@ -52,11 +52,7 @@ class BatchContext:
 
 
 class Contextual:
-    """A batchify function that may be called with a context, which it leaves out if the function takes none.
-
-    Args:
-        function: The function.
-    """
+    """A batchify function that is called with a context only if ``function`` has such a parameter."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -20,15 +20,10 @@ Side = Literal["left", "right"]
 
 
 class _Spans(NamedTuple):
-    """The sequences and the paddings, in their order in the flattened rows.
+    """The sequences and the paddings, in their order in the flattened rows."""
 
-    Attributes:
-        bounds: (spans + 1,) int64, the start of each span, and the end of the last.
-        segment: (spans,) int32, the number of the sequence in its row, from 1; 0 for padding.
-    """
-
-    bounds: npt.NDArray[np.int64]
-    segment: npt.NDArray[np.int32]
+    bounds: npt.NDArray[np.int64]  # (spans + 1,), the start of each span, and the end of the last
+    segment: npt.NDArray[np.int32]  # (spans,), the number of the sequence in its row, from 1; 0 for padding
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -109,9 +104,9 @@ class Layout:
     ) -> npt.NDArray[Any]:
         """Return (B, width): the tokens, but ``ignore_index`` for padding and, if causal, each first token.
 
-        Tokens that a model is not trained on have ``ignore_index``, too. A causal model, which compares its
-        output at t with the label at t + 1, never predicts the first token of a sequence from the last token
-        of another. Tokens that a mask has hidden are predicted in their place.
+        Tokens that a model is not trained on have ``ignore_index``, too. So a causal model, which compares
+        its output at t with the label at t + 1, never predicts the first token of a sequence from the last
+        token of another. If a mask has hidden tokens, labels are the tokens at the same places.
         """
         values = self._values if self._targets is None else self._targets
         if self._trained is None:
@@ -168,9 +163,8 @@ class Layout:
         if max_sequences is None:
             return bounds
         if self._sequences_per_row.max() > max_sequences:
-            raise ConfigError(
-                f"a row has {self._sequences_per_row.max()} sequences; max_sequences is {max_sequences}"
-            )
+            most = self._sequences_per_row.max()
+            raise ConfigError(f"a row has {most} sequences; max_sequences is {max_sequences}")
         fixed = np.full(len(self.filled) * (max_sequences + 1) + 1, bounds[-1])
         fixed[: len(bounds)] = bounds
         return fixed

@@ -29,7 +29,7 @@ def pad_arrays(
     """Return the samples in one array, padded at the end of an axis; and (N,) int32, their lengths there.
 
     Args:
-        samples: N arrays of one rank, which differ along ``axis`` alone.
+        samples: N arrays of one rank, which differ only along ``axis``.
         axis: Axis of a sample, from the end if negative.
         length: Length of the axis after padding; None takes that of the longest sample.
         multiple_of: A length that is not given is rounded up to a multiple of this.

@@ -25,8 +25,8 @@ class Ragged:
         values: (T,) of any dtype, all tokens.
         offsets: (N + 1,) int64, the start of each sequence in ``values``, and T.
         trained: (T,) bool, the tokens that a model is trained on, which alone have labels; None for all.
-        targets: (T,) tokens that a mask has hidden parts of in ``values``. Labels are made of these, and a
-            label is then that of the token in its place, also for ``labels="causal"``. None without a mask.
+        targets: (T,), the tokens before a mask hid some of them in ``values``. Labels are made of these, each
+            at the place of its token, also for ``labels="causal"``. None without a mask.
     """
 
     values: npt.NDArray[Any]

@@ -164,12 +164,7 @@ class Pad(_Tokens):
         """
         if self.axis is not None:
             padded, lengths = pad_arrays(
-                samples,
-                self.axis,
-                length,
-                multiple_of=self.multiple_of,
-                value=self.value,
-                dtype=self.dtype,
+                samples, self.axis, length, multiple_of=self.multiple_of, value=self.value, dtype=self.dtype
             )
             return (padded, lengths) if self.ret_length else padded
         ragged = as_ragged(samples)

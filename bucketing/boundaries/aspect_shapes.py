@@ -27,7 +27,7 @@ def candidate_shapes(area: int, multiple: int, max_ratio: float) -> Int64:
     Each height is a multiple of ``multiple``, and its width is the multiple that comes nearest to ``area``.
 
     Args:
-        area: Pixels of a shape, about.
+        area: Approximate number of pixels of a shape.
         multiple: Heights and widths are multiples of this.
         max_ratio: Largest ratio of the longer side to the shorter one, from 1.
 
@@ -96,17 +96,11 @@ def best_shapes(sizes: Int64, candidates: Int64, count: int) -> Int64:
 
 
 class _Sums(NamedTuple):
-    """Sums over images by ascending log ratio, for the cropped shares of any range of them.
+    """Sums over images by ascending log ratio, for the cropped shares of any range of them."""
 
-    Attributes:
-        ratios: (N,), ascending.
-        falling: (N + 1,), sums of exp(-r) of the first images.
-        rising: (N + 1,), sums of exp(r).
-    """
-
-    ratios: Float
-    falling: Float
-    rising: Float
+    ratios: Float  # (N,), ascending
+    falling: Float  # (N + 1,), sums of exp(-r) of the first images
+    rising: Float  # (N + 1,), sums of exp(r)
 
     @classmethod
     def of(cls, ratios: Float) -> _Sums:

@@ -44,7 +44,7 @@ def as_lengths(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def round_up(lengths: npt.NDArray[np.int64], multiple_of: int) -> npt.NDArray[np.int64]:
-    """Return lengths rounded up to a multiple; 0 becomes one multiple, for no shape has a side of 0.
+    """Return lengths rounded up to a multiple; 0 becomes one multiple, because shapes have no side of 0.
 
     Raises:
         ConfigError: ``multiple_of`` is less than 1.
@@ -58,9 +58,7 @@ def histogram(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | No
     """Return distinct values of (N,) int64 lengths, and their counts; ``counts`` (N,) weighs entries."""
     if lengths.max() > _DENSE_LIMIT:
         values, inverse = np.unique(lengths, return_inverse=True)
-        lengths = inverse.astype(np.int64)
-        dense = _bincount(lengths, counts)
-        return values, dense
+        return values, _bincount(inverse.astype(np.int64), counts)
     dense = _bincount(lengths, counts)
     values = np.flatnonzero(dense)
     return values, dense[values]

@@ -51,11 +51,8 @@ def optimal_boundaries(
 def _next_layer(
     previous: npt.NDArray[Number], costs: npt.NDArray[Number], cumulative: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[Number], npt.NDArray[np.int64]]:
-    """Add a bucket: solve the recurrence for all j, in rounds that halve the distance between the j's.
-
-    The minimising i of a j lies between those of its solved neighbours, so that each of the log S rounds
-    computes O(S) pairs.
-    """
+    """Add a bucket: solve the recurrence for all j, in rounds that halve the distance between the j's."""
+    # The minimising i of a j lies between those of its solved neighbours, so a round computes O(S) pairs.
     last = len(previous) - 1
     best = np.zeros_like(previous)
     split = np.zeros(last + 1, np.int64)

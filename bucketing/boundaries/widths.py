@@ -38,11 +38,7 @@ def _up_to(widths: npt.NDArray[np.floating], longest: int) -> npt.NDArray[np.int
 
 
 def equal_mass(
-    values: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    num_buckets: int,
-    *,
-    by_tokens: bool = False,
+    values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], num_buckets: int, *, by_tokens: bool = False
 ) -> npt.NDArray[np.int64]:
     """Return K boundaries with the same number of samples, or of tokens, in each bucket.
 

@@ -30,11 +30,11 @@ _DRAWS = 3  # of each token: whether it is chosen, what replaces it, and the ran
 
 @dataclass(frozen=True, eq=False)
 class WordParts:
-    """What a tokenizer says about the ids of its vocabulary.
+    """Facts about the ids of a tokenizer's vocabulary.
 
     Attributes:
         special_ids: Ids of special tokens.
-        continuations: (V,) bool, ids that continue the word before them; None if the tokenizer does not tell.
+        continuations: (V,) bool, ids that continue the word before them; None if the tokenizer does not say.
     """
 
     special_ids: tuple[int, ...]
@@ -52,7 +52,7 @@ class MaskTokens:
         probability: Chance of each token to be chosen; of each word with ``whole_words``.
         mask_id: Id of [MASK].
         vocabulary: Number of token ids; random tokens are less than this.
-        whole_words: Whether all tokens of a word are chosen together. What replaces them is drawn for each
+        whole_words: Whether all tokens of a word are chosen together. Their replacements are drawn for each
             token.
         special_ids: Ids of special tokens, which are never chosen. None takes those of the dataset's
             tokenizer.
@@ -105,11 +105,11 @@ class MaskTokens:
 
     @property
     def needs_tokenizer(self) -> bool:
-        """Whether an argument is None that a tokenizer has to say."""
+        """Whether an argument is None, so that a tokenizer must supply it."""
         return self.special_ids is None or (self.whole_words and self.continuations is None)
 
     def with_tokenizer(self, parts: WordParts) -> MaskTokens:
-        """The mask with what a tokenizer says in place of None.
+        """The mask with the facts of a tokenizer in place of None.
 
         Raises:
             ConfigError: ``whole_words`` is set, and the tokenizer does not tell where words begin.
@@ -135,9 +135,8 @@ class MaskTokens:
         """
         lengths = sequences.lengths
         # Drawn for the whole sample, so that other pieces of it hide the same tokens.
-        places = np.arange(len(sequences.values)) + np.repeat(
-            context.begins - sequences.offsets[:-1], lengths
-        )
+        shift = context.begins - sequences.offsets[:-1]
+        places = np.arange(len(sequences.values)) + np.repeat(shift, lengths)
         whole = replace(context, begins=np.zeros_like(context.begins))
         states = np.repeat(whole.random_words(_STREAM + field), lengths)
         special = np.isin(sequences.values, np.asarray(self.special_ids or (), np.int64))

@@ -29,10 +29,7 @@ _STREAM = int.from_bytes(b"spans", "little")
 
 
 class _Counts(NamedTuple):
-    """Counts for each of P sequences, (P,) int64 each: the hidden tokens, their spans, and the other tokens.
-
-    The special tokens around a sequence do not count.
-    """
+    """Counts of P sequences, (P,) each, without the special tokens around a sequence."""
 
     hidden: Int64
     spans: Int64
@@ -43,9 +40,9 @@ class _Counts(NamedTuple):
 class SpanCorruption:
     """Hides spans of tokens, as T5 is trained.
 
-    The inputs are the sequence, each hidden span as one sentinel. The targets are the sentinels, each before
-    the tokens of its span. Both end with the special tokens that end the sequence. A sequence of fewer than
-    two tokens stays whole, and its targets are these special tokens alone.
+    The inputs are the sequence with one sentinel in place of each hidden span. The targets are the sentinels,
+    each before the tokens of its span. Both end with the special tokens that end the sequence. A sequence of
+    fewer than two tokens stays whole, and its targets are these special tokens alone.
 
     The spans depend on the seed, the epoch and the sample alone; their number depends on the length alone.
 
@@ -170,15 +167,10 @@ def _starts_within(sizes: Int64, counts: Int64) -> Int64:
 def _random_segments(words: npt.NDArray[np.uint64], draw: int, items: Int64, segments: Int64) -> Int64:
     """Lengths of ``segments[i]`` segments, none empty, that add up to ``items[i]``: (sum of segments,) int64.
 
-    All divisions are equally likely: of the gaps between items, the ``segments[i] - 1`` with the smallest
-    random words divide.
-
-    Args:
-        words: (P,) uint64, the random word of each sequence.
-        draw: 0 or 1; another one gives independent divisions.
-        items: (P,) int64.
-        segments: (P,) int64, at most ``items``; 0 only where ``items`` are not divided.
+    All divisions are equally likely. ``words``, (P,), are random words; another ``draw``, 0 or 1, gives
+    independent divisions. ``segments`` are at most ``items``, and 0 only where ``items`` are not divided.
     """
+    # The ``segments[i] - 1`` gaps between items with the smallest random words divide.
     gaps = np.maximum(np.where(segments > 0, items, 1) - 1, 0)
     owner = np.repeat(np.arange(len(items)), gaps)
     first = np.cumsum(gaps) - gaps

@@ -11,10 +11,7 @@ __all__ = ["best_fit_decreasing", "least_bins"]
 
 
 class _OpenBins:
-    """Bins by their free tokens (room) and free sequences (slots).
-
-    Bins with the same room and slots are held together, as arrays of their numbers.
-    """
+    """Arrays of the numbers of bins, by their free tokens (room) and free sequences (slots)."""
 
     def __init__(self) -> None:
         self._rooms: list[int] = []

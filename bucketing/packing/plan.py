@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from zipfile import BadZipFile
 
 import numpy as np
@@ -86,15 +86,8 @@ class PackingPlan:
     def save(self, path: str | Path) -> None:
         """Write the plan as an uncompressed ``.npz`` without pickled objects."""
         with Path(path).open("wb") as file:
-            np.savez(
-                file,
-                rows=self.rows,
-                begins=self.begins,
-                lengths=self.lengths,
-                offsets=self.offsets,
-                capacity=np.asarray(self.capacity, np.int64),
-                least=np.int64(self.least),
-            )
+            parts: dict[str, Any] = {name: np.asarray(getattr(self, name), np.int64) for name in _FIELDS}
+            np.savez(file, **parts)
 
     @classmethod
     def load(cls, path: str | Path) -> PackingPlan:
@@ -105,15 +98,10 @@ class PackingPlan:
         """
         try:
             with np.load(Path(path), allow_pickle=False) as file:
-                parts = {name: np.asarray(file[name], dtype=np.int64) for name in _FIELDS}
-            plan = cls(
-                rows=parts["rows"],
-                begins=parts["begins"],
-                lengths=parts["lengths"],
-                offsets=parts["offsets"],
-                capacity=_as_capacity(parts["capacity"].tolist()),
-                least=int(parts["least"]),
-            )
+                parts: dict[str, Any] = {name: np.asarray(file[name], dtype=np.int64) for name in _FIELDS}
+            parts["capacity"] = _as_capacity(parts["capacity"].tolist())
+            parts["least"] = int(parts["least"])
+            plan = cls(**parts)
         except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
             raise DatasetError(f"the file is no packing plan: {error}", path=path) from error
         if not plan._is_consistent():
@@ -163,7 +151,8 @@ def pack(
     """
     table, capacity = as_lengths(lengths), _as_capacity(capacity)
     if table.ndim > 1 or not isinstance(capacity, int):
-        return _pack_fields(table, capacity, max_sequences, too_long, order=_Shuffle(seed, epoch))
+        order = _order(len(table), seed, epoch)
+        return _pack_fields(table, capacity, max_sequences, too_long, order=order)
     if capacity < 1 or (max_sequences is not None and max_sequences < 1):
         raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
     if table.min() < 1:
@@ -189,18 +178,12 @@ def pack(
     )
 
 
-class _Shuffle(NamedTuple):
-    """The seed of a shuffle, None without one, and the epoch."""
-
-    seed: int | None
-    epoch: int
-
-    def order(self, size: int) -> npt.NDArray[np.integer]:
-        """A permutation of 0 to ``size - 1``."""
-        if self.seed is None:
-            return np.arange(size)
-        check_seed(self.seed, self.epoch)
-        return random_order(size, self.seed, self.epoch, stream=0)
+def _order(size: int, seed: int | None, epoch: int) -> npt.NDArray[Any]:
+    """A permutation of 0 to ``size - 1``: ascending without a seed, else random."""
+    if seed is None:
+        return np.arange(size)
+    check_seed(seed, epoch)
+    return random_order(size, seed, epoch, stream=0)
 
 
 def _as_capacity(given: int | Sequence[int]) -> int | tuple[int, ...]:
@@ -213,7 +196,7 @@ def _pack_fields(
     max_sequences: int | None,
     too_long: TooLong,
     *,
-    order: _Shuffle,
+    order: npt.NDArray[np.integer],
 ) -> PackingPlan:
     """Return the packing of samples with several fields; see :func:`pack`."""
     fields = table.shape[1] if table.ndim > 1 else 1
@@ -226,9 +209,8 @@ def _pack_fields(
     if each.min() < 1 or (max_sequences is not None and max_sequences < 1):
         raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
     if too_long not in ("error", "truncate"):
-        raise ConfigError(
-            f"too_long={too_long!r} takes one field, found {fields}", hint='Use too_long="truncate".'
-        )
+        hint = 'Use too_long="truncate".'
+        raise ConfigError(f"too_long={too_long!r} takes one field, found {fields}", hint=hint)
     if (wrong := table.sum(axis=1) < 1).any():
         raise ConfigError(f"row {int(wrong.argmax())} is empty", hint="Leave out empty samples.")
     if too_long == "error" and (wrong := (table > each).any(axis=1)).any():
@@ -238,7 +220,7 @@ def _pack_fields(
             hint='Use too_long="truncate", or a larger capacity.',
         )
     sizes = np.minimum(table, each)
-    rows, offsets = pack_fields(sizes, each, order.order(len(sizes)), max_sequences)
+    rows, offsets = pack_fields(sizes, each, order, max_sequences)
     begins = np.broadcast_to(np.int64(0), rows.shape)
     least = least_rows(sizes, each, max_sequences)
     return PackingPlan(rows, begins, sizes[rows], offsets, tuple(each.tolist()), least)
@@ -278,6 +260,5 @@ def _longest_first(sizes: npt.NDArray[np.int64], seed: int | None, epoch: int) -
     keys = ~(sizes.astype(np.uint16) if sizes.max() < 1 << 16 else sizes)
     if seed is None:
         return np.argsort(keys, kind="stable")
-    check_seed(seed, epoch)
-    order = random_order(len(sizes), seed, epoch, stream=0)
+    order = _order(len(sizes), seed, epoch)
     return order[np.argsort(keys[order], kind="stable")]

@@ -1,4 +1,4 @@
-"""Packing of samples with several fields, each with a capacity of its own (vector bin packing).
+"""Packing of samples with several fields, each with its own capacity (vector bin packing).
 
 Samples are packed in groups, many groups at a time: the k-th largest sample of every group is placed at once.
 Each group keeps the fewest rows of three attempts:
@@ -19,27 +19,20 @@ __all__ = ["least_rows", "pack_fields"]
 
 Int64 = npt.NDArray[np.int64]
 
-_ROWS = 128  # rows of a group, about; more would be filled little better, at this cost
-_LARGEST = 8192  # samples of a group, for a step takes as long for few rows
+_ROWS = 128  # approximate number of rows of a group; more rows would hardly be filled better
+_LARGEST = 8192  # samples of a group: a step over few rows takes as long
 _AT_ONCE = 512  # groups that are packed at a time, so that their rows stay in the processor's cache
-_LEVELS = 128  # of sizes: samples of one level keep their random order, so that epochs differ
+_LEVELS = 128  # levels of size: samples of one level keep their random order, so that epochs differ
 _CLASSES = 32  # the bound counts samples of more than 1/2, 1/3 ... 1/32 of a capacity
 
 
 class _Groups(NamedTuple):
-    """G groups of M samples, the largest of each group first.
+    """G groups of M samples, the largest of each group first."""
 
-    Attributes:
-        tokens: (D, G, M) int64, tokens of each sample in D fields; 0 after the samples of the last group.
-        present: (G, M) bool, whether there is a sample.
-        capacity: (D,) int64, tokens of a row in each field.
-        max_sequences: Largest number of samples in a row, or None.
-    """
-
-    tokens: Int64
-    present: npt.NDArray[np.bool_]
-    capacity: Int64
-    max_sequences: int | None
+    tokens: Int64  # (D, G, M), of each sample in D fields; 0 after the samples of the last group
+    present: npt.NDArray[np.bool_]  # (G, M), whether there is a sample
+    capacity: Int64  # (D,), tokens of a row in each field
+    max_sequences: int | None  # largest number of samples in a row
 
 
 class _Attempt(NamedTuple):
@@ -78,9 +71,8 @@ def pack_fields(
         chosen = order[start : start + _AT_ONCE * size].astype(np.int64)
         table = np.full((-(-len(chosen) // size), size), -1, np.int64)
         table.reshape(-1)[: len(chosen)] = chosen
-        keys = sum(
-            (lengths[table, k] * weight for k, weight in enumerate(weights)), start=np.zeros(table.shape)
-        )
+        weighted = (lengths[table, k] * weight for k, weight in enumerate(weights))
+        keys = sum(weighted, start=np.zeros(table.shape))
         keys = np.where(table < 0, -1, np.floor(_LEVELS * keys))
         table = np.take_along_axis(table, np.argsort(-keys, axis=1, kind="stable"), axis=1)
         tokens = np.where(table < 0, 0, lengths.T[:, table])
@@ -95,9 +87,9 @@ def pack_fields(
 def least_rows(lengths: Int64, capacity: Int64, max_sequences: int | None = None) -> int:
     """Lower bound on the number of rows: that of the field that needs most.
 
-    A field needs at least its tokens by its capacity. And of the samples that are longer than 1 / (k + 1) of
-    the capacity, a row holds at most k. Where samples have exactly that length, their tokens count (the dual
-    feasible function u(k) of Fekete and Schepers, 2001).
+    A field needs at least its tokens over its capacity. A row holds at most k samples that are longer than
+    1 / (k + 1) of the capacity; for samples of exactly that length their tokens count (the dual feasible
+    function u(k) of Fekete and Schepers, 2001).
     """
     bound = 0 if max_sequences is None else -(-len(lengths) // max_sequences)
     for field, room in zip(lengths.T, capacity.tolist(), strict=True):
@@ -112,12 +104,7 @@ def least_rows(lengths: Int64, capacity: Int64, max_sequences: int | None = None
 
 
 def _pack(groups: _Groups, slack: float) -> Int64:
-    """(G, M) int64, the row of each sample in its group.
-
-    Args:
-        groups: The samples.
-        slack: Rows that all samples need at least, by those that their tokens fill.
-    """
+    """(G, M) int64, the row of each sample; ``slack`` is the rows needed over those that tokens fill."""
     filled = (groups.tokens.sum(axis=2) / groups.capacity[:, None]).max(axis=0)
     least = np.minimum(np.ceil(slack * filled).astype(np.int64), groups.tokens.shape[2])
     best = _place(groups, np.zeros_like(least), balanced=False)

@@ -1,6 +1,6 @@
 """Documents end to end in streams: row i of a batch goes on in row i of the next one.
 
-Recurrent models and Transformer-XL are trained so (Dai et al., 2019), with truncated backpropagation.
+Recurrent models and Transformer-XL (Dai et al., 2019) train on such streams with truncated backpropagation.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Pieces(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TokenStreams:
-    """Pieces of T tokens, cut into streams of (T - 1) // streams tokens each; the rest of T is left over.
+    """Pieces of T tokens, cut into streams of (T - 1) // streams tokens each, without the rest of T.
 
-    A window is what one row of a batch reads of its stream, with the token that follows. Window
-    ``step * streams + i`` is that of stream i.
+    A window is the part of a stream that one row of a batch reads, with the token that follows. Window
+    ``step * streams + i`` belongs to stream i.
 
     Attributes:
         pieces: The pieces.

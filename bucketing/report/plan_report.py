@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ from stoker.errors import ConfigError
 from ..boundaries.bucket_boundaries import bucket_boundaries
 from ..boundaries.lengths import as_lengths
 from ..packing.plan import PackingPlan
-from .randomness import effective_partners, intraclass_correlation, lag1_autocorrelation, rank_efficiency
+from .randomness import defined, epoch_partners, intraclass_correlation, lag1_autocorrelation, rank_efficiency
+from .shape_report import plan_members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,9 +147,7 @@ def compare(reports: Mapping[str, PlanReport]) -> str:
 
 
 def report_plan(
-    plan: BatchPlan | PackingPlan,
-    lengths: npt.ArrayLike,
-    following: BatchPlan | PackingPlan | None = None,
+    plan: BatchPlan | PackingPlan, lengths: npt.ArrayLike, following: BatchPlan | PackingPlan | None = None
 ) -> PlanReport:
     """Return the figures of a plan.
 
@@ -166,7 +164,8 @@ def report_plan(
     total = members.lengths.sum(axis=1)
     partners = None
     if following is not None:
-        partners = _partners(members, _members(following, table), len(table))
+        later = _members(following, table)
+        partners = epoch_partners(len(table), (members.rows, members.batches), (later.rows, later.batches))
     padded = float((members.width * members.sizes).sum())
     tokens = int(total.sum())
     bound = _lower_bound(plan, members)
@@ -187,8 +186,8 @@ def report_plan(
         efficiency_quadratic=members.efficiency((members.padded**2).sum(axis=1)[members.steps]),
         balance_tokens=members.efficiency(total),
         balance_attention=members.efficiency((members.lengths**2).sum(axis=1)),
-        intraclass_correlation=_defined(intraclass_correlation(total, members.batches)),
-        lag1_autocorrelation=_defined(lag1_autocorrelation(means)),
+        intraclass_correlation=defined(intraclass_correlation(total, members.batches)),
+        lag1_autocorrelation=defined(lag1_autocorrelation(means)),
         effective_partners=partners,
         buckets=_buckets(members, total),
     )
@@ -196,24 +195,14 @@ def report_plan(
 
 @dataclass(frozen=True)
 class _Members:
-    """The batch of each of M samples or pieces, without repeated ones.
+    """The batch of each of M samples or pieces, without repeated ones."""
 
-    Attributes:
-        rows: (M,) int64, the row of each in the dataset.
-        lengths: (M, D) int64, the tokens of each.
-        steps: (M,) int64, the step of each.
-        batches: (M,) int64, the batch of each: ``step * world_size + rank``.
-        padded: (steps, D) int64, the padded lengths of each step.
-        sizes: (steps,) int64, the rows of all ranks with repeated ones; 1 for a packed row.
-        world_size: Number of ranks.
-    """
-
-    rows: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    steps: npt.NDArray[np.int64]
-    batches: npt.NDArray[np.int64]
-    padded: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]  # (M,), the row of each in the dataset
+    lengths: npt.NDArray[np.int64]  # (M, D), the tokens of each
+    steps: npt.NDArray[np.int64]  # (M,), the step of each
+    batches: npt.NDArray[np.int64]  # (M,), the batch of each: step * world_size + rank
+    padded: npt.NDArray[np.int64]  # (steps, D), the padded lengths of each step
+    sizes: npt.NDArray[np.int64]  # (steps,), the rows of all ranks with repeated ones; 1 for a packed row
     world_size: int
 
     @property
@@ -237,18 +226,9 @@ def _members(plan: BatchPlan | PackingPlan, lengths: npt.NDArray[np.int64]) -> _
         padded = np.tile(np.atleast_1d(plan.capacity), (len(plan), 1))
         tokens = plan.lengths.reshape(len(plan.lengths), -1)
         return _Members(plan.rows, tokens, batches, batches, padded, np.ones_like(steps), 1)
-    steps = np.repeat(steps, plan.valid)
-    places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
-    rows = plan.rows[plan.starts[steps] + places]
-    return _Members(
-        rows=rows,
-        lengths=lengths.reshape(len(lengths), -1)[rows],
-        steps=steps,
-        batches=steps * plan.world_size + places % plan.world_size,
-        padded=plan.lengths,
-        sizes=plan.sizes,
-        world_size=plan.world_size,
-    )
+    rows, steps, batches, _ = plan_members(plan)
+    tokens = lengths.reshape(len(lengths), -1)[rows]
+    return _Members(rows, tokens, steps, batches, plan.lengths, plan.sizes, plan.world_size)
 
 
 def _lower_bound(plan: BatchPlan | PackingPlan, members: _Members) -> float:
@@ -257,15 +237,6 @@ def _lower_bound(plan: BatchPlan | PackingPlan, members: _Members) -> float:
     lengths = members.lengths[:, 0] if members.lengths.shape[1] == 1 else members.lengths
     shapes = len(np.unique(members.padded, axis=0))
     return 100 * bucket_boundaries(lengths, shapes, "quantile").lower_bound
-
-
-def _partners(members: _Members, following: _Members, number: int) -> float:
-    """Return effective partners of the samples in both epochs; a split sequence counts as its first piece."""
-    batch = np.full((2, number), -1)
-    for epoch, one in zip(batch, (members, following), strict=True):
-        epoch[one.rows[::-1]] = one.batches[::-1]
-    both = batch[:, (batch >= 0).all(axis=0)]
-    return effective_partners(both[0], both[1])
 
 
 def _buckets(members: _Members, total: npt.NDArray[np.int64]) -> tuple[BucketReport, ...]:
@@ -284,7 +255,3 @@ def _buckets(members: _Members, total: npt.NDArray[np.int64]) -> tuple[BucketRep
         )
         for k in range(len(lengths))
     )
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value

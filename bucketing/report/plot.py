@@ -1,4 +1,4 @@
-"""A report as a picture: a histogram of lengths with boundaries, and the padding of each bucket."""
+"""Reports as pictures: a histogram with boundaries or shapes, and the padding or cropping of each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .plan_report import PlanReport
+    from .shape_report import ShapeReport
 
-__all__ = ["plot_report"]
+__all__ = ["plot_report", "plot_shapes"]
 
-_DATA, _EDGE, _PADDING = "#4c72b0", "#333333", "#dd8452"
+_DATA, _EDGE, _BAR = "#4c72b0", "#333333", "#dd8452"
 
 _MANY = 20
 """Largest number of buckets with a label on each."""
@@ -39,10 +40,7 @@ def plot_report(
     Raises:
         MissingDependencyError: matplotlib is not installed.
     """
-    with optional_import("plots need matplotlib", "matplotlib"):
-        from matplotlib.figure import Figure
-    figure = Figure(figsize=(9, 6.5), layout="constrained")
-    top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
+    figure, top, bottom = _figure()
     table = as_lengths(lengths)
     if table.ndim == 2 and table.shape[1] == 2:
         _two_lengths(top, report, table)
@@ -55,6 +53,60 @@ def plot_report(
     )
     figure.suptitle(f"{title}\n{summary}" if title else summary)
     figure.savefig(path, format="png", dpi=dpi)
+
+
+def plot_shapes(
+    report: ShapeReport, sizes: npt.NDArray[np.int64], path: str | Path, *, title: str = "", dpi: int = 120
+) -> None:
+    """Write a PNG: a histogram of aspect ratios with the shapes above, what each shape crops below.
+
+    Args:
+        report: Result of :func:`stoker.bucketing.report.shape_report.report_shapes`.
+        sizes: (N, 2) integers, heights and widths of the images.
+        path: File to write.
+        title: Text above the picture.
+        dpi: Dots per inch; the picture is 9 x 6.5 inches.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    figure, top, bottom = _figure()
+    top.hist(np.log2(sizes[:, 0] / sizes[:, 1]), bins=120, color=_DATA)
+    for one in report.figures:
+        ratio = np.log2(one.shape[0] / one.shape[1])
+        top.axvline(ratio, color=_EDGE, linewidth=0.8, linestyle="--")
+    top.set(xlabel="logarithm to base 2 of height over width (dashed: shapes)", ylabel="images")
+    names = [f"{height}x{width}" for height, width in (one.shape for one in report.figures)]
+    places = _bars(bottom, [one.cropped for one in report.figures], report.cropped)
+    bottom.set_xticks(places, names, rotation=45 if len(names) > 10 else 0)
+    bottom.set(xlabel="height x width (line: all images)", ylabel="cropped, % (on top: images)")
+    bottom.margins(y=0.15)
+    _annotate(bottom, [(one.samples, one.cropped) for one in report.figures])
+    summary = f"cropped {report.cropped:.2f} % of an image, {report.shapes} shapes"
+    figure.suptitle(f"{title}\n{summary}" if title else summary)
+    figure.savefig(path, format="png", dpi=dpi)
+
+
+def _figure() -> tuple[Any, Any, Any]:
+    """A figure of 9 x 6.5 inches, and its upper and lower axes."""
+    with optional_import("plots need matplotlib", "matplotlib"):
+        from matplotlib.figure import Figure
+    figure = Figure(figsize=(9, 6.5), layout="constrained")
+    return figure, *figure.subplots(2, 1, height_ratios=(3, 2))
+
+
+def _bars(axes: Any, heights: list[float], mean: float) -> npt.NDArray[np.int64]:
+    """Draw bars and a line at their mean; returns the places of the bars."""
+    places = np.arange(len(heights))
+    axes.bar(places, heights, color=_BAR, zorder=2)
+    axes.axhline(mean, color=_EDGE, linewidth=0.8, zorder=1)
+    return places
+
+
+def _annotate(axes: Any, bars: list[tuple[int, float]]) -> None:
+    """Write the number of samples on top of each bar."""
+    for place, (samples, height) in enumerate(bars):
+        axes.annotate(f"{samples:,}", (place, height), ha="center", va="bottom", fontsize=8)
 
 
 def _one_length(axes: Any, report: PlanReport, lengths: npt.NDArray[np.int64]) -> None:
@@ -82,14 +134,10 @@ def _two_lengths(axes: Any, report: PlanReport, lengths: npt.NDArray[np.int64]) 
 
 def _paddings(axes: Any, report: PlanReport) -> None:
     names = ["x".join(map(str, bucket.length)) for bucket in report.buckets]
-    places = np.arange(len(names))
-    axes.bar(places, [bucket.padding for bucket in report.buckets], color=_PADDING, zorder=2)
+    places = _bars(axes, [bucket.padding for bucket in report.buckets], report.padding)
     axes.margins(y=0.12)
-    axes.axhline(report.padding, color=_EDGE, linewidth=0.8, zorder=1)
     shown = places[:: -(-len(names) // _MANY)]
     axes.set_xticks(shown, [names[place] for place in shown])
     axes.set(xlabel="padded length, tokens (line: all batches)", ylabel="padding, % (on top: samples)")
-    if len(names) > _MANY:
-        return
-    for place, bucket in zip(places, report.buckets, strict=True):
-        axes.annotate(f"{bucket.samples:,}", (place, bucket.padding), ha="center", va="bottom", fontsize=8)
+    if len(names) <= _MANY:
+        _annotate(axes, [(bucket.samples, bucket.padding) for bucket in report.buckets])

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["effective_partners", "intraclass_correlation", "lag1_autocorrelation", "rank_efficiency"]
+__all__ = [
+    "defined",
+    "effective_partners",
+    "epoch_partners",
+    "intraclass_correlation",
+    "lag1_autocorrelation",
+    "rank_efficiency",
+]
 
 
 def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[np.int64]) -> float:
@@ -65,6 +74,31 @@ def effective_partners(first: npt.NDArray[np.int64], second: npt.NDArray[np.int6
     if again == 0:
         return float(len(first) - 1) if min(pairs) > 0 else 0.0
     return min(2 * pairs[0] * pairs[1] / (len(first) * again), float(len(first) - 1))
+
+
+def epoch_partners(
+    number: int,
+    first: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    second: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+) -> float:
+    """Return the effective partners of the samples that are in both of two epochs.
+
+    Args:
+        number: Number of rows of the dataset.
+        first: (M,) int64 each, the rows of the samples in one epoch and their batches. Of a row that comes
+            several times the first batch counts.
+        second: The same of another epoch.
+    """
+    batch = np.full((2, number), -1)
+    for epoch, (rows, batches) in zip(batch, (first, second), strict=True):
+        epoch[rows[::-1]] = batches[::-1]
+    both = batch[:, (batch >= 0).all(axis=0)]
+    return effective_partners(both[0], both[1])
+
+
+def defined(value: float) -> float | None:
+    """Return a figure, or None if it is NaN."""
+    return None if math.isnan(value) else value
 
 
 def _pairs(sizes: npt.NDArray[np.int64]) -> float:

@@ -1,25 +1,32 @@
-"""Reports on plans of batches of images by shape: what crops leave out, shapes and randomness."""
+"""Reports on plans of batches of images by shape or aspect ratio: cropping, padding and randomness."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..boundaries.aspect_shapes import cropped_shares
-from .randomness import effective_partners, intraclass_correlation, lag1_autocorrelation
+from ..samplers.by_aspect import ratio_groups
+from .randomness import defined, epoch_partners, intraclass_correlation, lag1_autocorrelation
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ..samplers.by_shape import ShapeBucketSampler
+    from ..samplers.by_aspect import RatioGroupSampler, ShapeBucketSampler
     from ..samplers.plan import BatchPlan
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["ShapeFigures", "ShapeReport", "plan_members", "ratio_randomness", "report_shapes"]
+__all__ = [
+    "RatioReport",
+    "ShapeFigures",
+    "ShapeReport",
+    "plan_members",
+    "report_ratio_groups",
+    "report_shapes",
+]
 
 _UNITS = 1e6  # of logarithms of ratios as whole numbers
 
@@ -68,12 +75,40 @@ class ShapeReport:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class RatioReport:
+    """Figures of one epoch of padded batches.
+
+    Attributes:
+        samples: Number of samples.
+        steps: Number of steps.
+        groups: Number of groups that have images.
+        padding: Percentage of the batches' pixels that is padding, if all images are resized to one shorter
+            side before.
+        intraclass_correlation: Likeness of the aspect ratios in a batch; None where undefined.
+        lag1_autocorrelation: Correlation of the mean ratios of successive steps; None where undefined.
+        effective_partners: See :func:`stoker.bucketing.report.randomness.effective_partners`.
+    """
+
+    samples: int
+    steps: int
+    groups: int
+    padding: float
+    intraclass_correlation: float | None
+    lag1_autocorrelation: float | None
+    effective_partners: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as values that JSON has."""
+        return asdict(self)
+
+
 def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
     """Return the figures of the first epoch of a sampler, and its randomness over the first two."""
     sizes = sampler.lengths
     rows, steps, _, shapes = plan_members(plan := sampler.plan(0))
     cropped = 100 * cropped_shares(sizes[rows], shapes)
-    alike, following, partners = ratio_randomness(sizes, plan, sampler.plan(1))
+    alike, following, partners = _ratio_randomness(sizes, plan, sampler.plan(1))
     used, place = np.unique(shapes, axis=0, return_inverse=True)
     place = place.reshape(-1)
     figures = (
@@ -92,27 +127,36 @@ def report_shapes(sampler: ShapeBucketSampler) -> ShapeReport:
     )
 
 
-def ratio_randomness(
+def report_ratio_groups(sampler: RatioGroupSampler) -> RatioReport:
+    """Return the figures of the first epoch of a sampler, and its randomness over the first two."""
+    sizes = sampler.lengths
+    rows, steps, batches, _ = plan_members(plan := sampler.plan(0))
+    sides = sizes[rows] / sizes[rows].min(axis=1, keepdims=True)
+    largest = np.zeros((int(batches.max()) + 1, 2))
+    np.maximum.at(largest, batches, sides)
+    padded = (largest.prod(axis=1) * np.bincount(batches, minlength=len(largest))).sum()
+    alike, following, partners = _ratio_randomness(sizes, plan, sampler.plan(1))
+    return RatioReport(
+        samples=len(rows),
+        steps=len(np.unique(steps)),
+        groups=len(np.unique(ratio_groups(sizes, sampler.factor))),
+        padding=float(100 * (1 - sides.prod(axis=1).sum() / padded)),
+        intraclass_correlation=alike,
+        lag1_autocorrelation=following,
+        effective_partners=partners,
+    )
+
+
+def _ratio_randomness(
     sizes: Int64, plan: BatchPlan, following: BatchPlan
 ) -> tuple[float | None, float | None, float]:
-    """What two epochs of batches keep of randomness, as :class:`ShapeReport` has it.
-
-    Args:
-        sizes: (N, 2), heights and widths of the images.
-        plan: The first epoch.
-        following: The second one, for the partners.
-
-    Returns:
-        The likeness of aspect ratios in a batch and in successive steps, and the effective partners.
-    """
+    """Return the figures of randomness of two epochs, in the order of :class:`ShapeReport`."""
     (rows, steps, batches, _), (later_rows, _, later, _) = plan_members(plan), plan_members(following)
     ratios = np.rint(_UNITS * np.log(sizes[rows, 0] / sizes[rows, 1])).astype(np.int64)
     means = np.bincount(steps, weights=ratios) / np.bincount(steps)
-    both = np.full((2, len(sizes)), -1)
-    both[0, rows], both[1, later_rows] = batches, later
-    both = both[:, (both >= 0).all(axis=0)]
     alike, next_step = intraclass_correlation(ratios, batches), lag1_autocorrelation(means)
-    return _defined(alike), _defined(next_step), effective_partners(both[0], both[1])
+    partners = epoch_partners(len(sizes), (rows, batches), (later_rows, later))
+    return defined(alike), defined(next_step), partners
 
 
 def plan_members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
@@ -121,7 +165,3 @@ def plan_members(plan: BatchPlan) -> tuple[Int64, Int64, Int64, Int64]:
     places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
     rows = plan.rows[plan.starts[steps] + places].astype(np.int64)
     return rows, steps, steps * plan.world_size + places % plan.world_size, plan.lengths[steps]
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value

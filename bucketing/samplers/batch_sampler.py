@@ -61,7 +61,7 @@ class BatchSampler(ABC):
         membership: See :data:`Membership`. Fresh membership costs padding.
         shuffle: Whether each epoch has its own random order of steps, which costs no padding.
         last_batch: See :data:`stoker.bucketing.samplers.groups.LastGroup`.
-        balance: What the samples of a step are dealt to ranks by, for about equal totals: "tokens",
+        balance: The cost by which samples of a step are dealt to ranks, for about equal totals: "tokens",
             "attention" (the squares of lengths), or costs, (N,) integers from 0. It is useful where padding
             is not computed, as with variable-length attention.
     """
@@ -83,10 +83,7 @@ class BatchSampler(ABC):
         check_seed(self.seed, 0)
         if self.world_size < 1:
             raise ConfigError(f"world_size must be at least 1, found {self.world_size}")
-        for name, allowed in (
-            ("membership", get_args(Membership)),
-            ("last_batch", get_args(LastGroup)),
-        ):
+        for name, allowed in (("membership", get_args(Membership)), ("last_batch", get_args(LastGroup))):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
         self._check_balance()
@@ -156,9 +153,8 @@ class BatchSampler(ABC):
         if self.membership == "ordered":
             return draw.rows if buckets is None else draw.rows[np.argsort(buckets, kind="stable")]
         epoch = draw.epoch if self.membership == "fresh" else 0
-        rows: npt.NDArray[np.int64] = draw.rows[
-            random_order(len(draw.rows), self.seed, epoch, draw.stream, buckets)
-        ]
+        order = random_order(len(draw.rows), self.seed, epoch, draw.stream, buckets)
+        rows: npt.NDArray[np.int64] = draw.rows[order]
         return rows
 
     def group_maxima(self, groups: Groups) -> npt.NDArray[np.int64]:
@@ -173,9 +169,8 @@ class BatchSampler(ABC):
     def _check_balance(self) -> None:
         if isinstance(self.balance, np.ndarray):
             if as_lengths(self.balance).shape != (len(self.lengths),):
-                raise ConfigError(
-                    f"balance must have {len(self.lengths)} costs, found shape {self.balance.shape}"
-                )
+                needed, found = len(self.lengths), self.balance.shape
+                raise ConfigError(f"balance must have {needed} costs, found shape {found}")
         elif self.balance not in (None, *get_args(Balance)):
             raise ConfigError(f"balance must be costs or one of {get_args(Balance)}, found {self.balance!r}")
 
@@ -196,9 +191,7 @@ class BatchSampler(ABC):
         for spec in fields(self):
             if spec.name != "world_size":
                 value = getattr(self, spec.name)
-                content = (
-                    np.asarray(value).tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
-                )
+                content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
                 digest.update(spec.name.encode() + b"=" + content + b";")
         return digest.hexdigest()
 

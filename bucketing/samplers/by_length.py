@@ -31,15 +31,10 @@ def _at_least_one(**options: float) -> None:
 
 @dataclass(frozen=True)
 class _Buckets:
-    """Boundaries, and the bucket of every sample.
+    """Boundaries, and the bucket of every sample."""
 
-    Attributes:
-        edges: (K, D) int64, the padded lengths of each bucket.
-        bucket: (N,) uint16, the bucket of each sample.
-    """
-
-    edges: npt.NDArray[np.int64]
-    bucket: npt.NDArray[np.uint16]
+    edges: npt.NDArray[np.int64]  # (K, D), the padded lengths of each bucket
+    bucket: npt.NDArray[np.uint16]  # (N,), the bucket of each sample
 
     @classmethod
     def make(cls, lengths: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> _Buckets:

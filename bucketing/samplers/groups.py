@@ -73,14 +73,8 @@ class _Cutter:
             self.add(batch_size, 1, run)
         sizes, numbers, runs = np.array(self._groups, np.int64).reshape(-1, 3).T
         sizes = np.repeat(sizes, numbers)
-        return Groups(
-            self.rows,
-            np.cumsum(sizes) - sizes,
-            sizes,
-            np.repeat(runs, numbers),
-            self.repeated,
-            self.world_size,
-        )
+        starts, each_run = np.cumsum(sizes) - sizes, np.repeat(runs, numbers)
+        return Groups(self.rows, starts, sizes, each_run, self.repeated, self.world_size)
 
 
 def cut_buckets(

@@ -53,13 +53,7 @@ def kd_order(lengths: Int64, size: int) -> Int64:
 
 
 def _padded(table: Int64, bounds: Int64, starts: Int64) -> Int64:
-    """(S,) int64, the padded tokens of S segments if their halves were batches.
-
-    Args:
-        table: (N, D) int64, lengths of all samples, segment after segment.
-        bounds: Start of each half, or of each segment that is not halved.
-        starts: (S,) int64, start of each segment.
-    """
+    """(S,) int64, the padded tokens of the segments that begin at ``starts`` if their halves were batches."""
     sizes = np.diff(bounds, append=len(table))
     padded = np.maximum.reduceat(table, bounds, axis=0).sum(axis=1) * sizes
     sums: Int64 = np.add.reduceat(padded, np.searchsorted(bounds, starts))

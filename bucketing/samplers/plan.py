@@ -13,7 +13,7 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Batch", "BatchPlan", "PlanBatches"]
+__all__ = ["Batch", "BatchPlan", "PlanBatches", "check_rank"]
 
 
 class Batch(NamedTuple):
@@ -86,13 +86,12 @@ class BatchPlan:
     def batches(self, rank: int = 0) -> PlanBatches:
         """Return the batches of a rank, which PyTorch's ``DataLoader`` takes as its ``batch_sampler``.
 
-        They are those of this epoch alone; :meth:`BatchSampler.batches` has an epoch that can be chosen.
+        They are those of this epoch alone; :meth:`BatchSampler.batches` lets you choose the epoch.
 
         Raises:
             ConfigError: There is no such rank.
         """
-        if not 0 <= rank < self.world_size:
-            raise ConfigError(f"rank must be from 0 to {self.world_size - 1}, found {rank}")
+        check_rank(rank, self.world_size)
         return PlanBatches(self, rank)
 
     def dealt(self, world_size: int) -> BatchPlan:
@@ -127,8 +126,13 @@ class BatchPlan:
     def _check(self, step: int, rank: int) -> None:
         if not 0 <= step < len(self):
             raise ConfigError(f"step must be from 0 to {len(self) - 1}, found {step}")
-        if not 0 <= rank < self.world_size:
-            raise ConfigError(f"rank must be from 0 to {self.world_size - 1}, found {rank}")
+        check_rank(rank, self.world_size)
+
+
+def check_rank(rank: int, world_size: int) -> None:
+    """Raise ConfigError unless ``rank`` is from 0 to ``world_size - 1``."""
+    if not 0 <= rank < world_size:
+        raise ConfigError(f"rank must be from 0 to {world_size - 1}, found {rank}")
 
 
 @dataclass(frozen=True, eq=False)

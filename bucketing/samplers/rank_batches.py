@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING
 
-from stoker.errors import ConfigError
+from .plan import check_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +31,7 @@ class RankBatches:
     """
 
     def __init__(self, make_plan: Callable[[int], BatchPlan], world_size: int, rank: int) -> None:
-        if not 0 <= rank < world_size:
-            raise ConfigError(f"rank must be from 0 to {world_size - 1}, found {rank}")
+        check_rank(rank, world_size)
         self._make_plan = make_plan
         self._rank = rank
         self._epoch = 0

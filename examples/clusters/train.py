@@ -1,7 +1,7 @@
-"""A training that goes on after any stop: for Slurm, Kubernetes, Ray Train, torchrun or one process.
+"""Training that continues after any stop: with Slurm, Kubernetes, Ray Train, torchrun or one process.
 
 It trains in bfloat16 with channels_last. It saves model and loader every few steps, and on SIGTERM, which
-clusters send before they take a machine away. Started again, it goes on with exactly the next batch.
+clusters send before they take a machine away. The next start continues with exactly the next batch.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main(given: argparse.Namespace) -> float:
 
     while loader.state_dict()["epoch"] < given.epochs:
         for images, labels in loader:
-            # (N, H, W, C) of the loader is channels_last for PyTorch: only the axes get other names.
+            # The loader's (N, H, W, C) is already channels_last: the permutation copies nothing.
             batch = images.permute(0, 3, 1, 2).to(device, non_blocking=True)
             with torch.autocast(device.type, dtype=torch.bfloat16):
                 loss = nn.functional.cross_entropy(model(batch), labels.to(device))
@@ -84,7 +84,7 @@ def main(given: argparse.Namespace) -> float:
 
 
 def agreed(stop: bool, device: torch.device) -> bool:
-    """Whether any rank stops: all stop at the same step, or the others would wait for it for ever."""
+    """Whether any rank stops. All ranks must stop at the same step, or the others would wait for ever."""
     if not dist.is_initialized():
         return stop
     flag = torch.tensor(float(stop), device=device)

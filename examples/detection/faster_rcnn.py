@@ -11,10 +11,7 @@ from small_rcnn import SIDE, small_rcnn
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, ToDtype, to_source
 
-RESIZE = [
-    Resize(SIDE, max_size=2 * SIDE),
-    ToDtype("float32", scale=True),
-]  # the model resizes nothing more
+RESIZE = [Resize(SIDE, max_size=2 * SIDE), ToDtype("float32", scale=True)]  # the model resizes nothing more
 OPTIONS = {"batch_size": 8, "sizes": "ragged", "aspect_ratio_group_factor": 3, "output": "torch"}
 
 

@@ -50,7 +50,7 @@ def main(shards: str = "shards/shapes", epochs: str = "10") -> None:
     train(model, dataset, int(epochs))
     found = predict(model.eval(), val)
     evaluation = COCOeval(truth, truth.loadRes(found), "keypoints")
-    evaluation.params.kpt_oks_sigmas = np.full(3, 0.1)  # of COCO's 17 keypoints of people by default
+    evaluation.params.kpt_oks_sigmas = np.full(3, 0.1)  # COCO has 17, of people
     evaluation.evaluate(), evaluation.accumulate(), evaluation.summarize()
 
 

@@ -50,7 +50,7 @@ def main(shards: str = "shards/coco", epochs: str = "150") -> None:
             results.append(one | {"keypoints": back.ravel().tolist(), "score": float(back[:, 2].mean())})
     truth = COCO(HERE / "objects.json")
     evaluation = COCOeval(truth, truth.loadRes(results), "keypoints")
-    evaluation.params.kpt_oks_sigmas = np.full(3, 0.1)  # of COCO's 17 keypoints of people by default
+    evaluation.params.kpt_oks_sigmas = np.full(3, 0.1)  # COCO has 17, of people
     evaluation.evaluate(), evaluation.accumulate(), evaluation.summarize()
 
 

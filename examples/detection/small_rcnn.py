@@ -12,7 +12,7 @@ CHANNELS, SIDE = 64, 128  # of the features; of the shorter side of an image, pi
 
 
 def small_rcnn(kind: str, classes: int) -> nn.Module:
-    """Return a model of the kind faster, mask or keypoint, which resizes no image of its size once more."""
+    """Return a model of the kind faster, mask or keypoint, for images of ``SIDE`` pixels."""
     layers: list[nn.Module] = []
     for n, m, stride in ((3, 16, 2), (16, 32, 2), (32, CHANNELS, 2), (CHANNELS, CHANNELS, 1)):
         layers += [nn.Conv2d(n, m, 3, stride, 1), nn.BatchNorm2d(m), nn.ReLU()]

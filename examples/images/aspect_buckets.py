@@ -18,7 +18,7 @@ PHOTOS = Path(__file__).parents[1] / "photos" / "train"
 
 
 class Denoiser(nn.Module):
-    """Predicts the noise in images from these, the level of the noise, their height and their width."""
+    """Predicts the noise in images from the images, the level of the noise, their height and width."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()

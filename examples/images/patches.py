@@ -19,7 +19,7 @@ PHOTOS = Path(__file__).parents[1] / "photos" / "train"
 
 
 class Transformer(nn.Module):
-    """Classifies the images of packed rows: patches see the patches of their own image alone."""
+    """Classifies the images of packed rows: patches see only patches of their own image."""
 
     def __init__(self, classes: int, inputs: int, most: int, width: int = 64, layers: int = 2) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ def main(shards: str = "shards/words", epochs: str = "5") -> None:
     stoker.convert_text(TEXT, shards, fields=["question"], max_size=500)
     short = stoker.open(shards).select("question_length <= 32")
     words = int(short.manifest.options["vocab_size"])
-    # [MASK] is the id behind those of the words. Each epoch masks other words.
+    # The id of [MASK] follows those of the words. Each epoch masks other words.
     loader = stoker.TextLoader(
         short, batch_size=32, shuffle=True, seed=0, output="torch",
         mask=MaskTokens(0.15, mask_id=words, vocabulary=words + 1), columns=("input_ids", "labels"),

@@ -18,16 +18,14 @@ TEXT = Path(__file__).with_name("gsm8k-1000.jsonl.gz")
 
 
 class Transformer(nn.Module):
-    """A language model whose tokens see the earlier tokens of their own sequence alone."""
+    """A language model whose tokens see only earlier tokens of their own sequence."""
 
     def __init__(self, vocabulary: int, length: int, width: int = 64) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         one = nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0, batch_first=True, norm_first=True)
-        self.layers, self.output = (
-            nn.TransformerEncoder(one, 1, enable_nested_tensor=False),
-            nn.Linear(width, vocabulary),
-        )
+        self.layers = nn.TransformerEncoder(one, 1, enable_nested_tensor=False)
+        self.output = nn.Linear(width, vocabulary)
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         apart = (segments[:, :, None] != segments[:, None]) | (positions[:, :, None] < positions[:, None])
@@ -48,7 +46,7 @@ def main(shards: str = "shards/sft", epochs: str = "3", length: int = 256) -> No
     for epoch in range(int(epochs)):
         for ids, positions, segments, labels in loader:
             logits = model(ids, positions, segments)
-            # The labels of questions and of padding are -100, which is left out.
+            # The labels of questions and of padding are -100, which cross_entropy ignores.
             loss = cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
             optimizer.zero_grad()
             loss.backward()

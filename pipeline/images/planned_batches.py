@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stoker.augment.params.parts import Parts
+from stoker.augment.params.composition import Parts
 from stoker.augment.transforms.combining.base import Partners
 from stoker.formats.dataset.reading.samples import Samples
 from stoker.types import Size

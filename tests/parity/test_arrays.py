@@ -31,7 +31,7 @@ HEIGHT, WIDTH, CHANNELS = 20, 28, 6
 
 
 def arrays(dtype: str) -> list[np.ndarray]:
-    """Four images: of either order of axes in memory, and one in the other byte order."""
+    """Four images: in both orders of axes in memory, and one in the other byte order."""
     rng = np.random.default_rng(0)
     highest = {"uint8": 255, "uint16": 60_000, "float32": 300}[dtype]
     found = [(rng.random((HEIGHT, WIDTH, CHANNELS)) * highest).astype(dtype) for _ in range(4)]

@@ -44,7 +44,7 @@ ENDING = augment.CenterCrop(56)
 
 
 def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed: int = 3) -> Any:
-    """(N, H, W, 3) float64: what the engine makes of all samples; "truth" for the reference."""
+    """(N, H, W, 3) float64, images of all samples from an engine; "truth" stands for the reference."""
     samples = dataset.samples(np.arange(len(dataset)))
     params = compile_image(transforms).draw(samples.height, samples.width, samples.row, seed, 0)
     if engine == "truth":
@@ -62,7 +62,7 @@ def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed:
 
 
 def complete(chosen: list[Transform]) -> list[Transform]:
-    """The same on images of one size; those that leave several sizes are brought to one."""
+    """The transforms on images of one size; a crop follows if they leave several sizes."""
     try:
         compile_image([WHOLE, *chosen])
     except ConfigError:

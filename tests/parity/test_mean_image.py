@@ -41,16 +41,12 @@ HEIGHT, WIDTH = 24, 32
 
 @dataclass(frozen=True)
 class Half(Step):
-    """A custom step."""
-
     def apply(self, _: int, pixels: np.ndarray) -> np.ndarray:
         return pixels // 2
 
 
 @dataclass(frozen=True)
 class Halved(Transform):
-    """A custom transform."""
-
     def params(self, state: Any, u: np.ndarray) -> None:
         state.add_steps(Half(np.ones(len(u), np.bool_)))
 
@@ -76,7 +72,7 @@ def images(folder: Path, transforms: Any, **options: Any) -> np.ndarray:
 
 
 def caffe(folder: Path, top: int, left: int, side: int, *, mirror: bool) -> np.ndarray:
-    """What Caffe's data layer makes of the images: (pixel - mean) * scale at each place, then mirrored."""
+    """Images as Caffe's data layer makes them: (pixel - mean) * scale at each place, then mirrored."""
     files = sorted((folder / "images" / "a").iterdir())
     pixels = np.stack([np.asarray(Image.open(file), np.float32) for file in files])
     part = (pixels - np.load(folder / "mean.npy"))[:, top : top + side, left : left + side]

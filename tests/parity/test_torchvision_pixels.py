@@ -39,7 +39,7 @@ HEIGHT, WIDTH = PIXELS.shape[:2]
 
 @dataclass(frozen=True, init=False)
 class One(RandAugment):
-    """One operation that is given."""
+    """A policy that applies one given operation."""
 
     operation: tuple[Kind, float] = (Kind.Identity, 0.0)
 
@@ -84,7 +84,7 @@ def transform(name):
 
 
 def tolerance(name):
-    """Levels: torchvision truncates where colours are rounded here, and does not widen a shear's filter."""
+    """The tolerance in levels: torchvision truncates colours, and does not widen the filter of a shear."""
     if name.endswith("nearest"):
         return 0
     if name.startswith("Shear"):
@@ -111,7 +111,7 @@ def test_pixels_are_those_of_torchvision(name):
     assert image.shape == THEIRS[name].shape
     difference = image.astype(int) - THEIRS[name]
     if params.fill.any() and not name.endswith("nearest"):
-        # Where the image ends torchvision's share of it counts twice: it would be darker without any fill.
+        # At the image's edge torchvision weighs the image twice: it would be darker without any fill.
         seen = execute(replace(params, fill=0 * params.fill), 0, np.full_like(PIXELS, 255), "uint8", "NHWC")
         assert (seen == 0).any()
         difference = difference[(seen == 0) | (seen == 255)]

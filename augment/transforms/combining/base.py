@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stoker.random import derive_key, hash_words, uniform
 
 from ...description import is_whole
+from ...params.composition import Parts
 from ..base import Transform
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...params.parts import Parts
-
-    Int = npt.NDArray[np.int64]
+Int = npt.NDArray[np.int64]
 
 __all__ = ["Combining", "Partners", "SecondLayer", "UntilEpoch"]
 
@@ -65,7 +62,7 @@ class Partners:
         first = np.clip(draw + 1 - draws, 0, self.draws - draws)
         taken = (draw - first)[:, None]
         for place in range(count):
-            # The number of a draw among those that are left becomes its number among all.
+            # The number of a draw among the remaining draws becomes its number among all draws.
             chosen = (u[:, place] * (draws - 1 - place)).astype(np.int64)
             for before in np.sort(taken, axis=1).T:
                 chosen += chosen >= before
@@ -77,8 +74,8 @@ class Partners:
 class Combining(Transform):
     """Base of transforms that show several samples in one image.
 
-    :meth:`add_parts` decides which samples, from random numbers alone, so that a loader knows beforehand what
-    it reads. ``params`` of the class then acts on the parts: each part is one image of the state.
+    :meth:`add_parts` chooses the samples by random numbers alone, so that a loader knows beforehand which
+    samples it reads. ``params`` of the class then acts on the parts: each part is one image of the state.
 
     Attributes:
         layered: Whether it adds layers, which have random numbers of their own before this transform and
@@ -94,18 +91,14 @@ class Combining(Transform):
     def add_parts(self, parts: Parts, position: int, partners: Partners) -> Parts:
         """Return the parts with those that this transform, at ``position`` of its list, adds.
 
-        Transforms are asked from the last to the first of the list, as an added layer passes through the
-        transforms before.
+        It is called from the last transform of a list to the first, because an added layer passes through
+        the transforms before it.
         """
         raise NotImplementedError
 
 
 class UntilEpoch(Combining):
-    """Base of those that end with an epoch, as YOLO's ``close_mosaic`` does.
-
-    Attributes:
-        stop_epoch: First epoch without the transform; None for none.
-    """
+    """Base of transforms that stop at ``stop_epoch``, as YOLO's ``close_mosaic`` does; None never stops."""
 
     stop_epoch: int | None
 

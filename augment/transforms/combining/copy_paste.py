@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import is_finite
 from ...params.composition import WHOLE_SHARE, Paste
+from ...state.transform_state import TransformState
 from .base import SecondLayer
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
 
 __all__ = ["CopyPaste"]
 
@@ -25,10 +22,9 @@ class CopyPaste(SecondLayer):
 
     The other image passes through the transforms before this one with random numbers of its own, such as
     ``ScaleJitter``, a crop and a flip. Its crowds are not pasted, nor objects that a loader's ``min_visible``
-    and ``min_size`` drop. The image's own objects lose what is covered: their masks, and with them their
-    boxes and areas, become smaller, and covered keypoints count as hidden. An object is
-    dropped if too little of it is left. Transforms of colours come after it. The dataset needs masks of
-    objects.
+    and ``min_size`` drop. Where objects of the image are covered, their masks, boxes and areas shrink, and
+    covered keypoints count as hidden. An object is dropped if too little of it is left. Transforms of colours
+    come after it. The dataset needs masks of objects.
 
     Args:
         p: Probability that objects are pasted onto an image.

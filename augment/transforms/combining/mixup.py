@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from ...description import is_finite
 from ...formulas.dirichlet import symmetric_beta
 from ...params.composition import WHOLE_SHARE
+from ...state.transform_state import TransformState
 from .base import SecondLayer
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...state.transform_state import TransformState
 
 __all__ = ["DetectionMixUp"]
 
@@ -44,7 +40,7 @@ class DetectionMixUp(SecondLayer):
     draws: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        self.check("alpha", is_finite(self.alpha) and self.alpha > 0, "a positive number")
+        self.check_positive("alpha")
         self.check_probability()
         self.check_stop_epoch()
 

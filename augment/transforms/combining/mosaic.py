@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...description import as_pair, between, is_finite, is_whole
-from ...params.parts import WHOLE
+from ...params.composition import WHOLE, Parts
+from ...state.transform_state import TransformState
 from ..base import SizedTransform
-from .base import UntilEpoch
+from .base import Partners, UntilEpoch
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from ...params.parts import Parts
-    from ...state.transform_state import TransformState
-    from .base import Partners
-
-    Float = npt.NDArray[np.float64]
+Float = npt.NDArray[np.float64]
 
 __all__ = ["DetectionMosaic"]
 
@@ -39,8 +35,8 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
 
     The others are drawn from the draws of the epoch, so they follow a sampler and the weights of a mixture,
     and do not depend on the batch or the rank. In a shuffled epoch the draws before the sample's own are a
-    random choice of the whole dataset, so they serve as well as all draws do, and are decoded once for
-    several mosaics. It is the first transform of a list.
+    random choice of the whole dataset, and they are decoded once for several mosaics. This transform must be
+    the first of a list.
 
     Args:
         size: (height, width) of the output in pixels, or one number for a square.
@@ -52,10 +48,10 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
         fill: Level 0..255 or three of them (RGB) where no image lies.
         buffer: Number of draws before the sample's own, at least 3, from which the others are drawn; None for
             all draws of the epoch. YOLO has 8 batches, but at most 1000. At the beginning of an epoch they
-            are drawn from its first draws. Without ``shuffle`` the draws before would be neighbours in the
-            dataset, so that the others are drawn from all draws then; with ``BlockShuffle`` they are of the
-            blocks that are read together. With one or two ranks, the native engine keeps a quarter more
-            samples decoded than this number, if they have at most 4 MiB of pixels.
+            are drawn from its first draws. Without ``shuffle`` they are drawn from all draws, because the
+            draws before would be neighbours in the dataset. With ``BlockShuffle`` they are in the blocks that
+            are read together. With one or two ranks, the native engine keeps a quarter more samples decoded
+            than this number, if they have at most 4 MiB of pixels.
 
     The geometry is that of Mosaic and RandomPerspective in github.com/ultralytics/ultralytics,
     data/augment.py, without rotation and shear, in one resampling. ``RandomAffine`` may follow for these.
@@ -77,8 +73,7 @@ class DetectionMosaic(SizedTransform, UntilEpoch):
         self.set_fill()
         self.check_probability()
         self.set_range("center", 0, 1, "a pair of numbers, 0 <= low <= high <= 1")
-        self.set_range("scale", 0, np.inf, "a pair of finite numbers, 0 < low <= high")
-        self.check("scale", is_finite(self.scale[0]) and self.scale[0] > 0, "a pair, 0 < low <= high")
+        self.set_range("scale", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
         share = is_finite(self.translate) and 0 <= self.translate <= 1
         self.check("translate", share, "a share of the output, 0 to 1")
         self.check_stop_epoch()

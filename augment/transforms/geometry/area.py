@@ -20,11 +20,7 @@ ATTEMPTS = 10
 
 
 def first_fit(
-    image: Int,
-    bounds: tuple[Int | int, Int | int],
-    scale: Sequence[float],
-    ratio: Sequence[float],
-    u: Float,
+    image: Int, bounds: tuple[Int | int, Int | int], scale: Sequence[float], ratio: Sequence[float], u: Float
 ) -> tuple[Int, npt.NDArray[np.bool_]]:
     """Sizes of the first attempts that lie within bounds.
 

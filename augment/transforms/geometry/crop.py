@@ -32,8 +32,8 @@ class CenterCrop(SizedTransform):
         fill: Level 0..255 or three of them (RGB) of padding, as for :class:`stoker.augment.Pad`; None leaves
             the choice to other transforms.
 
-    An odd margin is rounded as in torchvision: the origin of a crop to the even pixel; of padding, the larger
-    half is at the bottom and right.
+    An odd margin is rounded as in torchvision: the origin of a crop is an even pixel; the larger half of
+    padding is at the bottom and right.
     """
 
     fill: int | Sequence[int] | None = added(None)

@@ -22,8 +22,8 @@ Float = npt.NDArray[np.float64]
 __all__ = ["RandomIoUCrop"]
 
 _ROUNDS = 100
-"""With the default options, a round is without result for at most five samples in seven that have boxes whose
-centre can be cut out: after this many rounds, for 2 in 10**15."""
+"""With the default options, a round gives no result for at most 5 in 7 of the samples that have boxes whose
+centre can be cut out. After this many rounds it is 2 samples in 10**15."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class RandomIoUCrop(Transform):
     such an IoU and an allowed aspect ratio. If there is none, another option is drawn. Objects are dropped
     if the centres of their boxes are outside of the part (in torchvision, SanitizeBoundingBoxes does that).
 
-    Unlike torchvision, this transform always leaves an image without boxes as it is, and also an image for
-    which a hundred options gave no part, where torchvision goes on for ever.
+    Unlike torchvision, this transform always leaves an image without boxes as it is. It also leaves an image
+    for which a hundred options gave no part; torchvision would go on for ever.
 
     Args:
         min_scale: Smallest height and width of the part, as shares of the image's.
@@ -112,15 +112,8 @@ class RandomIoUCrop(Transform):
     def _first(
         self, image: Int, v: Float, option: Float, boxes: Float, owner: Int
     ) -> tuple[npt.NDArray[np.bool_], Int, Int]:
-        """The first suitable part of each of K images: which have one, (K,), origins and sizes, (2, K).
-
-        Args:
-            image: (2, K) heights and widths.
-            v: (K, 4 * trials), uniform in [0, 1): width, height, left and top of each part.
-            option: (K,) smallest IoU.
-            boxes: (M, 4) XYXY in these images.
-            owner: (M,), position of each box's image, ascending; each image has at least one box.
-        """
+        """The first suitable part of each of K images: which have one, (K,), origins and sizes, (2, K)."""
+        # ``v``, (K, 4 * trials), are width, height, left and top of each part; each image has a box.
         width, height, left, top = np.moveaxis(v.reshape(-1, self.trials, 4), -1, 0)
         share = self.min_scale + (self.max_scale - self.min_scale) * np.stack((height, width))
         size = (image[..., None] * share).astype(np.int64)
@@ -152,7 +145,7 @@ def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
-    """The boxes of the images ``rows``, ascending, and the position of their owners among these."""
+    """The boxes of the images ``rows``, ascending, and the positions of their owners in ``rows``."""
     place = np.searchsorted(rows, owner)
     mine = np.append(rows, -1)[place] == owner
     return boxes[mine], place[mine]

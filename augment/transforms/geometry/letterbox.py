@@ -28,8 +28,7 @@ class Letterbox(SizedTransform):
         interpolation: As for :class:`stoker.augment.Resize`.
 
     The geometry is that of LetterBox in github.com/ultralytics/ultralytics, data/augment.py: sides are
-    rounded, and of an odd margin the smaller half is at the top and left. Resizing antialiases, as OpenCV's
-    bilinear there does not.
+    rounded, and the smaller half of an odd margin is at the top and left. Unlike there, resizing antialiases.
     """
 
     fill: int | Sequence[int] = 114

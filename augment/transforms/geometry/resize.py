@@ -51,9 +51,8 @@ class Resize(Transform):
         if self.size is None:
             self.check("max_size", is_count(self.max_size), "a positive integer where size is None")
         elif len(sizes) == 1:
-            self.check(
-                "size", is_count(sizes[0]), "a positive integer or a pair (height, width) of them, pixels"
-            )
+            rule = "a positive integer or a pair (height, width) of them, pixels"
+            self.check("size", is_count(sizes[0]), rule)
             self.set("size", int(sizes[0]))
         else:
             self.set_size()

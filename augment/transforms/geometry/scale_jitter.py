@@ -37,9 +37,8 @@ class _RandomSize(Transform):
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        state.resize(
-            np.maximum(self.new_size(state.size, u[:, 0]), 1), self.interpolation, antialias=self.antialias
-        )
+        size = np.maximum(self.new_size(state.size, u[:, 0]), 1)
+        state.resize(size, self.interpolation, antialias=self.antialias)
 
     def new_size(self, size: Int, u: Float) -> Int:
         """New heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
@@ -101,11 +100,8 @@ class RandomShortestSize(_RandomSize):
     def __post_init__(self) -> None:
         super().__post_init__()
         sizes = as_tuple(self.min_size, 1)
-        self.check(
-            "min_size",
-            len(sizes) > 0 and all(map(is_count, sizes)),
-            "one or several positive integers, pixels",
-        )
+        good = len(sizes) > 0 and all(map(is_count, sizes))
+        self.check("min_size", good, "one or several positive integers, pixels")
         self.set("min_size", tuple(map(int, sizes)))
         self.check("max_size", self.max_size is None or is_count(self.max_size), "None or a positive integer")
 

@@ -133,16 +133,13 @@ class RandomPhotometricDistort(Transform):
             for i, (r, neutral) in enumerate(zip(ranges, _NEUTRAL, strict=True))
         ]
         early = u[:, 9] < 0.5
+        where = early[:, None, None]
         order = np.argsort(u[:, 10:13], axis=1, kind="stable")
         (brightness, contrast, saturation, hue), grey_shares = _operations(*factors)
         state.color.linear(brightness)
-        state.color.linear(
-            np.where(early[:, None, None], contrast, np.eye(3)), np.where(early, grey_shares[1], 0)
-        )
+        state.color.linear(np.where(where, contrast, np.eye(3)), np.where(early, grey_shares[1], 0))
         state.color.linear(hue @ saturation)
-        state.color.linear(
-            np.where(early[:, None, None], np.eye(3), contrast), np.where(early, 0, grey_shares[1])
-        )
+        state.color.linear(np.where(where, np.eye(3), contrast), np.where(early, 0, grey_shares[1]))
         state.color.linear(color.permutation(np.where(applied[:, 4:], order, np.arange(3))))
 
 
@@ -197,9 +194,8 @@ class RandomInvert(RandomTransform):
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        state.color.affine(
-            np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - np.eye(3, 4)) + np.eye(3, 4)
-        )
+        identity = np.eye(3, 4)
+        state.color.affine(np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - identity) + identity)
 
 
 def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Float) -> tuple[Float, Float]:

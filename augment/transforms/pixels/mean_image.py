@@ -34,8 +34,8 @@ class SubtractMean(OutputTransform):
     Args:
         path: A ``.npy`` file of floats or integers, (H, W, C), or (H, W) for one channel, in levels of the
             stored images: 0..255, or 0..65535 of 16 bits. Grey images take the grey of an RGB mean.
-        digest: BLAKE2b of the file, 16 bytes in hexadecimal, which recipes and states hold. By default that
-            of the file that is there.
+        digest: BLAKE2b of the file, 16 bytes in hexadecimal, which recipes and states hold. By default it is
+            computed from the file.
 
     The output is float32, in 0..1 less the mean, or in levels after ``ToDtype("float32", scale=False)``. A
     Normalize beside it, on either side, divides image and mean alike. Colours are changed before it. Warps,

@@ -63,7 +63,7 @@ class Form:
         return self.scale * levels + self.shift
 
     def per_channel(self, name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:
-        """The argument ``name`` as (C,) numbers; ConfigError unless it is one number, or one a channel."""
+        """The argument ``name`` as (C,) numbers; ConfigError unless it is one number, or one per channel."""
         channels = len(self.scale)
         if len(values) != channels and len(set(values)) > 1:
             one = "channel" if channels == 1 else "channels"

@@ -193,7 +193,7 @@ class RandomChoice(NestedTransform):
 
 @dataclass(frozen=True)
 class RandomOrder(NestedTransform):
-    """Apply all of a list of transforms in random order; each sample has an order of its own.
+    """Apply all of a list of transforms in random order; each sample has its own order.
 
     Args:
         transforms: All orders of them are equally likely. At most one may change the size of images, and none

@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from ...description import is_count, is_finite
+from ...description import is_count
 from ...formulas.color import GREY
 from ...formulas.dirichlet import DRAWS, dirichlet
 from ...geometry.interpolation import WARPING
@@ -39,8 +39,8 @@ _ALL = (*_PARTIAL, Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Sharpness)
 class AugMix(Transform):
     """A weighted sum of the image and of the results of short chains of operations (Hendrycks et al., 2020).
 
-    The weights of the image and of all chains together follow a Beta distribution, the chains' shares of
-    their weight a Dirichlet distribution. Operations and magnitudes are chosen uniformly.
+    The weight of the image against all chains follows a Beta distribution. The chains share their weight by a
+    Dirichlet distribution. Operations and magnitudes are chosen uniformly.
 
     Args:
         severity: Number of bins of magnitudes that are chosen from, 1 to 10.
@@ -61,19 +61,17 @@ class AugMix(Transform):
     fill: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        self.check(
-            "severity", is_count(self.severity) and self.severity <= _BINS, "an integer within 1 to 10"
-        )
+        good = is_count(self.severity) and self.severity <= _BINS
+        self.check("severity", good, "an integer within 1 to 10")
         self.check("mixture_width", is_count(self.mixture_width), "a positive integer")
         good = isinstance(self.chain_depth, int) and not isinstance(self.chain_depth, bool)
         self.check("chain_depth", good, "an integer")
-        self.check("alpha", is_finite(self.alpha) and self.alpha > 0, "a positive number")
+        self.check_positive("alpha")
         self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
         self.set_interpolation(*WARPING)
         self.set_fill(optional=True)
-        # Weights, depths, and of each operation its kind, bin and sign.
-        draws = (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
-        self.set("draws", draws)
+        # Weights; then for each chain its depth, and the kind, bin and sign of each operation.
+        self.set("draws", (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest))
 
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""

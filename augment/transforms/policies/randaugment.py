@@ -1,8 +1,8 @@
 """Operations at random: torchvision.transforms.v2.RandAugment and TrivialAugmentWide.
 
-Differences from torchvision: interpolation is bilinear by default; all geometry is composed and resampled
-once, before colour, so that equalize acts on the image after all geometry; colours that follow each other are
-not rounded in between. Images must have one size where these transforms stand.
+Three things differ from torchvision: interpolation is bilinear by default; all geometry is resampled once,
+before all colours; and consecutive changes of colours are not rounded in between. All images must have one
+size before these transforms.
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ class RandAugment(Transform):
         if self.num_ops == 0:
             return
         state.use_fill(self.fill)
-        table = magnitudes(
-            self.num_magnitude_bins, shear=0.3, shift=150 / 331, turn=30, factor=0.9, bits=(8, 4)
-        )
+        bins = self.num_magnitude_bins
+        table = magnitudes(bins, shear=0.3, shift=150 / 331, turn=30, factor=0.9, bits=(8, 4))
         kind = (u[:, : self.num_ops] * len(_KINDS)).astype(np.int64)
         magnitude = table[kind, self.magnitude] * signs(kind, u[:, self.num_ops :])
         Operations(kind, magnitude, True, (_KINDS,) * self.num_ops).compose(state, self.interpolation)
@@ -107,10 +106,7 @@ class TrivialAugmentWide(Transform):
 
 def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
     bins = transform.num_magnitude_bins
-    transform.check(
-        "num_magnitude_bins",
-        is_count(bins) and 2 <= bins <= _MOST_BINS,
-        f"an integer within 2 to {_MOST_BINS}",
-    )
+    good = is_count(bins) and 2 <= bins <= _MOST_BINS
+    transform.check("num_magnitude_bins", good, f"an integer within 2 to {_MOST_BINS}")
     transform.set_interpolation(*WARPING)
     transform.set_fill(optional=True)

@@ -5,9 +5,9 @@ geometry before it made. That image must have one size for all samples: put a re
 before it. The source is resampled once, with antialiasing, see
 :class:`stoker.augment.params.optional_params.Warp`; torchvision resamples once for each transform.
 
-``interpolation`` is "bilinear" by default (torchvision's default is nearest for the first two), also where a
-resize before has another interpolation. With "nearest", pixels are picked from the image that the resize made
-by its own interpolation. An image is picked only if all warps that change it are "nearest".
+``interpolation`` is "bilinear" by default (torchvision's default is nearest for the first two), even after a
+resize with another interpolation. With "nearest", pixels are picked from the image that the resize made by
+its own interpolation. That happens only if all warps that change an image are "nearest".
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ class WarpTransform(Transform):
     def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         state.use_fill(self.fill)
-        state.distort(
-            self.matrix(state.size, u), perspective=self.perspective, interpolation=self.interpolation
-        )
+        matrix = self.matrix(state.size, u)
+        state.distort(matrix, perspective=self.perspective, interpolation=self.interpolation)
 
     def matrix(self, size: Int, u: Float) -> Float:
         """(N, 3, 3), from (x, y, 1) in the output to the input, for images of ``size``, (2, N)."""
@@ -124,8 +123,8 @@ class RandomAffine(WarpTransform):
         translate: Largest shift to either side, as shares of width and height; rounded to pixels. None for
             no shift.
         scale: Range of the magnification; None for 1.
-        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers, the last
-            two of which are the range along y. None for no shear.
+        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers: the ranges
+            along x and y. None for no shear.
         interpolation: As for :class:`RandomRotation`.
         fill: As for :class:`RandomRotation`.
         center: As for :class:`RandomRotation`; the centre of rotation, scale and shear.

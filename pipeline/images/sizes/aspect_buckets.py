@@ -13,7 +13,7 @@ from stoker.augment.description import is_finite
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.geometry.cover_crop import CoverCrop
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes, nearest_shapes
-from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
+from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 from stoker.types import Size

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from stoker.bucketing.boundaries.aspect_shapes import best_shapes, candidate_shapes
 from stoker.bucketing.report.shape_report import ShapeReport, report_shapes
-from stoker.bucketing.samplers.by_shape import ShapeBucketSampler
+from stoker.bucketing.samplers.by_aspect import ShapeBucketSampler
 
 from .aspect_buckets import AspectBuckets
 

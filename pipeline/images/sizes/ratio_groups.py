@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from stoker.bucketing.samplers.by_ratio import RatioGroupSampler, ratio_groups
+from stoker.bucketing.samplers.by_aspect import RatioGroupSampler, ratio_groups
 
 from ...execution.epochs.history import History
 from ...execution.ranks.ranks import Ranks
@@ -21,7 +21,7 @@ class RatioGroups:
     """The groups that torchvision's ``aspect_ratio_group_factor`` describes.
 
     Attributes:
-        factor: See :func:`stoker.bucketing.samplers.by_ratio.ratio_groups`.
+        factor: See :func:`stoker.bucketing.samplers.by_aspect.ratio_groups`.
         padding: How images of different sizes form a batch.
     """
 

@@ -63,7 +63,7 @@ def draw(dataset: Dataset, *transforms: Any, seed: int = 3) -> ImageParams:
 def both(
     dataset: Dataset, params: ImageParams, output: ImageFormat = BYTES
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """What DALI makes of all samples, and the truth."""
+    """Images of all samples from DALI, and from the reference."""
     engine = DaliEngine(settings_of(dataset, output, num_threads=2, batch_size=N))
     engine.submit(Work(dataset.samples(np.arange(N)), params))
     result = engine.collect()
@@ -97,7 +97,7 @@ STEPS = {
     "posterize": (steps.Posterize(WHERE, (np.arange(N) % 9).astype(np.uint8)), 0, 0),
     "solarize": (steps.Solarize(WHERE, (np.arange(N) * 23).astype(np.int16)), 0, 0),
     "autocontrast": (steps.Autocontrast(WHERE), 0, 0),
-    # What DALI hands out is rounded already when it is brought to Pillow's formula.
+    # DALI's result is already rounded when Pillow's formula is applied to it.
     "equalize": (steps.Equalize(WHERE), 1, 0.3),
     "sharpen": (steps.Sharpen(WHERE, np.linspace(0, 3, N).astype(np.float32)), 1, 0.001),
     "compress": (steps.Compress(WHERE, (np.arange(N) * 8 + 5).astype(np.uint8)), 0, 0),

@@ -72,7 +72,7 @@ def test_interpolations_are_near_the_reference(
         assert (difference > 0).mean() < 0.02
         return
     assert difference.mean() < 0.25
-    # Filters with lobes weigh more than 1 what DALI, shortening one axis first or the other, has clipped.
+    # DALI clips after its first axis, and filters with lobes weigh clipped pixels by more than 1.
     assert difference[inside(params)].max() <= 8
     assert (difference[inside(params)] > 1).mean() < 0.001
 
@@ -119,7 +119,7 @@ def pictures(photographs: list[Path]) -> list[Image.Image]:
         pytest.param((RandomVerticalFlip(), *CROP), id="vertical flips"),
         pytest.param((Resize(50), CenterCrop((70, 60)), RandomVerticalFlip()), id="padded"),
         pytest.param((CenterCrop(700),), id="padded and not resampled"),
-        # No gain above one, which would make two levels of one.
+        # A gain above one would turn one level of difference into two.
         pytest.param(
             (*CROP, RandomGrayscale(0.5), ColorJitter((0.6, 1.0), saturation=(0.2, 1.0))), id="colours mixed"
         ),
@@ -238,7 +238,7 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
     pack_images: Callable[..., Path], pictures: list[Image.Image], transforms: Sequence[Transform]
 ) -> None:
     pixels = [np.asarray(picture) for picture in pictures]
-    # The last sample's codec is the only difference: with a JPEG in it a batch goes to DALI's decoder.
+    # Only the last sample's codec differs: a batch with a JPEG goes to DALI's decoder.
     last = [encode(pixels[0], "PNG"), encode(pixels[0], "JPEG")]
     shown = []
     for codec, payload in zip((Codec.PNG, Codec.JPEG), last, strict=True):

@@ -33,12 +33,7 @@ GREY = (8, 0, 0, 0, 0)
 
 
 def png(
-    mask: Mask,
-    stream: bytes,
-    *,
-    pieces: int = 1,
-    before: bytes = b"",
-    form: tuple[int, ...] = GREY,
+    mask: Mask, stream: bytes, *, pieces: int = 1, before: bytes = b"", form: tuple[int, ...] = GREY
 ) -> bytes:
     """A PNG of a mask from its compressed rows."""
     height, width = mask.shape
@@ -49,7 +44,7 @@ def png(
 
 
 def filtered(mask: Mask, filters: npt.NDArray[np.int64]) -> bytes:
-    """Rows as PNG has them before compression, each with its filter (PNG specification, 9.2)."""
+    """Rows before compression, each with its filter (PNG specification, 9.2)."""
     rows = []
     above = np.zeros(mask.shape[1], np.int64)
     for kind, row in zip(filters.tolist(), mask.astype(np.int64), strict=True):

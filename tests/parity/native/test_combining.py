@@ -68,7 +68,7 @@ def test_images_of_several_samples_are_those_of_the_reference(thumbnails: Path, 
     reference = batches(source, engine="reference", **options)
     native_pixels, pixels = (np.concatenate([batch.image for batch in one]) for one in (native, reference))
     difference = np.abs(native_pixels.astype(float) - pixels.astype(float))
-    # A place on the edge of a tile that is turned may fall on either side.
+    # A place on the edge of a rotated tile may fall on either side.
     assert (difference > 3).mean() < (0.002 if "turned" in name or name == "perspective" else 1e-5)
     assert difference.mean() < 0.1
     assert len({image.tobytes() for image in pixels}) == len(pixels)

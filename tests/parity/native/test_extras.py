@@ -53,7 +53,7 @@ def images_of(samples: Samples, params: ImageParams, path: Path, output: ImageFo
 
 
 def difference(images: list[Pixels], params: ImageParams, path: Path) -> npt.NDArray[np.float64]:
-    """Of the two engines on raw pixels."""
+    """Images from both engines, made of raw pixels."""
     height, width = images[0].shape[:2]
     samples = samples_of([image.tobytes() for image in images], path, (height, width), Codec.RAW)
     expected = [reference.execute(params, i, image, "float32", "NHWC") for i, image in enumerate(images)]
@@ -76,7 +76,7 @@ def test_exact_steps_equal_the_reference(name: str, size: tuple[int, int], tmp_p
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", WITHIN_A_LEVEL)
 def test_other_steps_differ_by_at_most_a_level(name: str, size: tuple[int, int], tmp_path: Path) -> None:
-    """Sums in float32 or in 14 bits, where the reference has float64: a few pixels at a tie."""
+    """The engine sums in float32 or 14 bits, the reference in float64: a few pixels differ at a tie."""
     images = [pixels_of(*size, seed) for seed in range(N)]
     params = whole_batch(size, size, steps=(WITHIN_A_LEVEL[name],))
     found = difference(images, params, tmp_path / "shard")
@@ -89,7 +89,7 @@ def test_other_steps_differ_by_at_most_a_level(name: str, size: tuple[int, int],
 def test_chains_of_exact_steps_equal_the_reference(
     names: list[str], size: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """However tables are put together, nothing is lost."""
+    """Combined tables lose nothing, in any combination."""
     path = tmp_path_factory.getbasetemp() / "shard"
     images = [pixels_of(*size, seed) for seed in range(N)]
     params = whole_batch(size, size, steps=tuple(EXACT[name] for name in names))

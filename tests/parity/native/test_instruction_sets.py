@@ -38,7 +38,7 @@ for dtype, layout, params in works:
 
 
 def samples(path: Path) -> Samples:
-    """Raw pixels, as far apart as they can be in some places."""
+    """Raw pixels, with the largest possible contrast in some places."""
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (N, HEIGHT, WIDTH, 3), np.uint8)
     pixels[::2, ::2] = np.where(pixels[::2, ::2] < 128, 0, 255)
@@ -46,7 +46,7 @@ def samples(path: Path) -> Samples:
 
 
 def resize(height: int, width: int) -> ImageParams:
-    """Of all but a few columns, mirrored for some; the last image is a part that is wider than high."""
+    """Crops without a few columns, some of them mirrored; the last crop is wider than high."""
     color = np.zeros((N, 3, 4), np.float32)
     color[:, range(3), range(3)] = 1 / 57, 1 / 58, 1 / 59
     color[..., 3] = -2.1, -2.0, -1.8
@@ -79,14 +79,14 @@ def works() -> list[tuple[DType, Layout, ImageParams]]:
 
 
 def only(i: int, of: T) -> T:
-    """One sample of all."""
+    """One sample of the whole image."""
     columns = {field.name: getattr(of, field.name) for field in fields(of)}
     return replace(of, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
 
 
 @pytest.mark.parametrize("work", works()[-12:])
 def test_large_batches_equal_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
-    """Those go past the caches, and these do not."""
+    """Large batches are stored past the caches, and small ones are not."""
     path, (dtype, layout, params) = tmp_path / "shard", work
     found = samples(path)
     images = execute(found, params, path, ImageFormat(dtype, layout)).images

@@ -74,7 +74,7 @@ def test_a_region_of_components_with_three_widths_is_decoded_bit_for_bit(
 def test_unusual_sampling_factors_decoded_at_half_the_size_are_those_of_the_whole_image(
     horizontal: int, vertical: int, tmp_path: Path
 ) -> None:
-    """A region is what it is in the whole image: colours are reduced less than light, and widened later."""
+    """A region has the pixels that it has in the whole image, though chroma is reduced less than luma."""
     payload = sampled(horizontal, vertical)
     height, width = decode_with_pillow(payload).shape[:2]
     quarter = decoded(payload, whole((height // 4, 16), (height, width)), (height, width), tmp_path)
@@ -106,7 +106,7 @@ def test_a_region_is_decoded_bit_for_bit(subsampling: str, progressive: bool, tm
 def test_cmyk_without_adobe_marker_is_not_inverted(tmp_path: Path) -> None:
     payload = without_adobe_marker(encode(photograph(24, 24).convert("CMYK"), quality=95))
     expected = np.asarray(Image.open(io.BytesIO(payload)), np.int64)
-    # Pillow takes every CMYK for Adobe's; undo that, then convert by its own formula.
+    # Pillow reads every CMYK as Adobe's. Undo that, then convert by its own formula.
     ink = 255 - expected
     rgb = (255 - ink[..., 3:]) - ((255 - ink[..., 3:]) * ink[..., :3] + 127) // 255
     for pixels in (

@@ -27,7 +27,7 @@ WHITE = np.zeros((HEIGHT, WIDTH), np.uint8)
 
 
 def both(params: ImageParams, owner: npt.NDArray[np.int64], **objects: Any) -> Mask:
-    """The masks, which must be the same from both."""
+    """The masks, after a check that both sides draw the same."""
     sizes = np.full(len(params), HEIGHT), np.full(len(params), WIDTH)
     drawn = draw_segments(params, owner, *sizes, **objects)
     np.testing.assert_array_equal(drawn, transform_segments(params, owner, *sizes, **objects))
@@ -86,7 +86,7 @@ def test_a_polygon_that_reaches_the_horizon_is_not_drawn() -> None:
     plain = draw([Resize((HEIGHT, WIDTH))])
     square = np.array([(0, 0), (WIDTH, 0), (WIDTH, HEIGHT), (0, HEIGHT)], np.float32)
     for slope, seen in ((0.0, True), (0.01, True), (1 / WIDTH, False), (0.1, False)):
-        # What divides is 1 - slope x in the source, and so 0 or less at its right side.
+        # The divisor is 1 - slope * x in the source, so it is 0 or less at the right side.
         inverse = np.eye(3)
         inverse[2, 0] = -slope
         matrix = np.linalg.inv(inverse)[None]

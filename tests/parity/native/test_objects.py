@@ -42,7 +42,7 @@ CHAINS = {
 
 
 def scene(chain: list[Any], seed: int) -> tuple[ImageParams, npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Boxes within and beyond their images, some of no area, and what was drawn for them."""
+    """Boxes within and beyond their images, some without an area, and the parameters of their images."""
     rng = np.random.default_rng(seed)
     height, width = rng.integers(40, 300, (2, N))
     owner = np.sort(rng.integers(0, N, 80))

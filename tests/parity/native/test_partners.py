@@ -78,7 +78,7 @@ def test_each_image_meets_all_others_equally_often(thumbnails: Path, transform: 
     spread = ((pairs - expected) ** 2).sum() / expected / (1 - 2 / (n - 2))
     freedom = n * (n - 2)
     assert abs(spread - freedom) < 4 * np.sqrt(2 * freedom), (spread, freedom)
-    # Each image also stands in the mosaics of others as often as any other.
+    # Each image is also shown in mosaics of other images equally often.
     assert abs(met.sum(axis=0) - 3 * epochs).max() < 4.5 * np.sqrt(3 * epochs)
 
 

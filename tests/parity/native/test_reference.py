@@ -31,7 +31,7 @@ ORIENTATION = 0x0112
 
 @dataclass(frozen=True)
 class Case:
-    """An image and what is to become of it; boxes are shares of what is there."""
+    """An image and its transform; boxes are shares of the image before them."""
 
     height: int
     width: int
@@ -105,7 +105,7 @@ cases = st.builds(
 
 
 def most_levels(interpolation: Interpolation | None) -> int:
-    """Both passes round, and behind the first one a filter with lobes weighs more than 1."""
+    """The tolerance: both passes round, and filters with lobes weigh the first rounding by more than 1."""
     if interpolation is None or interpolation == Interpolation.BILINEAR:
         return 1
     return 0 if interpolation == Interpolation.NEAREST else 2
@@ -155,10 +155,7 @@ def test_the_nearest_of_two_is_the_same_in_every_orientation(
 @pytest.mark.parametrize("interpolation", [None, Interpolation.BICUBIC, Interpolation.LANCZOS])
 @pytest.mark.parametrize("size", [None, (64, 64), (31, 47), (31, 17)])
 def test_reduced_decoding_is_near_pillow(
-    size: tuple[int, int] | None,
-    interpolation: Interpolation | None,
-    tmp_path: Path,
-    photographs: list[Path],
+    size: tuple[int, int] | None, interpolation: Interpolation | None, tmp_path: Path, photographs: list[Path]
 ) -> None:
     """The stated tolerance: a mean absolute difference of one level over photographs, of two in one."""
     differences = []
@@ -260,7 +257,7 @@ def test_every_form_of_output_has_the_same_values(
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("width", [224, 225])
 def test_large_batches_hold_the_same_bytes(dtype: DType, layout: Layout, width: int, tmp_path: Path) -> None:
-    """Batches of 4 MiB and more are stored in another way."""
+    """Batches from 4 MiB on are stored by other code."""
     pixels = np.asarray(photograph(50, 60))
     results = []
     for n in (1, 32):

@@ -37,9 +37,6 @@ def arrays(params):
     return [params.crop, params.region, params.dest, params.flip, params.color]
 
 
-# Compiling
-
-
 @pytest.mark.parametrize("transforms", [[], [Resize(256)], [RandomHorizontalFlip(), Normalize()]])
 def test_images_of_different_sizes_are_refused_with_the_remedy(transforms):
     with pytest.raises(ConfigError, match=r"Add CenterCrop\(size\), or Resize\(\(height, width\)\)"):
@@ -94,9 +91,6 @@ def test_a_plan_as_json():
     assert described["size"] == [224, 224]
     assert described["dtype"] == "bfloat16"
     assert described["transforms"][1] == {"name": "RandomHorizontalFlip", "p": 0.5}
-
-
-# Element types and units
 
 
 @pytest.mark.parametrize(
@@ -157,9 +151,6 @@ def test_normalised_pixels_do_not_fit_uint8(dtype):
         compile_image([CenterCrop(4), Normalize(), *last], dtype)
 
 
-# Drawing
-
-
 def test_arrays_keep_the_contract():
     params = draw(TRAIN, [(300, 400)] * 5)
     forms = [(a.shape, a.dtype) for a in arrays(params)]
@@ -207,9 +198,6 @@ def test_transforms_before_the_end_keep_their_draws_when_others_are_added():
     sizes = [(300, 400)] * 64
     more = [*TRAIN[:2], RandomVerticalFlip(), Normalize()]
     np.testing.assert_array_equal(draw(TRAIN, sizes).crop, draw(more, sizes).crop)
-
-
-# Composition
 
 
 def test_a_crop_of_a_resized_image_is_a_region_of_the_source():

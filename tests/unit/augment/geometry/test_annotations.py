@@ -71,7 +71,7 @@ def test_areas_scale_like_those_of_small_squares(chain):
 
 
 def number(chain):
-    """Samples to look at: the reference warps slowly."""
+    """The number of samples to check: few with warps, which the reference executes slowly."""
     return 8 if any(transform.warps for transform in chain) else 25
 
 

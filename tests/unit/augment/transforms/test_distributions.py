@@ -49,7 +49,7 @@ def draw(*transforms, n=N, size=(HEIGHT, WIDTH)):
 
 
 def assert_values_agree(name, ours):
-    """The largest distance between the two distribution functions is that of chance."""
+    """Check by Kolmogorov and Smirnov that both samples may have one distribution."""
     ours = np.sort(np.asarray(ours, np.float64))
     if f"{name}.quantiles" in THEIRS:
         values, counts = np.unique(THEIRS[f"{name}.quantiles"].astype(np.float64), return_counts=True)
@@ -75,9 +75,6 @@ def assert_kinds_agree(name, ours):
     freedom = max(len(theirs) - 1, 1)
     limit = freedom * (1 - 2 / (9 * freedom) + 3.72 * math.sqrt(2 / (9 * freedom))) ** 3
     assert statistic < limit, (name, statistic, limit)
-
-
-# Geometry
 
 
 @pytest.mark.parametrize(
@@ -136,9 +133,6 @@ def test_random_perspective():
         assert_values_agree(f"perspective-{i}-y", (y / w).round(3))
 
 
-# Colour
-
-
 def test_color_jitter():
     assert_values_agree("jitter-brightness", draw(KEEP, ColorJitter(0.4)).color[:, 0, 0])
     assert_values_agree("jitter-contrast", draw(KEEP, ColorJitter(None, (0.2, 1.5))).color[:, 0, 0])
@@ -160,7 +154,7 @@ def test_random_photometric_distort():
         transform = RandomPhotometricDistort(brightness, contrast, saturation, hue)
         return draw(KEEP, transform).color[:, :, :3].astype(np.float64)
 
-    # Whatever the order of the channels:
+    # For any order of the channels:
     assert_values_agree("distort-brightness", drawn(brightness=(0.875, 1.125)).max(axis=(1, 2)))
     assert_values_agree("distort-contrast", drawn(contrast=(0.5, 1.5)).max(axis=(1, 2)))
     assert_values_agree("distort-saturation", np.ptp(drawn(saturation=(0.5, 1.5))[:, :, 0], axis=1))
@@ -178,9 +172,6 @@ def turn(color):
 
 def test_gaussian_blur():
     assert_values_agree("blur-sigma", draw(KEEP, GaussianBlur(5)).steps[0].sigma[:, 0])
-
-
-# Transforms of transforms, and policies
 
 
 def test_random_apply_and_random_choice():

@@ -39,9 +39,6 @@ def draw_same(transforms, height, width, n, seed=0):
     return draw(transforms, np.full(n, height), np.full(n, width), np.arange(n), seed)
 
 
-# Arguments
-
-
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -87,7 +84,7 @@ def test_arguments_have_one_form_and_descriptions_compare_by_value():
 
 
 class OtherDType:
-    """A stand-in for an element type of PyTorch, whose text is all that names it."""
+    """A stand-in for an element type of PyTorch, which is known by its text alone."""
 
     def __str__(self):
         return "torch.bfloat16"
@@ -109,9 +106,6 @@ def test_element_types_by_name_and_by_type(dtype, name):
 def test_the_base_class_decides_nothing():
     with pytest.raises(NotImplementedError):
         Transform().params(TransformState.of(np.array([1]), np.array([1])), np.zeros((1, 0)))
-
-
-# Resize
 
 
 def torchvision_resized(height, width, size, max_size):
@@ -148,9 +142,6 @@ def test_resize_to_a_size_takes_the_whole_image():
     np.testing.assert_array_equal(params.dest, [(0, 0, 20, 30)] * len(SIZES))
 
 
-# CenterCrop
-
-
 def torchvision_center_crop(height, width, crop_height, crop_width):
     """(top, left) of the crop in the source; negative where it is padded."""
     top, left = 0, 0
@@ -174,9 +165,6 @@ def test_center_crop_rounds_and_pads_as_torchvision_does(crop):
         expected = (inside[0] - top, inside[1] - left, inside[2] - inside[0], inside[3] - inside[1])
         assert dest.tolist() == list(expected)
     assert params.fill.tolist() == [0, 0, 0]
-
-
-# RandomResizedCrop
 
 
 def torchvision_box(height, width, scale, ratio, rng):
@@ -254,9 +242,6 @@ def test_random_resized_crop_uses_the_first_attempt_that_fits():
 def test_random_resized_crop_of_one_pixel():
     params = draw_same([RandomResizedCrop(4)], 1, 1, 20)
     np.testing.assert_array_equal(params.crop, [(0, 0, 1, 1)] * 20)
-
-
-# Flips
 
 
 @pytest.mark.parametrize(("transform", "column"), [(RandomHorizontalFlip, 0), (RandomVerticalFlip, 1)])

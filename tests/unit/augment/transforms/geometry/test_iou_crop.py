@@ -158,7 +158,7 @@ def test_objects_whose_centre_is_cut_off_are_dropped():
 
 
 def clipped(boxes, start, stop):
-    """(N, M, 4) boxes XYXY, what windows of the source, (2, N) each, leave of them."""
+    """(N, M, 4), the parts of XYXY boxes within windows of the source, (2, N) each."""
     low = np.maximum(boxes[..., :2], start[::-1].T[:, None])
     return np.concatenate((low, np.maximum(np.minimum(boxes[..., 2:], stop[::-1].T[:, None]), low)), axis=-1)
 

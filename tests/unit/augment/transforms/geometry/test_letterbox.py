@@ -29,7 +29,7 @@ def test_the_geometry_is_that_of_ultralytics(enlarge, center):
     boxes, _ = transform_boxes(params, whole, np.arange(len(heights)))
     for box, height, width in zip(boxes, heights, widths, strict=True):
         new_height, new_width, top, left = ultralytics(height, width, (64, 96), enlarge, center)
-        # A side of less than half a pixel is one of a pixel here.
+        # A side of less than half a pixel becomes one pixel here.
         new_height, new_width = max(new_height, 1), max(new_width, 1)
         np.testing.assert_allclose(box, [left, top, left + new_width, top + new_height], atol=1e-9)
 

@@ -125,9 +125,6 @@ def test_hue_differs_from_hsv_at_most_as_documented():
         assert np.abs(ours - expected).max() <= 255 * share + 1
 
 
-# Distributions
-
-
 def drawn(transform, n=20_000):
     """(N, 3, 7) composed maps."""
     plan = compile_image([KEEP, transform])
@@ -159,7 +156,7 @@ def test_all_orders_of_color_jitter_are_equally_likely():
     state = TransformState.of(np.full(24_000, 6), np.full(24_000, 7))
     ColorJitter(0.4, 0.5, 0.6, 0.1).params(state, u)
     maps, counts = np.unique(state.color.matrix.reshape(24_000, -1).round(9), axis=0, return_counts=True)
-    # All but hue commute: only whether contrast and saturation come before it makes a difference.
+    # All but hue commute: it only matters whether contrast and saturation come before hue.
     assert len(maps) == 4
     np.testing.assert_allclose(np.sort(counts) / 24_000, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=0.02)
 
@@ -179,9 +176,6 @@ def test_photometric_distort_permutes_channels_evenly():
     assert len(shares) == 6
     for order, share in shares.items():
         assert abs(share - (7 / 12 if order == (0, 1, 2) else 1 / 12)) < 0.02
-
-
-# In the pass
 
 
 def test_the_mean_is_that_of_the_output():

@@ -105,9 +105,6 @@ def test_probability(make, p):
     assert abs(draw(KEEP, make(p), n=5000).steps[0].where.mean() - p) < 0.04
 
 
-# Between other colours
-
-
 def brighten(pixels):
     return np.floor((pixels * np.float32(1.7)).clip(0, 255) + 0.5).astype(np.uint8)
 

@@ -70,7 +70,7 @@ def test_some_samples_have_all_of_them_and_the_others_none(inner):
     kinds = [
         (np.array_equal(output, applied), np.abs(output.astype(int) - left).max() <= 3) for output in outputs
     ]
-    # After a warp of others, what is not warped is resampled by another code, to nearly the same.
+    # If other samples are warped, samples without a warp are resampled by other code, to nearly the same.
     assert all(is_applied != is_left for is_applied, is_left in kinds)
     assert 8 < sum(is_applied for is_applied, _ in kinds) < 32
 

@@ -46,7 +46,7 @@ def draw(*transforms, n=1, seed=0):
 
 @dataclass(frozen=True, init=False)
 class Fixed(RandAugment):
-    """Operations that are given, to see what one does."""
+    """A policy of given operations."""
 
     operations: tuple[tuple[Kind, float], ...] = ()
 
@@ -133,7 +133,7 @@ def test_operations_act_in_their_order():
 def test_geometry_of_several_operations_is_one_matrix():
     operations = ((Kind.TranslateX, 0.25), (Kind.Invert, 0), (Kind.TranslateY, -0.2), (Kind.ShearX, 0.3))
     params = draw(Fixed(*operations))
-    # From the output back: what is sheared is what was translated before.
+    # Matrices lead from the output back, so the shear acts on the translated image.
     np.testing.assert_allclose(params.warp.matrix[0], [[1, 0.3, -10], [0, 1, 6], [0, 0, 1]])
     assert not params.warp.perspective
 
@@ -195,9 +195,6 @@ def test_the_fill_is_that_of_the_list(make):
 def test_images_must_have_one_size(transform):
     with pytest.raises(ConfigError, match="different sizes"):
         compile_image([transform, CenterCrop(8)])
-
-
-# AugMix
 
 
 def test_augmix_by_hand():

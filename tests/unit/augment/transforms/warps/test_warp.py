@@ -26,7 +26,7 @@ from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 24, 30
 BLACK = (0, 0, 0)
-# Smooth, so that a difference in rounding is not one of pixels.
+# Smooth, so that a difference in rounding changes no pixel by much.
 ROWS, COLUMNS = np.indices((HEIGHT, WIDTH))
 PIXELS = np.stack((ROWS * 8, COLUMNS * 7, 255 - ROWS * 4 - COLUMNS * 4), axis=-1).astype(np.uint8)
 KEEP = CenterCrop((HEIGHT, WIDTH))
@@ -38,12 +38,6 @@ def draw(transforms, n=1, seed=0):
 
 def run(*transforms):
     return render(draw([KEEP, *transforms]), 0, PIXELS)
-
-
-# Matrices
-
-
-# Pixels
 
 
 @pytest.mark.parametrize("quarters", [0, 1, 2, 3])
@@ -122,8 +116,6 @@ def test_pillow_agrees_on_perspective():
     assert np.abs(ours - np.array(theirs))[inside].max() <= 2
 
 
-# Composition
-
 TURN = RandomRotation((25, 25))
 
 
@@ -150,7 +142,7 @@ def test_a_resize_after_a_warp():
     turned = run(TURN)
     doubled = Image.fromarray(turned).resize((2 * WIDTH, 2 * HEIGHT), 2)
     difference = run(TURN, Resize((2 * HEIGHT, 2 * WIDTH))).astype(int) - np.array(doubled)
-    # Interpolating once is sharper than twice: of a smooth image, away from its border, by little.
+    # Interpolating once is sharper than twice, but hardly so in a smooth image away from its border.
     assert np.abs(difference[16:-16, 20:-20]).max() <= 2
 
 
