@@ -38,7 +38,12 @@ void check_unchanged(const std::string& path, const struct stat& info, std::int6
 }  // namespace
 
 std::int64_t modified_ns(const struct stat& info) {
-    return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+#if defined(__APPLE__)
+    const timespec& modified = info.st_mtimespec;
+#else
+    const timespec& modified = info.st_mtim;
+#endif
+    return static_cast<std::int64_t>(modified.tv_sec) * 1'000'000'000 + modified.tv_nsec;
 }
 
 bool FileListing::recognizes(const std::uint8_t* data, std::size_t size) {
@@ -98,7 +103,12 @@ void FileListing::will_need(std::int64_t offset, std::int64_t length) const noex
     try {
         for (std::int64_t row = row_at(offset); row < count_ && starts_[row] < offset + length; ++row) {
             const Descriptor file(path_of(row));
+#if defined(__APPLE__)  // which lacks posix_fadvise
+            radvisory range{0, static_cast<int>(starts_[row + 1] - starts_[row])};
+            ::fcntl(file.number(), F_RDADVISE, &range);
+#else
             ::posix_fadvise(file.number(), 0, 0, POSIX_FADV_WILLNEED);  // to its end
+#endif
         }
     } catch (const std::exception&) {
         // The read that follows reports it.
