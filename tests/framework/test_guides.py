@@ -12,8 +12,8 @@ from helpers.tree.markdown import blocks
 
 ROOT = Path(__file__).parents[2]
 
-# What surrounds the code of a page: a program that makes what the page leaves to the reader, the line PAGE,
-# and checks of what the page should have led to. Between the lines EACH and PAGE: what follows each block.
+# A file for each page: code that runs before the page, the line PAGE, and checks after it. Code between the
+# lines EACH and PAGE runs after each block.
 SURROUNDINGS = Path(__file__).parent / "pages"
 EACH = "# [after each block]\n"
 PAGE = "# [the page]\n"

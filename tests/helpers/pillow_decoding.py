@@ -1,4 +1,4 @@
-"""A decoder that depends on Pillow alone, which tests compare the decoders of Stoker with."""
+"""A decoder by Pillow alone, for comparison with the decoders of Stoker."""
 
 import io
 
@@ -18,8 +18,8 @@ def without_adobe_marker(jpeg: bytes) -> bytes:
 def decode_with_pillow(data: bytes) -> npt.NDArray[np.uint8]:
     """Return the (H, W, 3) uint8 RGB pixels of an image, its EXIF orientation applied.
 
-    The higher 8 bits of 16-bit grey are taken; Pillow's own conversion would make nearly all of it white. A
-    JPEG without Adobe's segment stores how much of an ink there is; Pillow takes it for how much is left out.
+    16-bit grey keeps its higher 8 bits; Pillow's own conversion would make nearly all of it white. A JPEG
+    without Adobe's segment stores amounts of ink; Pillow takes them for inverted amounts.
     """
     with Image.open(io.BytesIO(data)) as image:
         turned = ImageOps.exif_transpose(image)

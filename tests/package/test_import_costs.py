@@ -1,4 +1,4 @@
-"""What an import costs and needs: no framework, and no package before it is used."""
+"""Imports load no framework, and no package before it is used."""
 
 from __future__ import annotations
 

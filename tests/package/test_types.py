@@ -1,4 +1,4 @@
-"""What users write passes mypy in its strict mode: lists where transforms hold tuples, recipes, loaders."""
+"""Programs of users pass mypy in its strict mode: lists where transforms hold tuples, recipes, loaders."""
 
 from __future__ import annotations
 

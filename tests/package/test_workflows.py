@@ -1,4 +1,4 @@
-"""The workflows of a hosted runner: what they run is in the tree."""
+"""The workflows of a hosted runner, which run targets and scripts of the tree."""
 
 from __future__ import annotations
 

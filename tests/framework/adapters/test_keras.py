@@ -44,7 +44,7 @@ def network(built: bool = False) -> Any:
 
 
 class Record(keras.callbacks.Callback):  # type: ignore[misc]  # keras is optional
-    """What the loader says of itself after each step; stops training after ``stop`` of them."""
+    """The places of the loader after each step; stops training after ``stop`` steps."""
 
     def __init__(self, loader: ImageLoader, stop: int = -1) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ def test_other_backends_train_evaluate_and_predict(
     found = json.loads(said.splitlines()[-1])
     assert found["backend"] == backend
     epochs = [[epoch + (place == 0), place] for epoch in range(2) for place in (16, 32, 48, 0)]
-    # Once undisturbed; then stopped after five steps, and gone on with where that was.
+    # One training runs undisturbed; another stops after five steps, and goes on from there.
     assert found["places"] == [*epochs, *epochs]
     # Two epochs, one until the stop and its end, the rest, two evaluations.
     assert found["passes"] == 2 + 2 + 1 + 2

@@ -1,4 +1,4 @@
-"""COCO's protocol by pycocotools: what a loader shows of the annotations, brought back, scores 1.000."""
+"""COCO's protocol by pycocotools: annotations of a loader, brought back to the source, score 1.000."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YOLO's recipes as published: what a mosaic shows of each object scores 1.000 by pycocotools.
+"""YOLO's recipes as published: the visible parts of objects in a mosaic score 1.000 by pycocotools.
 
 An image of several samples has no one source, so the truth is the visible part of each object in the image
 itself: its box and mask are cut at the edges of its tile and of the image. The pixels say what is visible.

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 class Shown:
-    """What a loader showed: truth and predictions for each draw of an image."""
+    """Truth and predictions for each draw of an image."""
 
     def __init__(self) -> None:
         self.truth: dict[str, Any] = {**truth(), "images": [], "annotations": []}
@@ -121,7 +121,7 @@ def show(
     epochs: int = 2,
     labels: tuple[int, ...] = (0, 1),
 ) -> Shown:
-    """Draw all images in some epochs, and bring what is shown back."""
+    """Draw all images in some epochs, and bring their annotations back to the source."""
     dataset, shown = stoker.open(shards), Shown()
     by_center = any(isinstance(one, RandomIoUCrop) for one in transforms)
     columns = ["image", "row", "boxes", "box_labels", "to_source", "source_size"]

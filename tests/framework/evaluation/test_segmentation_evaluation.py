@@ -57,7 +57,7 @@ def near_edges(truth: Any, distance: float) -> Any:
 
 
 def round_trip(shards: Path, made: ConvertedMasks, transforms: Any, epochs: int) -> tuple[float, set[int]]:
-    """Mean IoU of what is seen of all images in some epochs, and the classes that were seen.
+    """Mean IoU of the visible parts of all images in some epochs, and the classes that were visible.
 
     Wrong pixels lie within the bound of resampling from an edge.
     """

@@ -1,4 +1,4 @@
-"""What a listing of a source holds, and what it left out."""
+"""The samples of a listing, and the reasons for those that it left out."""
 
 from stoker.formats.sources.listing import Listing
 

@@ -1,4 +1,4 @@
-"""A plain model of what a loader with bad samples hands out, and the dataset that it knows."""
+"""A plain model of a loader with bad samples, and the dataset that it knows."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Model:
             return False
         except SampleError as error:
             self.running, self.failed, key = None, True, error.key
-        assert wanted is not None, "more than there is"
+        assert wanted is not None, "a batch after the last one"
         if key is not None:
             assert bad, f"an error of {key}, and nothing is bad"
             assert self.options["on_error"] == "raise" or len(bad) == len(wanted)

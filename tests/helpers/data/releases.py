@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:tests python -m helpers.data.releases tests/data/releases/0.1.0
 
-Run it once, with the release itself; what it wrote is kept as it is. It uses public names alone.
+Run it once, with the release itself, and keep its files unchanged. It uses only public names.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class DiskFault:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Puts the fault into every call that changes the disk; nothing is synced."""
+        """Puts the fault into every call that changes the disk, and replaces syncs by nothing."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda descriptor: None)
             places: list[tuple[Any, str]] = [(os, "write"), (os, "fsync"), (Path, "rename"), (Path, "mkdir")]
@@ -121,14 +121,14 @@ class FailingConversion:
             self._run(out, fault)
         except WriteError as error:
             assert fault.hit
-            assert ("disk is full" in str(error)) == (self._code == errno.ENOSPC)  # noqa: PT017 - the fault may hit what needs no error
+            assert ("disk is full" in str(error)) == (self._code == errno.ENOSPC)  # noqa: PT017 - not every fault is an error
         assert not list(out.glob(".stoker-*/attempt-*"))
         for manifest in out.glob(f"*/{MANIFEST_NAME}"):
             stoker.open(manifest.parent)
         try:
             self._run(out, DiskFault(0, os_error(self._code)))
         except DatasetError as error:
-            assert "already" in str(error)  # noqa: PT017 - where the fault came after the last rename
+            assert "already" in str(error)  # noqa: PT017 - the fault may come after the last rename
         assert read_files(out) == self._expected
         shutil.rmtree(out)
         return fault.hit

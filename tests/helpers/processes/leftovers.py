@@ -1,4 +1,4 @@
-"""Counts of what a loader could leave behind in its process, for tests that run many loaders."""
+"""Counts of threads, files and memory that a loader could leave behind, for tests of many loaders."""
 
 from __future__ import annotations
 

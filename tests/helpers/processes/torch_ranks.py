@@ -1,4 +1,4 @@
-"""Training runs on several ranks, launched by torchrun with gloo, and what their results must be."""
+"""Training runs on several ranks, launched by torchrun with gloo, and a check of their results."""
 
 from __future__ import annotations
 

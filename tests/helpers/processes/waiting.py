@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does."""
+"""Waiting for another thread or process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
-    """Waits for a condition, which must come true within seconds that no machine needs."""
+    """Waits for a condition, which must come true in time; the limit is long enough for any machine."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.001)

@@ -14,7 +14,7 @@ from stoker.augment import Transform
 
 
 class Case(NamedTuple):
-    """A transform, and what is allowed: the largest and the mean difference by engine, None if it refuses."""
+    """A transform, and its largest and mean difference by engine; None where the engine refuses it."""
 
     transform: Transform
     native: tuple[float, float]
@@ -23,7 +23,7 @@ class Case(NamedTuple):
 
 EXACT = (0, 0)
 ROUNDED = (1, 0.01)
-# One level, but for one value in a million: each of the two passes rounds, and both may round otherwise.
+# One level, except for one value in a million: each of the two passes may round differently.
 RESIZED = (2, 0.05)
 DALI_RESIZED = (6, 0.25)
 # Where a centre falls between two pixels, DALI takes either.
@@ -32,9 +32,9 @@ DALI_NEAREST = (255, 1)
 AMPLIFIED = (255, 0.5)
 DALI_EQUALIZED = (1, 0.3)
 WARPED = (2, 0.1)
-# Places on an edge between two pixels, or a horizon, in float32.
+# Float32 may take the other pixel at an edge between two pixels, or at a horizon.
 DALI_PICKED = (255, 0.05)
-# What turns and shrinks is resampled twice: DALI's warp has no antialiasing.
+# Turned and shrunk images are resampled twice: DALI's warp has no antialiasing.
 DALI_SHRUNK = (100, 1)
 
 CASES = [

@@ -1,4 +1,4 @@
-"""One scene of objects as a folder of every annotated format, and the truth that COCO's tools take."""
+"""One scene of objects as a folder of every annotated format, and its truth in COCO's format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYPOINTS = ("left", "right")
 
 @dataclass(frozen=True)
 class Converted:
-    """What :func:`stoker.convert` takes, and the classes whose objects the format has."""
+    """Arguments of :func:`stoker.convert`, and the classes whose objects the format has."""
 
     src: Path
     options: dict[str, Any]
@@ -200,7 +200,7 @@ def _open_images(root: Path) -> Converted:
 
 
 def _open_images_masks(root: Path) -> Converted:
-    """A mask for each object, of another size than its image, as Open Images' are."""
+    """A mask for each object, of another size than its image, as in Open Images."""
     write_images(root / "train", suffix=".jpg")
     (root / "masks" / "0").mkdir(parents=True)
     rows = ["MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax,PredictedIoU,Clicks"]

@@ -1,4 +1,4 @@
-"""A dataset with boxes, keypoints and masks of what its images show, and loaders of it."""
+"""A dataset whose images match their boxes, keypoints and masks, and loaders of it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _PLACES = ("void", "background", "person", "car")
 
 @dataclass(frozen=True)
 class ConvertedMasks:
-    """What :func:`stoker.convert` takes, and the class of each kind of pixel: background, person, car."""
+    """Arguments of :func:`stoker.convert`, and the class of each kind of pixel: background, person, car."""
 
     src: Path
     options: dict[str, Any]
