@@ -161,8 +161,8 @@ class _Piece:
 class _OpenBlock:
     """A block that is read from its start to its end, with the rows that are not yet asked for.
 
-    Threads ask for rows nearly in order, and for each once. A row that is no longer there starts the block
-    anew.
+    Threads ask for rows nearly in order, and for each once. A row that is no longer in memory restarts the
+    block.
     """
 
     def __init__(self, pieces: Callable[[], Generator[pa.Array]], most: int) -> None:
