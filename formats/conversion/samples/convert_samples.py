@@ -38,18 +38,7 @@ def convert_samples(
     progress: Progress | None,
     **options: Any,
 ) -> Summary:
-    """Convert the items of a dataset; the arguments are those of :func:`stoker.convert`.
-
-    Args:
-        dataset: Anything with a length and positions, or an iterable.
-        target: Folder to write.
-        make: Makes a sample of each item, in processes or on Ray; None takes the items as they are.
-        fields: Arguments of a writer by the names of fields.
-        seed: Seed of a global shuffle.
-        engine: "local" or "ray".
-        num_threads: Threads that encode, and processes that run ``make``.
-        progress: Called about ten times a second.
-        options: Options of :class:`.writer.Writer`.
+    """Convert the items of a dataset; arguments are those of :func:`stoker.convert`, ``options`` a writer's.
 
     Raises: As :func:`stoker.convert`.
     """
